@@ -1,0 +1,1 @@
+"""Snapline: consistent checkpoints for Python pipelines that run on Spark."""

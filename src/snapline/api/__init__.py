@@ -1,0 +1,1 @@
+"""What users write with: jobs, streams, sources and sinks."""

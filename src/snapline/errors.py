@@ -1,0 +1,58 @@
+"""The exception tree, split by whose fault it is. Every message says what to do next; every error carries its data."""
+
+from __future__ import annotations
+
+
+class SnaplineError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class ConfigurationError(SnaplineError, ValueError):
+    """A setting is wrong. The job was not started and nothing was changed."""
+
+
+class UserCodeError(SnaplineError):
+    """A function of the user's raised, or broke its contract."""
+
+
+class StorageError(SnaplineError):
+    """A file system, object store or metadata store failed or refused.
+
+    `possibly_inconsistent` is true when the operation may have taken effect although it was reported as failed.
+    """
+
+    def __init__(self, message: str, *, possibly_inconsistent: bool = False) -> None:
+        super().__init__(message)
+        self.possibly_inconsistent = possibly_inconsistent
+
+
+class FencedError(SnaplineError):
+    """A newer attempt of the same job has taken over; this one must stop and leave everything as it is."""
+
+    def __init__(self, message: str, *, attempt: int, current: int) -> None:
+        super().__init__(message)
+        self.attempt = attempt
+        self.current = current
+
+
+class PeerError(SnaplineError):
+    """Another process of the job, or the network between, misbehaved."""
+
+
+class RestoreError(SnaplineError):
+    """A snapshot does not fit the job that is to be restored from it. Nothing was started and nothing was changed."""
+
+
+class EngineError(SnaplineError, AssertionError):
+    """This engine broke one of its own rules: a defect of Snapline, never of the user's code."""
+
+
+class IllegalTransitionError(EngineError):
+    """A machine was asked for a step its table does not have. The machine is unchanged."""
+
+    def __init__(self, machine: str, state: str, cause: str, target: str) -> None:
+        super().__init__(f"{machine}: no transition from {state} to {target} on {cause}")
+        self.machine = machine
+        self.state = state
+        self.cause = cause
+        self.target = target

@@ -1,0 +1,1 @@
+"""Windows, joins, aggregates, process functions."""

@@ -1,0 +1,1 @@
+"""Threads and sockets around the protocol core."""

@@ -1,0 +1,1 @@
+"""Where snapshots live: stores, handles, metadata."""

@@ -1,0 +1,1 @@
+"""Monitoring: REST interface and page."""
