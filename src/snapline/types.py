@@ -126,9 +126,7 @@ class Barrier:
         """The barrier with the kind it had before an edge forced it to align."""
         if self.kind is not BarrierKind.FORCED_ALIGNED:
             return self
-        return self.with_kind(
-            BarrierKind.UNALIGNED if self.timeout_ms is None else BarrierKind.ALIGNED_WITH_TIMEOUT
-        )
+        return self.with_kind(BarrierKind.UNALIGNED if self.timeout_ms is None else BarrierKind.ALIGNED_WITH_TIMEOUT)
 
 
 class AbortReason(Enum):
@@ -255,3 +253,15 @@ class OperatorStateMode(Enum):
     SPLIT = "SPLIT"
     UNION = "UNION"
     BROADCAST = "BROADCAST"
+
+
+class ExternalizedRetention(Enum):
+    """What becomes of the retained checkpoints when the job ends.
+
+    All three delete them on FINISHED. On top of that NO_EXTERNALIZED deletes on every other end,
+    DELETE_ON_CANCELLATION keeps only on FAILED, RETAIN_ON_CANCELLATION keeps on cancel, failure and suspension.
+    """
+
+    NO_EXTERNALIZED = "NO_EXTERNALIZED"
+    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
+    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"

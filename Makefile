@@ -1,0 +1,61 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-fast check docs sim clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+
+# Override on the command line: make test PYTEST_ARGS="-k barriers -x"
+PYTEST_ARGS ?=
+PYTEST_WORKERS ?= 2
+SEEDS ?= 2000
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## create .venv with Snapline and its development tools
+
+$(STAMP): pyproject.toml
+	@if ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    found=; \
+	    for candidate in $(or $(PYTHON),python3 python3.13 python3.12 python3.11); do \
+	        if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$candidate; break; fi; \
+	    done; \
+	    if [ -z "$$found" ]; then \
+	        echo "Snapline needs Python 3.11 or newer, and none was found (tried: $(or $(PYTHON),python3 python3.13 python3.12 python3.11))." >&2; \
+	        echo "Install it, for example the packages python3.11 and python3.11-venv, or name one: make setup PYTHON=/path/to/python3" >&2; \
+	        exit 1; \
+	    fi; \
+	    if ! $$found -c 'import ensurepip, venv' 2>/dev/null; then \
+	        version=$$($$found -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	        echo "$$found has no venv module. Install it: on Debian and Ubuntu it is the package python$$version-venv." >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "Creating $(VENV) with $$($$found --version)"; \
+	    $$found -m venv --clear $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+test: setup  ## run all tests
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
+
+test-fast: setup  ## run the tests that take less than a minute together
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+check: setup  ## lint, formatting, types, layers, and whether docs/machines.md is fresh
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/unit/test_layers.py
+	$(BIN)/python -m snapline.testing.machines_page --check
+
+docs: setup  ## make docs/machines.md from the transition tables
+	$(BIN)/python -m snapline.testing.machines_page
+
+sim: setup  ## run the simulator over SEEDS seeds (2000)
+	$(BIN)/python -m snapline.testing.sim --seeds $(SEEDS)
+
+clean:  ## remove .venv, caches and build results
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

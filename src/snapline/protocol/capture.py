@@ -1,0 +1,87 @@
+"""Which in-flight input data belongs to an unaligned checkpoint, channel by channel."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from snapline.protocol.machine import TransitionTable
+from snapline.types import NO_CHECKPOINT
+
+
+class ChannelCapture(Enum):
+    """Where one input channel stands with regard to the newest barrier it knows of."""
+
+    COMPLETED = "COMPLETED"
+    BARRIER_PENDING = "BARRIER_PENDING"
+    BARRIER_RECEIVED = "BARRIER_RECEIVED"
+
+
+_C = ChannelCapture
+CAPTURE = TransitionTable(
+    "In-flight capture of one input channel",
+    "Data that arrives ahead of a pending barrier is written to the checkpoint, what arrives behind it is not.",
+    _C.COMPLETED,
+    [
+        (_C.COMPLETED, "checkpoint started", _C.BARRIER_PENDING),
+        (_C.COMPLETED, "barrier arrived", _C.BARRIER_RECEIVED),
+        (_C.BARRIER_PENDING, "newer checkpoint started", _C.BARRIER_PENDING),
+        (_C.BARRIER_PENDING, "barrier arrived", _C.BARRIER_RECEIVED),
+        (_C.BARRIER_PENDING, "checkpoint stopped", _C.COMPLETED),
+        (_C.BARRIER_RECEIVED, "newer checkpoint started", _C.BARRIER_PENDING),
+        (_C.BARRIER_RECEIVED, "newer barrier arrived", _C.BARRIER_RECEIVED),
+        (_C.BARRIER_RECEIVED, "checkpoint stopped", _C.COMPLETED),
+    ],
+)
+
+
+class InputCapture:
+    """Per-channel capture status of one subtask.
+
+    On `start(n)` the shell writes what is queued ahead of barrier n (everything queued where that barrier has not
+    arrived); from then on it asks `is_capturing` for each arriving data buffer.
+    """
+
+    def __init__(self, channels: int) -> None:
+        self._status = [ChannelCapture.COMPLETED] * channels
+        self._last_barrier = [NO_CHECKPOINT] * channels
+
+    def is_capturing(self, channel: int) -> bool:
+        """Whether a data buffer that arrives on `channel` now is part of the running checkpoint."""
+        return self._status[channel] is ChannelCapture.BARRIER_PENDING
+
+    def is_subsumed(self, checkpoint_id: int) -> bool:
+        """Whether a channel has already seen a newer barrier, so that capturing for this id can no longer be right."""
+        return any(
+            status is ChannelCapture.BARRIER_RECEIVED and last > checkpoint_id
+            for status, last in zip(self._status, self._last_barrier, strict=True)
+        )
+
+    def start(self, checkpoint_id: int) -> None:
+        """Begin capturing on every channel that has not delivered this barrier; never called when `is_subsumed`."""
+        for channel, last in enumerate(self._last_barrier):
+            if last < checkpoint_id:
+                cause = (
+                    "checkpoint started"
+                    if self._status[channel] is ChannelCapture.COMPLETED
+                    else "newer checkpoint started"
+                )
+                self._last_barrier[channel] = checkpoint_id
+                self._step(channel, cause, ChannelCapture.BARRIER_PENDING)
+
+    def barrier_arrived(self, channel: int, checkpoint_id: int) -> None:
+        """Note a barrier as soon as it is in the channel's queue. Older barriers and repetitions change nothing."""
+        last, status = self._last_barrier[channel], self._status[channel]
+        if checkpoint_id < last or (checkpoint_id == last and status is not ChannelCapture.BARRIER_PENDING):
+            return
+        self._last_barrier[channel] = checkpoint_id
+        cause = "newer barrier arrived" if status is ChannelCapture.BARRIER_RECEIVED else "barrier arrived"
+        self._step(channel, cause, ChannelCapture.BARRIER_RECEIVED)
+
+    def stop(self, checkpoint_id: int) -> None:
+        """End capturing for `checkpoint_id`; channels that have moved on to a newer one stay as they are."""
+        for channel, last in enumerate(self._last_barrier):
+            if last == checkpoint_id and self._status[channel] is not ChannelCapture.COMPLETED:
+                self._step(channel, "checkpoint stopped", ChannelCapture.COMPLETED)
+
+    def _step(self, channel: int, cause: str, target: ChannelCapture) -> None:
+        self._status[channel] = CAPTURE.step(self._status[channel], cause, target)

@@ -1,0 +1,203 @@
+"""Two-phase commit: what a sink has prepared, when it may be committed, and what to do with the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, TypeAlias
+
+from snapline.errors import EngineError
+from snapline.protocol.machine import TransitionTable
+from snapline.types import NO_CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class Committable:
+    """Something prepared outside that one commit makes visible. `name` is unique in the job for ever."""
+
+    name: str
+    checkpoint_id: int
+    payload: Any = None
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The right to commit everything up to `checkpoint_id`: that checkpoint is durable, and `attempt` saw it so.
+
+    The system outside gets the permit with each commit, so that it can refuse one of an older attempt.
+    """
+
+    attempt: int
+    checkpoint_id: int
+
+
+class CommitResult(Enum):
+    """What came back for one commit."""
+
+    COMMITTED = "COMMITTED"
+    ALREADY_COMMITTED = "ALREADY_COMMITTED"
+    RETRY_LATER = "RETRY_LATER"
+    FAILED_KNOWN = "FAILED_KNOWN"
+    FAILED_UNKNOWN = "FAILED_UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit this now; the answer comes back through `answered`."""
+
+    committable: Committable
+    permit: Permit
+
+
+@dataclass(frozen=True, slots=True)
+class AbortNewer:
+    """Abort everything this sink subtask has prepared outside for checkpoints after this one."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailCommit:
+    """The job must fail over: this could not be committed."""
+
+    committable: Committable
+    error: str
+
+
+CommitEffect: TypeAlias = Commit | AbortNewer | FailCommit
+
+
+class CommitPhase(Enum):
+    """Where one committable stands."""
+
+    PREPARED = "PREPARED"
+    COMMITTING = "COMMITTING"
+    COMMITTED = "COMMITTED"
+    DROPPED = "DROPPED"
+    FAILED = "FAILED"
+
+
+_C = CommitPhase
+COMMIT = TransitionTable(
+    "One committable",
+    "Prepared before the barrier, committed only with a permit that covers its checkpoint.",
+    _C.PREPARED,
+    [
+        (_C.PREPARED, "permit", _C.COMMITTING),
+        (_C.COMMITTING, "committed", _C.COMMITTED),
+        (_C.COMMITTING, "already committed", _C.COMMITTED),
+        (_C.COMMITTING, "retry", _C.COMMITTING),
+        (_C.COMMITTING, "known failure", _C.DROPPED),
+        (_C.COMMITTING, "unknown failure", _C.FAILED),
+        (_C.COMMITTING, "out of retries", _C.FAILED),
+    ],
+)
+
+
+class Committer:
+    """The committer of one sink subtask in one attempt.
+
+    A permit is the only way to a commit. Committables of one checkpoint are committed before any of the next.
+    """
+
+    def __init__(self, attempt: int, *, max_retries: int = 10) -> None:
+        self._attempt = attempt
+        self._max_retries = max_retries
+        self._permit: Permit | None = None
+        self._open: dict[str, tuple[Committable, CommitPhase]] = {}
+        self.dropped = 0
+
+    @property
+    def permitted_id(self) -> int:
+        return NO_CHECKPOINT if self._permit is None else self._permit.checkpoint_id
+
+    @property
+    def pending(self) -> tuple[Committable, ...]:
+        """What is not known to be committed, oldest checkpoint first."""
+        return tuple(sorted((entry for entry, _ in self._open.values()), key=lambda entry: entry.checkpoint_id))
+
+    def prepared(self, checkpoint_id: int, committables: Iterable[Committable], expected: int) -> None:
+        """Take in what writers prepared for a checkpoint; `expected` is the count their summary announced."""
+        received = list(committables)
+        if len(received) != expected:
+            raise EngineError(f"checkpoint {checkpoint_id} has {len(received)} committables, announced were {expected}")
+        for entry in received:
+            if entry.checkpoint_id != checkpoint_id or entry.name in self._open:
+                raise EngineError(f"committable {entry.name} of checkpoint {entry.checkpoint_id} is not new here")
+            self._open[entry.name] = (entry, COMMIT.initial)
+
+    def snapshot(self, checkpoint_id: int) -> tuple[Committable, ...]:
+        """What has to be committed after a restore of this checkpoint: a copy that later answers do not change."""
+        return tuple(entry for entry in self.pending if entry.checkpoint_id <= checkpoint_id)
+
+    def completed(self, checkpoint_id: int) -> list[CommitEffect]:
+        """The checkpoint is durable: commit it and everything older."""
+        if checkpoint_id <= self.permitted_id:
+            return []
+        self._permit = Permit(self._attempt, checkpoint_id)
+        return self._commit_permitted()
+
+    def restored(self, checkpoint_id: int, committables: Iterable[Committable]) -> list[CommitEffect]:
+        """Start from a durable checkpoint: commit what it holds at once, and abort anything newer outside."""
+        for entry in committables:
+            if entry.checkpoint_id > checkpoint_id:
+                raise EngineError(f"checkpoint {checkpoint_id} holds {entry.name} of the later {entry.checkpoint_id}")
+            self._open[entry.name] = (replace(entry, retries=0), COMMIT.initial)
+        return [AbortNewer(checkpoint_id), *self.completed(checkpoint_id)]
+
+    def ended(self) -> list[CommitEffect]:
+        """Without checkpoints, the end of the input is what makes everything final."""
+        newest = max((entry.checkpoint_id for entry, _ in self._open.values()), default=NO_CHECKPOINT)
+        return self.completed(newest)
+
+    def answered(self, name: str, result: CommitResult, update: Any = None) -> list[CommitEffect]:
+        """Take in the answer to a commit. `update` replaces the payload of one that is to be tried again."""
+        if name not in self._open:
+            return []
+        entry, phase = self._open[name]
+        match result:
+            case CommitResult.COMMITTED | CommitResult.ALREADY_COMMITTED:
+                cause = "committed" if result is CommitResult.COMMITTED else "already committed"
+                COMMIT.step(phase, cause, CommitPhase.COMMITTED)
+                del self._open[name]
+            case CommitResult.FAILED_KNOWN:
+                COMMIT.step(phase, "known failure", CommitPhase.DROPPED)
+                del self._open[name]
+                self.dropped += 1
+            case CommitResult.FAILED_UNKNOWN:
+                COMMIT.step(phase, "unknown failure", CommitPhase.FAILED)
+                return [FailCommit(entry, f"commit of {name} failed for an unknown reason")]
+            case CommitResult.RETRY_LATER:
+                return self._retry(entry, phase, update)
+        return self._commit_permitted()
+
+    def _retry(self, entry: Committable, phase: CommitPhase, update: Any) -> list[CommitEffect]:
+        if entry.retries >= self._max_retries:
+            COMMIT.step(phase, "out of retries", CommitPhase.FAILED)
+            return [FailCommit(entry, f"commit of {entry.name} failed {self._max_retries + 1} times")]
+        payload = entry.payload if update is None else update
+        entry = replace(entry, payload=payload, retries=entry.retries + 1)
+        self._open[entry.name] = (entry, COMMIT.step(phase, "retry", CommitPhase.COMMITTING))
+        return [self._commit(entry)]
+
+    def _commit_permitted(self) -> list[CommitEffect]:
+        """Start the oldest checkpoint that is covered, unless an older one is still being committed."""
+        effects: list[CommitEffect] = []
+        for entry, phase in self._oldest_permitted().values():
+            if phase is CommitPhase.PREPARED:
+                self._open[entry.name] = (entry, COMMIT.step(phase, "permit", CommitPhase.COMMITTING))
+                effects.append(self._commit(entry))
+        return effects
+
+    def _oldest_permitted(self) -> Mapping[str, tuple[Committable, CommitPhase]]:
+        covered = [entry.checkpoint_id for entry, _ in self._open.values() if entry.checkpoint_id <= self.permitted_id]
+        if not covered:
+            return {}
+        oldest = min(covered)
+        return {name: (entry, phase) for name, (entry, phase) in self._open.items() if entry.checkpoint_id == oldest}
+
+    def _commit(self, entry: Committable) -> Commit:
+        assert self._permit is not None
+        return Commit(entry, self._permit)

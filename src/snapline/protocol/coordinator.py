@@ -1,0 +1,692 @@
+"""The checkpoint coordinator of one attempt: triggers, collects, completes, aborts and cleans."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from snapline.config import CheckpointMode, Checkpoints
+from snapline.protocol.coordination import (
+    AcknowledgementReceived,
+    AckResult,
+    BacklogReported,
+    CancelTimer,
+    CheckpointRequested,
+    Cleaned,
+    CompleteRequest,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    CreateLocation,
+    DeclineReceived,
+    DeleteShared,
+    DeleteSnapshot,
+    DeliverOperatorEvent,
+    Discard,
+    FailJob,
+    FailRequest,
+    FinalizeFailed,
+    HeartbeatDue,
+    HookSnapshotted,
+    IdReserved,
+    JobLeftRunning,
+    JobRunning,
+    LocationCreated,
+    MetadataWritten,
+    NotifyAborted,
+    NotifyComplete,
+    NotifyCoordinatorAborted,
+    NotifyCoordinatorComplete,
+    OperatorCoordinatorSnapshotted,
+    OperatorEventConfirmed,
+    OperatorEventLost,
+    OperatorEventSent,
+    Publish,
+    Published,
+    ReserveId,
+    SetTimer,
+    SnapshotHook,
+    SnapshotOperatorCoordinator,
+    StepFailed,
+    TaskStatusChanged,
+    Timer,
+    TimerFired,
+    TimerKind,
+    TriggerTask,
+    WriteMetadata,
+)
+from snapline.protocol.decider import Decision, RequestDecider, TriggerRequest, is_forced
+from snapline.protocol.failures import FailureManager
+from snapline.protocol.gate import Delivery, EventGate
+from snapline.protocol.machine import TransitionTable
+from snapline.protocol.pending import PendingCheckpoint, PendingPhase
+from snapline.protocol.plan import CheckpointPlan, CheckpointPlanner, Edge, PlanFailure, Vertex
+from snapline.protocol.retained import RetainedSnapshots
+from snapline.protocol.schedule import PeriodicSchedule
+from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState, VertexInfo
+from snapline.protocol.statistics import CheckpointStatistics
+from snapline.types import (
+    NO_CHECKPOINT,
+    Barrier,
+    BarrierKind,
+    CheckpointScope,
+    ExecutionId,
+    FailureReason,
+    SnapshotKind,
+    SubtaskId,
+    TaskStatus,
+)
+
+_PERIODIC = Timer(TimerKind.PERIODIC)
+
+
+class Activity(Enum):
+    """Whether the coordinator takes checkpoints."""
+
+    WAITING = "WAITING"
+    ACTIVE = "ACTIVE"
+    STOPPING = "STOPPING"
+    CLOSED = "CLOSED"
+
+
+_A = Activity
+ACTIVITY = TransitionTable(
+    "Checkpoint coordinator",
+    "One coordinator serves one attempt. While it stops with a savepoint nothing else is triggered.",
+    _A.WAITING,
+    [
+        (_A.WAITING, "all tasks running", _A.ACTIVE),
+        (_A.ACTIVE, "stop with savepoint", _A.STOPPING),
+        (_A.STOPPING, "savepoint failed", _A.ACTIVE),
+        (_A.WAITING, "job left running", _A.CLOSED),
+        (_A.ACTIVE, "job left running", _A.CLOSED),
+        (_A.STOPPING, "job left running", _A.CLOSED),
+        (_A.CLOSED, "job left running", _A.CLOSED),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobShape:
+    """The parts of a job's graph the coordinator needs."""
+
+    vertices: tuple[VertexInfo, ...]
+    edges: tuple[Edge, ...]
+    hooks: tuple[str, ...] = ()
+
+    def coordinators(self) -> dict[str, VertexInfo]:
+        return {uid: vertex for vertex in self.vertices for uid in vertex.coordinators}
+
+
+@dataclass(slots=True)
+class _Triggering:
+    """The request whose checkpoint is being started, until its tasks are triggered."""
+
+    request: TriggerRequest
+    plan: CheckpointPlan
+    checkpoint_id: int | None = None
+
+
+@dataclass(slots=True)
+class CoordinatorMemory:
+    """What outlives an attempt within one driver; a new driver starts with a fresh one."""
+
+    statistics: CheckpointStatistics
+    failures: FailureManager
+
+    @classmethod
+    def fresh(cls, config: Checkpoints) -> CoordinatorMemory:
+        return cls(CheckpointStatistics(history=config.history), FailureManager(config.tolerable_failures))
+
+
+@dataclass(slots=True)
+class _Events:
+    """Operator events that were sent and whose arrival is not confirmed."""
+
+    next_sequence: int = 0
+    unconfirmed: set[int] = field(default_factory=set)
+
+
+class CheckpointCoordinator:
+    """Turns requests into checkpoints for one attempt of a job.
+
+    `retained` holds what the attempt was restored from and other checkpoints still kept. The first checkpoint after a
+    restore that must not depend on the restored snapshot is full: `full_until_complete`.
+    """
+
+    def __init__(
+        self,
+        attempt: int,
+        config: Checkpoints,
+        shape: JobShape,
+        memory: CoordinatorMemory,
+        retained: RetainedSnapshots,
+        *,
+        full_until_complete: bool = False,
+        finished: Iterable[SubtaskId] = (),
+    ) -> None:
+        self.attempt = attempt
+        self.activity = ACTIVITY.initial
+        self.retained = retained
+        self._config = config
+        self._shape = shape
+        self._statistics = memory.statistics
+        self._failures = memory.failures
+        self._full_until_complete = full_until_complete
+        self._planner = CheckpointPlanner(
+            [Vertex(vertex.id, vertex.parallelism) for vertex in shape.vertices],
+            shape.edges,
+            allow_finished=config.after_tasks_finish,
+        )
+        self._tasks: dict[SubtaskId, TaskStatus] = {
+            subtask: TaskStatus.CREATED for vertex in shape.vertices for subtask in vertex.subtasks()
+        }
+        for subtask in finished:
+            self._tasks[subtask] = TaskStatus.FINISHED
+        self._coordinators = shape.coordinators()
+        self._gates = {uid: EventGate(vertex.parallelism) for uid, vertex in self._coordinators.items()}
+        self._events = _Events()
+        self._decider = RequestDecider(config.max_queued_requests, config.max_concurrent, config.min_pause_ms)
+        self._schedule = PeriodicSchedule(config)
+        self._triggering: _Triggering | None = None
+        self._pending: dict[int, PendingCheckpoint] = {}
+        self._cleaning: set[int] = set()
+        self._expired: deque[int] = deque(maxlen=config.remembered_expired)
+        self._last_completed_ms: int | None = None
+        self._last_notified: tuple[int, int, tuple[SubtaskId, ...]] | None = None
+        self._periodic_count = 0
+        self._effects: list[CoordinatorEffect] = []
+
+    @property
+    def pending_ids(self) -> tuple[int, ...]:
+        return tuple(sorted(self._pending))
+
+    @property
+    def cleaning_ids(self) -> frozenset[int]:
+        return frozenset(self._cleaning)
+
+    def handle(self, event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
+        """Take one fact, return the orders that follow from it, to be carried out in order."""
+        match event:
+            case AcknowledgementReceived():
+                self._on_acknowledgement(event, now_ms)
+            case DeclineReceived():
+                self._on_decline(event, now_ms)
+            case TaskStatusChanged(subtask, status):
+                self._tasks[subtask] = status
+            case TimerFired(timer):
+                self._on_timer(timer, now_ms)
+            case CheckpointRequested(request):
+                self._on_request(request, now_ms)
+            case IdReserved(request_name, checkpoint_id):
+                self._on_id_reserved(request_name, checkpoint_id, now_ms)
+            case StepFailed():
+                self._on_step_failed(event, now_ms)
+            case LocationCreated(checkpoint_id, location):
+                self._on_location_created(checkpoint_id, location, now_ms)
+            case OperatorCoordinatorSnapshotted(checkpoint_id, operator, state):
+                self._on_coordinator_snapshotted(checkpoint_id, operator, state, now_ms)
+            case HookSnapshotted(checkpoint_id, hook, hook_state):
+                self._on_hook_snapshotted(checkpoint_id, hook, hook_state, now_ms)
+            case MetadataWritten(checkpoint_id, size_bytes):
+                self._on_metadata_written(checkpoint_id, size_bytes, now_ms)
+            case Published(checkpoint_id):
+                self._on_published(checkpoint_id, now_ms)
+            case FinalizeFailed():
+                self._on_finalize_failed(event, now_ms)
+            case Cleaned(checkpoint_id):
+                self._cleaning.discard(checkpoint_id)
+                self._statistics.discarded(checkpoint_id)
+                self._poll(now_ms)
+            case OperatorEventSent(operator, index, operator_event):
+                self._deliver(operator, self._gates[operator].send(index, operator_event))
+            case OperatorEventConfirmed(sequence):
+                self._on_event_confirmed(sequence, now_ms)
+            case OperatorEventLost(sequence):
+                self._on_event_lost(sequence)
+            case BacklogReported(source, has_backlog):
+                if self._schedule.backlog_changed(source, has_backlog, now_ms):
+                    self._set_periodic_timer()
+            case HeartbeatDue():
+                self._notify_again()
+            case JobRunning(chance):
+                self._step("all tasks running", Activity.ACTIVE)
+                self._schedule.start(now_ms, chance)
+                self._set_periodic_timer()
+            case JobLeftRunning(shutdown):
+                self._on_left_running(shutdown, now_ms)
+        effects, self._effects = self._effects, []
+        return effects
+
+    # Requests.
+
+    def _on_timer(self, timer: Timer, now_ms: int) -> None:
+        if timer.kind is TimerKind.TIMEOUT:
+            pending = self._pending.get(timer.checkpoint_id)
+            if pending is not None and not pending.is_final:
+                self._expired.append(pending.id)
+                self._abort(pending, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out", now_ms)
+        elif self._schedule.fired(now_ms):
+            self._set_periodic_timer()
+            self._periodic_count += 1
+            name = f"periodic-{self.attempt}-{self._periodic_count}"
+            self._offer(TriggerRequest(name, SnapshotKind.CHECKPOINT, False, True, now_ms), now_ms)
+
+    def _on_request(self, request: TriggerRequest, now_ms: int) -> None:
+        if self.activity is Activity.CLOSED:
+            self._fail_request(request, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "the job is not running", now_ms)
+        elif self.activity is Activity.STOPPING:
+            message = "the job is being stopped with a savepoint"
+            self._fail_request(request, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, message, now_ms)
+        elif request.kind.is_synchronous:
+            self._stop_scheduler(now_ms)
+            self._step("stop with savepoint", Activity.STOPPING)
+            self._offer(request, now_ms)
+        else:
+            self._offer(request, now_ms)
+
+    def _stop_scheduler(self, now_ms: int) -> None:
+        self._schedule.stop()
+        self._effects.append(CancelTimer(_PERIODIC))
+        reason, message = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "checkpoints are suspended"
+        for request in self._decider.drop_all():
+            self._fail_request(request, reason, message, now_ms)
+        for pending in list(self._pending.values()):
+            if not pending.is_final:
+                self._abort(pending, reason, message, now_ms, poll=False)
+        self._drop_triggering(reason, message, now_ms)
+
+    def _offer(self, request: TriggerRequest, now_ms: int) -> None:
+        self._carry_out(
+            self._decider.offer(
+                request,
+                triggering=self._triggering is not None,
+                pending=len(self._pending),
+                cleaning=len(self._cleaning),
+                now_ms=now_ms,
+                last_completed_ms=self._last_completed_ms,
+            ),
+            now_ms,
+        )
+
+    def _poll(self, now_ms: int) -> None:
+        if self.activity is Activity.CLOSED:
+            return
+        self._carry_out(
+            self._decider.poll(
+                triggering=self._triggering is not None,
+                pending=len(self._pending),
+                cleaning=len(self._cleaning),
+                now_ms=now_ms,
+                last_completed_ms=self._last_completed_ms,
+            ),
+            now_ms,
+        )
+
+    def _carry_out(self, decision: Decision, now_ms: int) -> None:
+        for request, reason in decision.failed:
+            self._fail_request(request, reason, "the request was dropped", now_ms)
+        if decision.retry_in_ms is not None:
+            self._schedule.postpone(now_ms, decision.retry_in_ms)
+            self._set_periodic_timer()
+        if decision.chosen is not None:
+            self._start(decision.chosen, now_ms)
+
+    def _fail_request(self, request: TriggerRequest, reason: FailureReason, message: str, now_ms: int) -> None:
+        """A request ended before it had a checkpoint."""
+        self._statistics.failed(None, now_ms, reason, message)
+        self._effects.append(FailRequest(request, reason, message))
+        self._count_failure(NO_CHECKPOINT, request.kind, reason, message, from_task=False)
+        self._stop_failed(request, now_ms)
+
+    def _count_failure(
+        self, checkpoint_id: int, kind: SnapshotKind, reason: FailureReason, message: str, *, from_task: bool
+    ) -> None:
+        must_fail = self._failures.failed(
+            checkpoint_id,
+            reason,
+            savepoint=kind.is_savepoint,
+            synchronous=kind.is_synchronous,
+            from_task=from_task,
+        )
+        if must_fail:
+            self._effects.append(FailJob(f"checkpoint {checkpoint_id} failed ({reason.name}): {message}"))
+
+    def _stop_failed(self, request: TriggerRequest, now_ms: int) -> None:
+        if request.kind.is_synchronous and self.activity is Activity.STOPPING:
+            self._step("savepoint failed", Activity.ACTIVE)
+            self._schedule.start(now_ms, 0.0)
+            self._set_periodic_timer()
+
+    def _set_periodic_timer(self) -> None:
+        if self._schedule.next_ms is None:
+            self._effects.append(CancelTimer(_PERIODIC))
+        else:
+            self._effects.append(SetTimer(_PERIODIC, self._schedule.next_ms))
+
+    # The start sequence: plan, id, location, operator coordinators, hooks, tasks.
+
+    def _start(self, request: TriggerRequest, now_ms: int) -> None:
+        finished = {subtask for subtask, status in self._tasks.items() if status is TaskStatus.FINISHED}
+        not_running = {
+            subtask
+            for subtask, status in self._tasks.items()
+            if status not in (TaskStatus.RUNNING, TaskStatus.FINISHED)
+        }
+        plan = self._planner.plan(finished=finished, not_running=not_running)
+        if isinstance(plan, PlanFailure):
+            self._fail_request(request, plan.reason, plan.message, now_ms)
+            return
+        if not plan.wait:
+            self._fail_request(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "every task has finished", now_ms)
+            return
+        self._triggering = _Triggering(request, plan)
+        self._effects.append(ReserveId(request.name))
+
+    def _on_id_reserved(self, request_name: str, checkpoint_id: int, now_ms: int) -> None:
+        triggering = self._triggering
+        if triggering is None or triggering.request.name != request_name or triggering.checkpoint_id is not None:
+            return
+        triggering.checkpoint_id = checkpoint_id
+        request, plan = triggering.request, triggering.plan
+        self._pending[checkpoint_id] = PendingCheckpoint(
+            checkpoint_id,
+            request,
+            plan,
+            timestamp_ms=now_ms,
+            coordinators=self._coordinators,
+            hooks=self._shape.hooks,
+        )
+        waiting: dict[str, int] = {vertex.id: 0 for vertex in self._shape.vertices}
+        for subtask in plan.wait:
+            waiting[subtask.vertex] += 1
+        self._statistics.created(
+            checkpoint_id,
+            kind=request.kind,
+            savepoint_format=request.format,
+            trigger_ms=now_ms,
+            subtasks={vertex.id: vertex.parallelism for vertex in self._shape.vertices if waiting[vertex.id]},
+            unaligned=self._barrier_kind(request) is BarrierKind.UNALIGNED,
+        )
+        self._effects.append(SetTimer(Timer(TimerKind.TIMEOUT, checkpoint_id), now_ms + self._config.timeout_ms))
+        self._effects.append(CreateLocation(checkpoint_id, request))
+
+    def _on_step_failed(self, event: StepFailed, now_ms: int) -> None:
+        reason = FailureReason.IO_EXCEPTION if event.io else FailureReason.TRIGGER_CHECKPOINT_FAILURE
+        if event.checkpoint_id is not None:
+            if pending := self._pending.get(event.checkpoint_id):
+                self._abort(pending, reason, event.error, now_ms)
+        elif self._triggering is not None and self._triggering.request.name == event.request:
+            self._drop_triggering(reason, event.error, now_ms)
+            self._poll(now_ms)
+
+    def _drop_triggering(self, reason: FailureReason, message: str, now_ms: int) -> None:
+        triggering, self._triggering = self._triggering, None
+        if triggering is not None and triggering.checkpoint_id is None:
+            self._fail_request(triggering.request, reason, message, now_ms)
+
+    def _on_location_created(self, checkpoint_id: int, location: str, now_ms: int) -> None:
+        pending = self._pending.get(checkpoint_id)
+        if pending is None:
+            self._effects.append(Discard(checkpoint_id, (), location))
+            return
+        pending.location = location
+        pending.step("location created", PendingPhase.COORDINATORS)
+        for operator in self._coordinators:
+            self._effects.append(SnapshotOperatorCoordinator(checkpoint_id, operator))
+        self._after_coordinators(pending, now_ms)
+
+    def _on_coordinator_snapshotted(self, checkpoint_id: int, operator: str, state: StoredObject, now_ms: int) -> None:
+        pending = self._pending.get(checkpoint_id)
+        if pending is None or not pending.acknowledge_coordinator(operator, state):
+            self._effects.append(Discard(checkpoint_id, (state,)))
+            return
+        # Events sent before this moment are part of the checkpoint: their arrival must be certain before the barrier.
+        pending.unconfirmed_events |= self._events.unconfirmed
+        self._gates[operator].close(checkpoint_id)
+        self._after_coordinators(pending, now_ms)
+
+    def _after_coordinators(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        if pending.phase is not PendingPhase.COORDINATORS or not pending.coordinators_done:
+            return
+        pending.step("coordinators snapshotted", PendingPhase.HOOKS)
+        for hook in self._shape.hooks:
+            self._effects.append(SnapshotHook(pending.id, hook))
+        self._after_hooks(pending, now_ms)
+
+    def _on_hook_snapshotted(self, checkpoint_id: int, hook: str, state: StoredObject | None, now_ms: int) -> None:
+        pending = self._pending.get(checkpoint_id)
+        if pending is None or not pending.acknowledge_hook(hook, state):
+            self._effects.append(Discard(checkpoint_id, () if state is None else (state,)))
+            return
+        self._after_hooks(pending, now_ms)
+
+    def _after_hooks(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        if pending.phase is not PendingPhase.HOOKS or not pending.hooks_done:
+            return
+        assert pending.location is not None
+        pending.step("hooks snapshotted", PendingPhase.COLLECTING)
+        request = pending.request
+        kind = self._barrier_kind(request)
+        timeout_ms = self._config.aligned_timeout_ms if kind is BarrierKind.ALIGNED_WITH_TIMEOUT else None
+        full = self._full_until_complete or request.scope is CheckpointScope.FULL
+        barrier = Barrier(pending.id, pending.timestamp_ms, kind, timeout_ms, request.kind, request.drain, full)
+        for subtask in pending.plan.trigger:
+            self._effects.append(TriggerTask(ExecutionId(subtask, self.attempt), barrier, pending.location))
+        self._triggering = None
+        self._complete_if_acknowledged(pending, now_ms)
+        self._poll(now_ms)
+
+    def _barrier_kind(self, request: TriggerRequest) -> BarrierKind:
+        config = self._config
+        if request.kind.is_savepoint or not config.unaligned or config.mode is CheckpointMode.AT_LEAST_ONCE:
+            return BarrierKind.ALIGNED
+        return BarrierKind.UNALIGNED if config.aligned_timeout_ms == 0 else BarrierKind.ALIGNED_WITH_TIMEOUT
+
+    # Acknowledgements and completion.
+
+    def _on_acknowledgement(self, event: AcknowledgementReceived, now_ms: int) -> AckResult:
+        subtask, attempt = event.execution
+        pending = self._pending.get(event.checkpoint_id)
+        is_savepoint = pending is not None and pending.request.kind.is_savepoint
+        if attempt == self.attempt and not is_savepoint:
+            self._register_shared(event.state, event.checkpoint_id)
+        if pending is None or attempt != self.attempt or pending.is_final:
+            result = AckResult.DISCARDED if pending is None else AckResult.UNKNOWN
+            if pending is None or subtask not in pending.plan.wait or attempt != self.attempt:
+                self._discard_state(event.checkpoint_id, event.state)
+            return result
+        result = pending.acknowledge(subtask, event.state)
+        if result is AckResult.UNKNOWN:
+            self._discard_state(event.checkpoint_id, event.state)
+        if result is not AckResult.SUCCESS:
+            return result
+        self._statistics.acknowledged(pending.id, subtask.vertex, subtask.index, now_ms, event.metrics)
+        for operator, vertex in self._coordinators.items():
+            if vertex.id == subtask.vertex:
+                self._deliver(operator, self._gates[operator].acknowledged(subtask.index, pending.id))
+        self._complete_if_acknowledged(pending, now_ms)
+        return result
+
+    def _register_shared(self, state: Mapping[str, SubtaskState], checkpoint_id: int) -> None:
+        for part in state.values():
+            for item in part.objects():
+                if item.shared_key is not None:
+                    self.retained.register(item, checkpoint_id)
+
+    def _discard_state(self, checkpoint_id: int, state: Mapping[str, SubtaskState]) -> None:
+        own = tuple(item for part in state.values() for item in part.objects() if item.shared_key is None)
+        if own:
+            self._effects.append(Discard(checkpoint_id, own))
+
+    def _complete_if_acknowledged(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        if pending.phase is not PendingPhase.COLLECTING or not pending.is_fully_acknowledged:
+            return
+        if vertex := pending.breaks_union_state(self._shape.vertices):
+            reason = FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+            message = f"union list state of {vertex} would be incomplete: some of its subtasks have ended, others not"
+            self._abort(pending, reason, message, now_ms)
+            return
+        pending.step("fully acknowledged", PendingPhase.WRITING_METADATA)
+        self._effects.append(CancelTimer(Timer(TimerKind.TIMEOUT, pending.id)))
+        self._effects.append(WriteMetadata(pending.to_snapshot(self._shape.vertices, self.attempt)))
+
+    def _on_metadata_written(self, checkpoint_id: int, size_bytes: int, now_ms: int) -> None:
+        pending = self._pending.get(checkpoint_id)
+        if pending is None or pending.phase is not PendingPhase.WRITING_METADATA:
+            return
+        snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
+        if pending.request.kind is SnapshotKind.SAVEPOINT:
+            pending.step("savepoint written", PendingPhase.COMPLETED)
+            self._complete(pending, snapshot, now_ms, size_bytes)
+        else:
+            pending.step("metadata written", PendingPhase.PUBLISHING)
+            self._effects.append(Publish(snapshot))
+
+    def _on_published(self, checkpoint_id: int, now_ms: int) -> None:
+        pending = self._pending.get(checkpoint_id)
+        if pending is None or pending.phase is not PendingPhase.PUBLISHING:
+            return
+        pending.step("published", PendingPhase.COMPLETED)
+        self._complete(pending, pending.to_snapshot(self._shape.vertices, self.attempt), now_ms, 0)
+
+    def _complete(self, pending: PendingCheckpoint, snapshot: Snapshot, now_ms: int, metadata_bytes: int) -> None:
+        kind = snapshot.kind
+        del self._pending[pending.id]
+        self._failures.completed(pending.id)
+        self._last_completed_ms = now_ms
+        subsumed_id = NO_CHECKPOINT
+        if not kind.is_savepoint:
+            self._full_until_complete = False
+            subsumed_id = self._retain(snapshot)
+        self._statistics.completed(pending.id, now_ms, external_path=snapshot.location, metadata_bytes=metadata_bytes)
+        self._effects.append(CompleteRequest(pending.request, snapshot))
+        for operator in self._coordinators:
+            self._deliver(operator, self._gates[operator].released(pending.id))
+        if kind is not SnapshotKind.SAVEPOINT:
+            for older in [other for other in self._pending.values() if other.id < pending.id]:
+                if not older.request.kind.is_savepoint and not older.is_final:
+                    message = f"checkpoint {pending.id} completed first"
+                    self._abort(older, FailureReason.CHECKPOINT_SUBSUMED, message, now_ms, poll=False)
+            self._last_notified = (pending.id, subsumed_id, pending.plan.commit)
+            self._notify_again()
+            for operator in self._coordinators:
+                self._effects.append(NotifyCoordinatorComplete(operator, pending.id))
+        self._poll(now_ms)
+
+    def _retain(self, snapshot: Snapshot) -> int:
+        retirement = self.retained.add(snapshot)
+        for old in retirement.delete:
+            self._cleaning.add(old.id)
+            self._effects.append(DeleteSnapshot(old))
+        if retirement.shared:
+            self._effects.append(DeleteShared(retirement.shared))
+        return max((old.id for old in retirement.delete), default=NO_CHECKPOINT)
+
+    def _notify_again(self) -> None:
+        """Tell tasks of the last completed checkpoint; a task that knows already pays no attention."""
+        if self._last_notified is None:
+            return
+        checkpoint_id, subsumed_id, tasks = self._last_notified
+        for subtask in tasks:
+            if self._tasks[subtask] is TaskStatus.RUNNING:
+                self._effects.append(NotifyComplete(ExecutionId(subtask, self.attempt), checkpoint_id, subsumed_id))
+
+    # Failure.
+
+    def _on_decline(self, event: DeclineReceived, now_ms: int) -> None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is None or event.execution.attempt != self.attempt or pending.is_final:
+            return
+        message = f"{event.execution} declined" + (f": {event.message}" if event.message else "")
+        self._abort(pending, event.reason, message, now_ms, from_task=True)
+
+    def _on_finalize_failed(self, event: FinalizeFailed, now_ms: int) -> None:
+        pending = self._pending.get(event.checkpoint_id)
+        if pending is not None:
+            reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
+            self._abort(pending, reason, event.error, now_ms, keep=event.possibly_inconsistent)
+
+    def _abort(
+        self,
+        pending: PendingCheckpoint,
+        reason: FailureReason,
+        message: str,
+        now_ms: int,
+        *,
+        from_task: bool = False,
+        keep: bool = False,
+        poll: bool = True,
+    ) -> None:
+        """Give up a checkpoint; its state is kept if it may be canonical after all, which only the journal knows."""
+        del self._pending[pending.id]
+        pending.step("aborted", PendingPhase.ABORTED)
+        if self._triggering is not None and self._triggering.checkpoint_id == pending.id:
+            self._triggering = None
+        self._effects.append(CancelTimer(Timer(TimerKind.TIMEOUT, pending.id)))
+        self._statistics.failed(pending.id, now_ms, reason, message)
+        if not keep:
+            own = tuple(item for item in pending.objects() if item.shared_key is None)
+            self._effects.append(Discard(pending.id, own, pending.location))
+        self._effects.append(FailRequest(pending.request, reason, message))
+        latest_id = self.retained.latest_id
+        for subtask in pending.plan.commit:
+            self._effects.append(NotifyAborted(ExecutionId(subtask, self.attempt), pending.id, latest_id))
+        for operator in self._coordinators:
+            self._deliver(operator, self._gates[operator].released(pending.id))
+            self._effects.append(NotifyCoordinatorAborted(operator, pending.id))
+        self._count_failure(pending.id, pending.request.kind, reason, message, from_task=from_task)
+        self._stop_failed(pending.request, now_ms)
+        if poll:
+            self._poll(now_ms)
+
+    def _on_left_running(self, shutdown: bool, now_ms: int) -> None:
+        self._step("job left running", Activity.CLOSED)
+        self._stop_scheduler(now_ms)
+        # What is being written or published now is left to the journal: the next attempt reads there what became of it.
+        for pending in list(self._pending.values()):
+            reason = (
+                FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+                if shutdown
+                else FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+            )
+            self._abort(pending, reason, "the job left the running state", now_ms, keep=True, poll=False)
+
+    # Operator events.
+
+    def _deliver(self, operator: str, deliveries: Iterable[Delivery]) -> None:
+        for subtask, event in deliveries:
+            self._events.unconfirmed.add(self._events.next_sequence)
+            self._effects.append(DeliverOperatorEvent(operator, subtask, event, self._events.next_sequence))
+            self._events.next_sequence += 1
+
+    def _on_event_confirmed(self, sequence: int, now_ms: int) -> None:
+        self._events.unconfirmed.discard(sequence)
+        for pending in list(self._pending.values()):
+            if sequence in pending.unconfirmed_events:
+                pending.unconfirmed_events.discard(sequence)
+                self._after_coordinators(pending, now_ms)
+
+    def _on_event_lost(self, sequence: int) -> None:
+        if sequence in self._events.unconfirmed:
+            self._effects.append(FailJob(f"operator event {sequence} did not reach its subtask"))
+
+    def _step(self, cause: str, target: Activity) -> None:
+        self.activity = ACTIVITY.step(self.activity, cause, target)
+
+
+def savepoint_request(
+    name: str,
+    config: Checkpoints,
+    now_ms: int,
+    *,
+    target: str | None = None,
+    stop: bool = False,
+    drain: bool = False,
+) -> TriggerRequest:
+    """A user's request for a savepoint, or to stop with one. Forced exactly when unaligned checkpoints are off."""
+    kind = SnapshotKind.SYNC_SAVEPOINT if stop else SnapshotKind.SAVEPOINT
+    forced = is_forced(kind, unaligned=config.unaligned)
+    target = target if target is not None else config.savepoint_dir
+    return TriggerRequest(name, kind, forced, False, now_ms, target, config.savepoint_format, drain)

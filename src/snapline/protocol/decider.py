@@ -1,0 +1,131 @@
+"""Which of the requested checkpoints starts next, and which are turned away (SPEC section 1)."""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, replace
+
+from snapline.errors import ConfigurationError
+from snapline.types import CheckpointScope, FailureReason, SavepointFormat, SnapshotKind
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRequest:
+    """Someone's wish for a snapshot. `name` is unique, so that the answer finds whoever asked."""
+
+    name: str
+    kind: SnapshotKind
+    forced: bool
+    periodic: bool
+    timestamp_ms: int
+    target: str | None = None
+    format: SavepointFormat | None = None
+    drain: bool = False
+    scope: CheckpointScope = CheckpointScope.CONFIGURED
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The outcome of one step.
+
+    `chosen` has left the queue and must be started now. `failed` have left it for good. `retry_in_ms` is set when a
+    periodic request came too early: the periodic timer must next fire after that time.
+    """
+
+    chosen: TriggerRequest | None = None
+    failed: tuple[tuple[TriggerRequest, FailureReason], ...] = ()
+    retry_in_ms: int | None = None
+
+
+def is_forced(kind: SnapshotKind, *, unaligned: bool) -> bool:
+    """Whether a request of this kind is forced, given whether unaligned checkpoints are enabled."""
+    return kind.is_savepoint and not unaligned
+
+
+class RequestDecider:
+    """A bounded queue of requests, best first, from which each step takes at most one.
+
+    Savepoints go before checkpoints, forced before others, users' before periodic, older before newer. Offer every
+    request; poll whenever a trigger has ended, a pending checkpoint has gone or a cleanup has finished.
+    """
+
+    def __init__(self, max_queued: int, max_concurrent: int, min_pause_ms: int) -> None:
+        if max_queued < 1:
+            raise ConfigurationError(f"max_queued is {max_queued}; at least 1 request must fit into the queue")
+        if max_concurrent < 1:
+            raise ConfigurationError(f"max_concurrent is {max_concurrent}; allow at least 1 checkpoint at a time")
+        if min_pause_ms < 0:
+            raise ConfigurationError(f"min_pause_ms is {min_pause_ms}; use 0 for no pause")
+        self._max_queued = max_queued
+        self._max_concurrent = max_concurrent
+        self._min_pause_ms = min_pause_ms
+        self._queue: list[TriggerRequest] = []
+
+    @property
+    def queued(self) -> tuple[TriggerRequest, ...]:
+        """What waits, in the order in which it would be chosen."""
+        return tuple(self._queue)
+
+    def offer(
+        self,
+        request: TriggerRequest,
+        *,
+        triggering: bool,
+        pending: int,
+        cleaning: int,
+        now_ms: int,
+        last_completed_ms: int | None,
+    ) -> Decision:
+        """Queue `request`, then choose as `poll` does.
+
+        A full queue gives up its worst periodic request, be it the new one. When it holds none, users keep their
+        places: the new request fails and nothing is chosen.
+        """
+        if len(self._queue) >= self._max_queued and not self._queue[-1].periodic:
+            return Decision(failed=((request, FailureReason.TOO_MANY_CHECKPOINT_REQUESTS),))
+        # Equal requests go in behind those already there, which is the order of arrival.
+        insort(self._queue, request, key=_rank)
+        evicted: tuple[tuple[TriggerRequest, FailureReason], ...] = ()
+        if len(self._queue) > self._max_queued:
+            evicted = ((self._queue.pop(), FailureReason.TOO_MANY_CHECKPOINT_REQUESTS),)
+        decision = self.poll(
+            triggering=triggering,
+            pending=pending,
+            cleaning=cleaning,
+            now_ms=now_ms,
+            last_completed_ms=last_completed_ms,
+        )
+        return replace(decision, failed=evicted + decision.failed)
+
+    def poll(
+        self, *, triggering: bool, pending: int, cleaning: int, now_ms: int, last_completed_ms: int | None
+    ) -> Decision:
+        """Choose the first request if it may start now. No other is considered in its place.
+
+        `triggering`: a chosen request is still on its way to becoming pending. `pending` and `cleaning`: checkpoints
+        in progress, and old ones being deleted. `last_completed_ms`: when a checkpoint or savepoint last completed,
+        by the same clock as `now_ms`; None if none has.
+        """
+        # Too many deletions under way hold back even forced requests: storage must not fall behind without bound.
+        if triggering or not self._queue or cleaning > self._max_concurrent:
+            return Decision()
+        first = self._queue[0]
+        if pending >= self._max_concurrent and not first.forced:
+            return Decision()
+        del self._queue[0]
+        if first.periodic and not first.forced and last_completed_ms is not None:
+            too_early_ms = last_completed_ms + self._min_pause_ms - now_ms
+            if too_early_ms > 0:
+                failed = ((first, FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS),)
+                return Decision(failed=failed, retry_in_ms=too_early_ms)
+        return Decision(chosen=first)
+
+    def drop_all(self) -> tuple[TriggerRequest, ...]:
+        """Empty the queue. The caller fails what is returned, with its own reason."""
+        dropped = self.queued
+        self._queue.clear()
+        return dropped
+
+
+def _rank(request: TriggerRequest) -> tuple[bool, bool, bool, int]:
+    return (not request.kind.is_savepoint, not request.forced, request.periodic, request.timestamp_ms)

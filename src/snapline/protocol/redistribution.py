@@ -1,0 +1,176 @@
+"""Who gets what when a snapshot is restored: operator list state, and in-flight data at a new parallelism.
+
+Both sides are lists by subtask index: the old subtasks of the snapshot and the new ones of the job that starts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from itertools import chain
+from typing import TypeAlias, TypeVar
+
+from snapline.errors import ConfigurationError, RestoreError
+from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, key_group_ranges, owner
+from snapline.types import Partitioning
+
+T = TypeVar("T")
+
+ListStates: TypeAlias = Mapping[str, Sequence[Sequence[T] | None]]
+"""By state name, the list of each old subtask; None where a subtask reported none."""
+
+
+def split(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
+    """Deal the elements of each named state out to `to` subtasks, each element once and in order.
+
+    At the same parallelism every list stays with its subtask. Otherwise each state is cut into parts that differ by
+    one element at most, and the next state begins with the subtask after the last longer part, so that leftovers do
+    not pile up on subtask 0. A name for which a subtask gets no element is not in that subtask's result.
+    """
+    result: list[dict[str, list[T]]] = _empty_results(to)
+    if _old_parallelism(states) == to:
+        for name, lists in states.items():
+            for index, elements in enumerate(lists):
+                _give(result[index], name, elements or ())
+        return result
+    start = 0
+    for name, lists in states.items():
+        elements = _concatenated(lists)
+        size, remainder = divmod(len(elements), to)
+        cut = 0
+        for part in range(to):
+            end = cut + size + (part < remainder)
+            _give(result[(start + part) % to], name, elements[cut:end])
+            cut = end
+        start = (start + remainder) % to
+    return result
+
+
+def union(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
+    """Give every subtask all elements of each named state, in the order of the old subtasks; otherwise as `split`."""
+    result: list[dict[str, list[T]]] = _empty_results(to)
+    for name, lists in states.items():
+        elements = _concatenated(lists)
+        for subtask in result:
+            _give(subtask, name, elements)
+    return result
+
+
+def broadcast(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
+    """Give every subtask one old subtask's copy of each named state, in turn over those that reported one."""
+    result: list[dict[str, list[T]]] = _empty_results(to)
+    for name, lists in states.items():
+        reported = [elements for elements in lists if elements is not None]
+        if reported:
+            for index, subtask in enumerate(result):
+                _give(subtask, name, reported[index % len(reported)])
+    return result
+
+
+class SubtaskMapper(Enum):
+    """Whose in-flight data a new subtask replays after a change of parallelism (SPEC section 6)."""
+
+    RANGE = "RANGE"
+    """Old subtasks whose key groups overlap with its own."""
+
+    ROUND_ROBIN = "ROUND_ROBIN"
+    """Every n-th old subtask, n being the new parallelism."""
+
+    FIRST = "FIRST"
+    """Subtask 0 takes all."""
+
+    FULL = "FULL"
+    """All of them, for every new subtask."""
+
+    UNSUPPORTED = "UNSUPPORTED"
+    """Its own only: the parallelism must not change."""
+
+
+_DOWNSTREAM = {
+    Partitioning.HASH: SubtaskMapper.RANGE,
+    Partitioning.REBALANCE: SubtaskMapper.ROUND_ROBIN,
+    Partitioning.GLOBAL: SubtaskMapper.FIRST,
+    Partitioning.FORWARD: SubtaskMapper.UNSUPPORTED,
+    Partitioning.BROADCAST: SubtaskMapper.UNSUPPORTED,
+}
+
+
+def downstream_mapper(partitioning: Partitioning) -> SubtaskMapper:
+    """How the receiving subtasks of an edge share out in-flight data."""
+    return _DOWNSTREAM[partitioning]
+
+
+def upstream_mapper(partitioning: Partitioning) -> SubtaskMapper:
+    """How the sending subtasks of an edge share out in-flight data."""
+    unsupported = downstream_mapper(partitioning) is SubtaskMapper.UNSUPPORTED
+    return SubtaskMapper.UNSUPPORTED if unsupported else SubtaskMapper.ROUND_ROBIN
+
+
+def old_subtasks(mapper: SubtaskMapper, old_parallelism: int, new_parallelism: int) -> tuple[tuple[int, ...], ...]:
+    """For each new subtask the old ones it replays, ascending. Every old subtask is somewhere among them."""
+    _check_parallelism(old_parallelism)
+    _check_parallelism(new_parallelism)
+    everyone = tuple(range(old_parallelism))
+    match mapper:
+        case SubtaskMapper.RANGE:
+            return tuple(
+                tuple(
+                    range(
+                        owner(groups.start, old_parallelism, MAX_PARALLELISM_LIMIT),
+                        owner(groups.end, old_parallelism, MAX_PARALLELISM_LIMIT) + 1,
+                    )
+                )
+                for groups in key_group_ranges(MAX_PARALLELISM_LIMIT, new_parallelism)
+            )
+        case SubtaskMapper.ROUND_ROBIN:
+            return tuple(everyone[new::new_parallelism] for new in range(new_parallelism))
+        case SubtaskMapper.FIRST:
+            return (everyone, *(() for _ in range(1, new_parallelism)))
+        case SubtaskMapper.FULL:
+            return (everyone,) * new_parallelism
+        case SubtaskMapper.UNSUPPORTED:
+            if old_parallelism != new_parallelism:
+                raise RestoreError(
+                    f"in-flight data of this edge cannot move from parallelism {old_parallelism} to {new_parallelism}; "
+                    f"restore at {old_parallelism}, or from a savepoint, which holds no in-flight data"
+                )
+            return tuple((index,) for index in everyone)
+
+
+def is_ambiguous(mapping: Sequence[Sequence[int]]) -> tuple[bool, ...]:
+    """For each old subtask of an `old_subtasks` result, whether several new ones replay it.
+
+    Each of them then sees all its records and must keep only those the partitioner sends to it.
+    """
+    takers = Counter(chain.from_iterable(mapping))
+    return tuple(takers[old] > 1 for old in range(max(takers, default=-1) + 1))
+
+
+def _old_parallelism(states: ListStates[T]) -> int | None:
+    parallelisms = {len(lists) for lists in states.values()}
+    if len(parallelisms) > 1:
+        counts = ", ".join(f"{name!r}: {len(lists)}" for name, lists in states.items())
+        raise RestoreError(
+            f"the states of one operator come from different numbers of subtasks ({counts}); the snapshot is damaged"
+        )
+    return parallelisms.pop() if parallelisms else None
+
+
+def _concatenated(lists: Sequence[Sequence[T] | None]) -> list[T]:
+    return [element for elements in lists for element in elements or ()]
+
+
+def _give(subtask: dict[str, list[T]], name: str, elements: Sequence[T]) -> None:
+    if elements:
+        subtask[name] = list(elements)
+
+
+def _empty_results(to: int) -> list[dict[str, list[T]]]:
+    _check_parallelism(to)
+    return [{} for _ in range(to)]
+
+
+def _check_parallelism(parallelism: int) -> None:
+    if parallelism < 1:
+        raise ConfigurationError(f"parallelism is {parallelism}; use at least 1")

@@ -1,0 +1,93 @@
+"""The completed checkpoints a job keeps, and what may be deleted when one more is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from snapline.protocol.retention import StoredSnapshot, subsumed
+from snapline.protocol.shared import SharedStateRegistry
+from snapline.protocol.snapshot import Snapshot, StoredObject
+from snapline.types import NO_CHECKPOINT, ClaimMode
+
+_BEYOND_ALL = 2**63
+"""Greater than any checkpoint id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retirement:
+    """What a newly completed checkpoint makes superfluous: whole snapshots, and shared objects nobody refers to."""
+
+    delete: tuple[Snapshot, ...]
+    shared: tuple[StoredObject, ...]
+
+
+class RetainedSnapshots:
+    """Completed checkpoints in order, with the registry of the objects they share.
+
+    A snapshot the job does not own (restored without a claim) leaves the row like any other, but is never deleted.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._snapshots: dict[int, Snapshot] = {}
+        self._not_owned: set[int] = set()
+        self._postponed: dict[int, Snapshot] = {}
+        self._registry: SharedStateRegistry[StoredObject] = SharedStateRegistry()
+
+    @classmethod
+    def restored(
+        cls, limit: int, own: Iterable[Snapshot], foreign: Snapshot | None, claim_mode: ClaimMode
+    ) -> RetainedSnapshots:
+        """What a new attempt starts with: the job's own checkpoints, and the snapshot it was told to start from."""
+        retained = cls(limit)
+        if foreign is not None:
+            retained._restore(foreign, claim=claim_mode is ClaimMode.CLAIM)
+        for snapshot in own:
+            retained._restore(snapshot, claim=True)
+        return retained
+
+    def _restore(self, snapshot: Snapshot, *, claim: bool) -> None:
+        self._snapshots[snapshot.id] = snapshot
+        if not claim:
+            self._not_owned.add(snapshot.id)
+        self._registry.restored(snapshot.id, snapshot.shared(), claim=claim, sharing=snapshot.is_sharing)
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        return tuple(self._snapshots.values())
+
+    @property
+    def owned(self) -> tuple[Snapshot, ...]:
+        """The snapshots whose end is this job's to decide."""
+        return tuple(snapshot for snapshot in self._snapshots.values() if snapshot.id not in self._not_owned)
+
+    @property
+    def latest_id(self) -> int:
+        return max(self._snapshots, default=NO_CHECKPOINT)
+
+    def register(self, item: StoredObject, checkpoint_id: int) -> None:
+        """Note that a checkpoint on its way refers to a shared object."""
+        assert item.shared_key is not None
+        self._registry.register(item.shared_key, item, checkpoint_id)
+
+    def add(self, snapshot: Snapshot) -> Retirement:
+        """Take in a completed checkpoint and let go of what it subsumes."""
+        self._snapshots[snapshot.id] = snapshot
+        entries = [StoredSnapshot(entry.id, entry.kind) for entry in self._snapshots.values()]
+        for old in subsumed(entries, self._limit):
+            dropped = self._snapshots.pop(old.id)
+            if old.id not in self._not_owned:
+                self._postponed[old.id] = dropped
+        lowest = min(
+            (entry.id for entry in self._snapshots.values() if not entry.kind.is_savepoint), default=snapshot.id
+        )
+        unused = self._registry.unregister_unused(lowest)
+        delete = tuple(entry for entry in self._postponed.values() if entry.id not in unused.in_use)
+        for entry in delete:
+            del self._postponed[entry.id]
+        return Retirement(delete, tuple(item for _, item in unused.deleted))
+
+    def remaining_shared(self) -> tuple[StoredObject, ...]:
+        """All shared objects that may be deleted once the job keeps no checkpoint at all."""
+        return tuple(item for _, item in self._registry.unregister_unused(_BEYOND_ALL).deleted)

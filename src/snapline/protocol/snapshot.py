@@ -1,0 +1,137 @@
+"""What a snapshot consists of: immutable descriptions of stored objects, never the objects themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind, SubtaskId
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object in checkpoint storage. `shared_key` is set if several checkpoints may refer to it."""
+
+    path: str
+    size_bytes: int
+    shared_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedPart:
+    """Keyed state of a range of key groups; several objects where a backend shares files between checkpoints."""
+
+    key_groups: KeyGroupRange
+    objects: tuple[StoredObject, ...]
+    raw: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPart:
+    """One named list state of one subtask: `elements` is how many entries the object holds."""
+
+    name: str
+    mode: OperatorStateMode
+    elements: int
+    object: StoredObject
+    raw: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelPart:
+    """In-flight data of the channel of `edge` between two subtasks, captured on one of its sides."""
+
+    edge: str
+    upstream: int
+    downstream: int
+    object: StoredObject
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskState:
+    """What one subtask of one operator contributed to a checkpoint.
+
+    `ended` says that the operator had been finished when the snapshot was taken, and only waited for its last
+    checkpoint; `finished` that the subtask had left before, so that there is nothing to restore.
+    """
+
+    keyed: tuple[KeyedPart, ...] = ()
+    operator: tuple[OperatorPart, ...] = ()
+    inputs: tuple[ChannelPart, ...] = ()
+    outputs: tuple[ChannelPart, ...] = ()
+    ended: bool = False
+    finished: bool = False
+
+    def objects(self) -> Iterator[StoredObject]:
+        for keyed in self.keyed:
+            yield from keyed.objects
+        for part in self.operator:
+            yield part.object
+        for channel in (*self.inputs, *self.outputs):
+            yield channel.object
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """All of one operator in a checkpoint. A fully finished operator has no subtask states."""
+
+    uid: str
+    parallelism: int
+    max_parallelism: int
+    subtasks: Mapping[int, SubtaskState] = field(default_factory=dict)
+    coordinator: StoredObject | None = None
+    fully_finished: bool = False
+
+    def objects(self) -> Iterator[StoredObject]:
+        for state in self.subtasks.values():
+            yield from state.objects()
+        if self.coordinator is not None:
+            yield self.coordinator
+
+    @property
+    def is_partly_finished(self) -> bool:
+        return not self.fully_finished and any(state.finished for state in self.subtasks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A complete checkpoint or savepoint, as its metadata describes it."""
+
+    id: int
+    kind: SnapshotKind
+    attempt: int
+    timestamp_ms: int
+    location: str
+    operators: Mapping[str, OperatorState]
+    hooks: Mapping[str, StoredObject] = field(default_factory=dict)
+    format: SavepointFormat | None = None
+
+    def objects(self) -> Iterator[StoredObject]:
+        for operator in self.operators.values():
+            yield from operator.objects()
+        yield from self.hooks.values()
+
+    def shared(self) -> dict[str, StoredObject]:
+        return {item.shared_key: item for item in self.objects() if item.shared_key is not None}
+
+    @property
+    def is_sharing(self) -> bool:
+        """Whether later checkpoints may refer to single objects of this one; savepoints are all or nothing."""
+        return not self.kind.is_savepoint
+
+
+@dataclass(frozen=True, slots=True)
+class VertexInfo:
+    """A vertex as the coordinator needs it: its operators from head to tail, and what they declare."""
+
+    id: str
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[str, ...]
+    coordinators: tuple[str, ...] = ()
+    union_state: bool = False
+
+    def subtasks(self) -> Iterator[SubtaskId]:
+        for index in range(self.parallelism):
+            yield SubtaskId(self.id, index)
