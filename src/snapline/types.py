@@ -116,7 +116,8 @@ class Barrier:
         return Barrier(self.id, self.timestamp_ms, kind, self.timeout_ms, self.snapshot, self.drain, self.full)
 
     def as_unaligned(self) -> Barrier:
-        return self.with_kind(BarrierKind.UNALIGNED)
+        """The barrier once it no longer waits for alignment; it stays so behind an edge that forces it to align."""
+        return Barrier(self.id, self.timestamp_ms, BarrierKind.UNALIGNED, None, self.snapshot, self.drain, self.full)
 
     def for_aligned_only_edge(self) -> Barrier:
         """The barrier as it crosses an edge that cannot be unaligned."""
@@ -138,7 +139,7 @@ class AbortReason(Enum):
 
 
 class FailureReason(Enum):
-    """Why a checkpoint failed, in the coordinator's words (SPEC section 3)."""
+    """Why a checkpoint failed, in the coordinator's words."""
 
     PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
     TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"

@@ -119,6 +119,10 @@ class AligningHandler:
     # What the shell asks.
 
     @property
+    def open_channels(self) -> tuple[int, ...]:
+        return tuple(self._open)
+
+    @property
     def blocked(self) -> frozenset[int]:
         return frozenset(self._blocked)
 
@@ -143,9 +147,9 @@ class AligningHandler:
 
     def handle(self, event: BarrierEvent, now_ms: int) -> list[BarrierEffect]:
         match event:
-            case BarrierReceived(channel, barrier):
+            case BarrierReceived(channel, barrier, injected):
                 self._check(channel, barrier)
-                self._on_barrier(channel, barrier, now_ms)
+                self._on_barrier(channel, barrier, now_ms, injected=injected)
             case BarrierAnnounced(channel, barrier):
                 self._check(channel, barrier)
                 self._on_announcement(channel, barrier, now_ms)
@@ -164,6 +168,8 @@ class AligningHandler:
         self._open.check(channel)
         if self._mode is HandlerMode.ALIGNED and barrier.is_unaligned:
             raise EngineError(f"unaligned barrier {barrier.id} on channel {channel}, but this subtask only aligns")
+        if barrier.is_timeoutable and barrier.timeout_ms is None:
+            raise EngineError(f"barrier {barrier.id} on channel {channel} may time out, but does not say when")
 
     @property
     def _is_pending(self) -> bool:
@@ -172,15 +178,15 @@ class AligningHandler:
     def _is_stale(self, checkpoint_id: int) -> bool:
         return checkpoint_id < self._current or (checkpoint_id == self._current and not self._is_pending)
 
-    def _on_barrier(self, channel: int, barrier: Barrier, now_ms: int) -> None:
+    def _on_barrier(self, channel: int, barrier: Barrier, now_ms: int, *, injected: bool) -> None:
         if self._is_stale(barrier.id):
-            if not barrier.is_unaligned:
+            if not barrier.is_unaligned and not injected:
                 self._effects.append(ResumeChannel(channel))
             return
         self._capture.barrier_arrived(channel, barrier.id)
         self._open_checkpoint(barrier, now_ms)
         self._align(channel, barrier, now_ms)
-        self._barrier_in_state(channel, barrier, now_ms)
+        self._barrier_in_state(channel, barrier, now_ms, injected=injected)
         self._finish_if_all_in(now_ms)
 
     def _on_announcement(self, channel: int, barrier: Barrier, now_ms: int) -> None:
@@ -205,11 +211,14 @@ class AligningHandler:
             return
         assert self._barrier is not None
         self._align(channel, self._barrier, now_ms)
+        self._announced.discard(channel)
         self._unblock(channel)
         self._end_in_state(now_ms)
         self._finish_if_all_in(now_ms)
 
     def _on_timer(self, checkpoint_id: int) -> None:
+        if self._mode is HandlerMode.ALIGNED:
+            raise EngineError(f"alignment timer for {checkpoint_id}, but this subtask only aligns and sets none")
         if checkpoint_id != self._current or not self._is_pending or not self._timer_set:
             return
         self._timer_set = False
@@ -268,7 +277,7 @@ class AligningHandler:
             )
 
     def _abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        if self._state is Aligning.COLLECTING_UNALIGNED:
+        if self._state is Aligning.COLLECTING_UNALIGNED and self._triggered:
             self._stop_capture(self._current)
         self._cancel_timer()
         self._current = max(self._current, checkpoint_id)
@@ -292,12 +301,12 @@ class AligningHandler:
     def _is_unaligned_state(self) -> bool:
         return self._state is Aligning.WAITING_UNALIGNED or self._state is Aligning.COLLECTING_UNALIGNED
 
-    def _barrier_in_state(self, channel: int, barrier: Barrier, now_ms: int) -> None:
+    def _barrier_in_state(self, channel: int, barrier: Barrier, now_ms: int, *, injected: bool) -> None:
         self._announced.discard(channel)
         if barrier.is_unaligned:
             if not self._is_unaligned_state:
                 self._switch(barrier)
-        else:
+        elif not injected:
             self._block(channel)
         if not self._is_unaligned_state and self._is_passively_timed_out(barrier, now_ms):
             self._switch(barrier)

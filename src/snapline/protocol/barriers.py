@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
+from snapline.config import CheckpointMode, Checkpoints
 from snapline.errors import EngineError
-from snapline.types import AbortReason, Barrier, FailureReason, Partitioning
+from snapline.types import AbortReason, Barrier, BarrierKind, FailureReason, Partitioning, SnapshotKind
 
 
 class HandlerMode(Enum):
@@ -25,10 +26,15 @@ class HandlerMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BarrierReceived:
-    """A barrier has been read from a channel: behind all earlier data, or ahead of it if it had priority."""
+    """A barrier has been read from a channel: behind all earlier data, or ahead of it if it had priority.
+
+    It is `injected` if the coordinator triggered a subtask whose upstream subtasks have all finished: then nothing but
+    the end of the partition can follow, and no channel has to be blocked.
+    """
 
     channel: int
     barrier: Barrier
+    injected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +192,10 @@ class BarrierHandler(Protocol):
         """Note a barrier the moment it is in the channel's queue, before it is read."""
 
     @property
+    def open_channels(self) -> tuple[int, ...]:
+        """The channels that have not ended; a checkpoint the coordinator triggers here is injected into each."""
+
+    @property
     def blocked(self) -> frozenset[int]:
         """The channels that must not be read."""
 
@@ -213,6 +223,9 @@ class OpenChannels:
     def __len__(self) -> int:
         return self._count - len(self._closed)
 
+    def __iter__(self) -> Iterator[int]:
+        return (channel for channel in range(self._count) if channel not in self._closed)
+
     def check(self, channel: int) -> None:
         if not 0 <= channel < self._count:
             raise EngineError(f"channel {channel} does not exist: this subtask has {self._count}")
@@ -221,6 +234,29 @@ class OpenChannels:
 
     def close(self, channel: int) -> None:
         self._closed.add(channel)
+
+
+def handler_mode(config: Checkpoints) -> HandlerMode:
+    """The handler of a job's subtasks. With unaligned checkpoints on it alternates, because savepoints still align."""
+    if config.mode is CheckpointMode.AT_LEAST_ONCE:
+        return HandlerMode.TRACKER
+    return HandlerMode.ALTERNATING if config.unaligned else HandlerMode.ALIGNED
+
+
+def barrier_kind(config: Checkpoints, snapshot: SnapshotKind) -> BarrierKind:
+    """How the barriers of a snapshot set out. Savepoints always align, and so does at-least-once."""
+    if snapshot.is_savepoint or not config.unaligned or config.mode is CheckpointMode.AT_LEAST_ONCE:
+        return BarrierKind.ALIGNED
+    return BarrierKind.UNALIGNED if config.aligned_timeout_ms == 0 else BarrierKind.ALIGNED_WITH_TIMEOUT
+
+
+def new_barrier(
+    config: Checkpoints, checkpoint_id: int, timestamp_ms: int, snapshot: SnapshotKind, *, drain: bool, full: bool
+) -> Barrier:
+    """The barrier the coordinator sends to the sources."""
+    kind = barrier_kind(config, snapshot)
+    timeout_ms = config.aligned_timeout_ms if kind is BarrierKind.ALIGNED_WITH_TIMEOUT else None
+    return Barrier(checkpoint_id, timestamp_ms, kind, timeout_ms, snapshot, drain, full)
 
 
 def aligned_only_vertices(edges: Iterable[tuple[str, str, Partitioning]]) -> frozenset[str]:

@@ -53,7 +53,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class AbortNewer:
-    """Abort everything this sink subtask has prepared outside for checkpoints after this one."""
+    """Abort everything older attempts of this sink have prepared outside for checkpoints after this one."""
 
     checkpoint_id: int
 
@@ -139,13 +139,18 @@ class Committer:
         self._permit = Permit(self._attempt, checkpoint_id)
         return self._commit_permitted()
 
-    def restored(self, checkpoint_id: int, committables: Iterable[Committable]) -> list[CommitEffect]:
-        """Start from a durable checkpoint: commit what it holds at once, and abort anything newer outside."""
+    def restored(
+        self, checkpoint_id: int, committables: Iterable[Committable], *, prepared_until: int = NO_CHECKPOINT
+    ) -> list[CommitEffect]:
+        """Start from a durable checkpoint: commit what it holds at once, and abort anything newer outside.
+
+        Nothing up to `prepared_until` is aborted: there is a savepoint with that id which somebody may restore.
+        """
         for entry in committables:
             if entry.checkpoint_id > checkpoint_id:
                 raise EngineError(f"checkpoint {checkpoint_id} holds {entry.name} of the later {entry.checkpoint_id}")
             self._open[entry.name] = (replace(entry, retries=0), COMMIT.initial)
-        return [AbortNewer(checkpoint_id), *self.completed(checkpoint_id)]
+        return [AbortNewer(max(checkpoint_id, prepared_until)), *self.completed(checkpoint_id)]
 
     def ended(self) -> list[CommitEffect]:
         """Without checkpoints, the end of the input is what makes everything final."""

@@ -160,7 +160,7 @@ class MetadataWritten:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The checkpoint, or the savepoint the job stops with, is in the journal: it is canonical."""
+    """The snapshot is in the journal: it is canonical."""
 
     checkpoint_id: int
 

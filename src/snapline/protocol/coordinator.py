@@ -4,81 +4,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
-from snapline.config import CheckpointMode, Checkpoints
-from snapline.protocol.coordination import (
-    AcknowledgementReceived,
-    AckResult,
-    BacklogReported,
-    CancelTimer,
-    CheckpointRequested,
-    Cleaned,
-    CompleteRequest,
-    CoordinatorEffect,
-    CoordinatorEvent,
-    CreateLocation,
-    DeclineReceived,
-    DeleteShared,
-    DeleteSnapshot,
-    DeliverOperatorEvent,
-    Discard,
-    FailJob,
-    FailRequest,
-    FinalizeFailed,
-    HeartbeatDue,
-    HookSnapshotted,
-    IdReserved,
-    JobLeftRunning,
-    JobRunning,
-    LocationCreated,
-    MetadataWritten,
-    NotifyAborted,
-    NotifyComplete,
-    NotifyCoordinatorAborted,
-    NotifyCoordinatorComplete,
-    OperatorCoordinatorSnapshotted,
-    OperatorEventConfirmed,
-    OperatorEventLost,
-    OperatorEventSent,
-    Publish,
-    Published,
-    ReserveId,
-    SetTimer,
-    SnapshotHook,
-    SnapshotOperatorCoordinator,
-    StepFailed,
-    TaskStatusChanged,
-    Timer,
-    TimerFired,
-    TimerKind,
-    TriggerTask,
-    WriteMetadata,
-)
-from snapline.protocol.decider import Decision, RequestDecider, TriggerRequest, is_forced
+from snapline.config import Checkpoints
+from snapline.protocol import coordination as c
+from snapline.protocol.barriers import barrier_kind, new_barrier
+from snapline.protocol.decider import Decision, RequestDecider, TriggerRequest
 from snapline.protocol.failures import FailureManager
-from snapline.protocol.gate import Delivery, EventGate
 from snapline.protocol.machine import TransitionTable
+from snapline.protocol.operator_events import OperatorEvents
 from snapline.protocol.pending import PendingCheckpoint, PendingPhase
-from snapline.protocol.plan import CheckpointPlan, CheckpointPlanner, Edge, PlanFailure, Vertex
+from snapline.protocol.plan import CheckpointPlan, PlanFailure
 from snapline.protocol.retained import RetainedSnapshots
 from snapline.protocol.schedule import PeriodicSchedule
-from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState, VertexInfo
-from snapline.protocol.statistics import CheckpointStatistics
+from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
+from snapline.protocol.statistics import CheckpointStatistics, SubtaskMetrics
+from snapline.protocol.tasks import JobShape, TaskBoard
 from snapline.types import (
     NO_CHECKPOINT,
-    Barrier,
     BarrierKind,
     CheckpointScope,
     ExecutionId,
     FailureReason,
     SnapshotKind,
     SubtaskId,
-    TaskStatus,
 )
 
-_PERIODIC = Timer(TimerKind.PERIODIC)
+_PERIODIC = c.Timer(c.TimerKind.PERIODIC)
 
 
 class Activity(Enum):
@@ -107,18 +60,6 @@ ACTIVITY = TransitionTable(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JobShape:
-    """The parts of a job's graph the coordinator needs."""
-
-    vertices: tuple[VertexInfo, ...]
-    edges: tuple[Edge, ...]
-    hooks: tuple[str, ...] = ()
-
-    def coordinators(self) -> dict[str, VertexInfo]:
-        return {uid: vertex for vertex in self.vertices for uid in vertex.coordinators}
-
-
 @dataclass(slots=True)
 class _Triggering:
     """The request whose checkpoint is being started, until its tasks are triggered."""
@@ -138,14 +79,6 @@ class CoordinatorMemory:
     @classmethod
     def fresh(cls, config: Checkpoints) -> CoordinatorMemory:
         return cls(CheckpointStatistics(history=config.history), FailureManager(config.tolerable_failures))
-
-
-@dataclass(slots=True)
-class _Events:
-    """Operator events that were sent and whose arrival is not confirmed."""
-
-    next_sequence: int = 0
-    unconfirmed: set[int] = field(default_factory=set)
 
 
 class CheckpointCoordinator:
@@ -174,29 +107,20 @@ class CheckpointCoordinator:
         self._statistics = memory.statistics
         self._failures = memory.failures
         self._full_until_complete = full_until_complete
-        self._planner = CheckpointPlanner(
-            [Vertex(vertex.id, vertex.parallelism) for vertex in shape.vertices],
-            shape.edges,
-            allow_finished=config.after_tasks_finish,
-        )
-        self._tasks: dict[SubtaskId, TaskStatus] = {
-            subtask: TaskStatus.CREATED for vertex in shape.vertices for subtask in vertex.subtasks()
-        }
-        for subtask in finished:
-            self._tasks[subtask] = TaskStatus.FINISHED
+        self._tasks = TaskBoard(shape, allow_finished=config.after_tasks_finish, finished=finished)
         self._coordinators = shape.coordinators()
-        self._gates = {uid: EventGate(vertex.parallelism) for uid, vertex in self._coordinators.items()}
-        self._events = _Events()
+        self._events = OperatorEvents({uid: vertex.parallelism for uid, vertex in self._coordinators.items()})
         self._decider = RequestDecider(config.max_queued_requests, config.max_concurrent, config.min_pause_ms)
         self._schedule = PeriodicSchedule(config)
         self._triggering: _Triggering | None = None
         self._pending: dict[int, PendingCheckpoint] = {}
         self._cleaning: set[int] = set()
-        self._expired: deque[int] = deque(maxlen=config.remembered_expired)
+        self._aborted: deque[int] = deque(maxlen=config.remembered_expired)
+        self._stop_request: str | None = None
         self._last_completed_ms: int | None = None
         self._last_notified: tuple[int, int, tuple[SubtaskId, ...]] | None = None
         self._periodic_count = 0
-        self._effects: list[CoordinatorEffect] = []
+        self._effects: list[c.CoordinatorEffect] = []
 
     @property
     def pending_ids(self) -> tuple[int, ...]:
@@ -206,72 +130,73 @@ class CheckpointCoordinator:
     def cleaning_ids(self) -> frozenset[int]:
         return frozenset(self._cleaning)
 
-    def handle(self, event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
+    def handle(self, event: c.CoordinatorEvent, now_ms: int) -> list[c.CoordinatorEffect]:
         """Take one fact, return the orders that follow from it, to be carried out in order."""
         match event:
-            case AcknowledgementReceived():
+            case c.AcknowledgementReceived():
                 self._on_acknowledgement(event, now_ms)
-            case DeclineReceived():
+            case c.DeclineReceived():
                 self._on_decline(event, now_ms)
-            case TaskStatusChanged(subtask, status):
-                self._tasks[subtask] = status
-            case TimerFired(timer):
+            case c.TaskStatusChanged(subtask, status):
+                self._tasks.update(subtask, status)
+            case c.TimerFired(timer):
                 self._on_timer(timer, now_ms)
-            case CheckpointRequested(request):
+            case c.CheckpointRequested(request):
                 self._on_request(request, now_ms)
-            case IdReserved(request_name, checkpoint_id):
+            case c.IdReserved(request_name, checkpoint_id):
                 self._on_id_reserved(request_name, checkpoint_id, now_ms)
-            case StepFailed():
+            case c.StepFailed():
                 self._on_step_failed(event, now_ms)
-            case LocationCreated(checkpoint_id, location):
+            case c.LocationCreated(checkpoint_id, location):
                 self._on_location_created(checkpoint_id, location, now_ms)
-            case OperatorCoordinatorSnapshotted(checkpoint_id, operator, state):
+            case c.OperatorCoordinatorSnapshotted(checkpoint_id, operator, state):
                 self._on_coordinator_snapshotted(checkpoint_id, operator, state, now_ms)
-            case HookSnapshotted(checkpoint_id, hook, hook_state):
+            case c.HookSnapshotted(checkpoint_id, hook, hook_state):
                 self._on_hook_snapshotted(checkpoint_id, hook, hook_state, now_ms)
-            case MetadataWritten(checkpoint_id, size_bytes):
-                self._on_metadata_written(checkpoint_id, size_bytes, now_ms)
-            case Published(checkpoint_id):
+            case c.MetadataWritten(checkpoint_id, size_bytes):
+                self._on_metadata_written(checkpoint_id, size_bytes)
+            case c.Published(checkpoint_id):
                 self._on_published(checkpoint_id, now_ms)
-            case FinalizeFailed():
+            case c.FinalizeFailed():
                 self._on_finalize_failed(event, now_ms)
-            case Cleaned(checkpoint_id):
+            case c.Cleaned(checkpoint_id):
                 self._cleaning.discard(checkpoint_id)
                 self._statistics.discarded(checkpoint_id)
                 self._poll(now_ms)
-            case OperatorEventSent(operator, index, operator_event):
-                self._deliver(operator, self._gates[operator].send(index, operator_event))
-            case OperatorEventConfirmed(sequence):
+            case c.OperatorEventSent(operator, index, operator_event):
+                self._effects.extend(self._events.send(operator, index, operator_event))
+            case c.OperatorEventConfirmed(sequence):
                 self._on_event_confirmed(sequence, now_ms)
-            case OperatorEventLost(sequence):
+            case c.OperatorEventLost(sequence):
                 self._on_event_lost(sequence)
-            case BacklogReported(source, has_backlog):
+            case c.BacklogReported(source, has_backlog):
                 if self._schedule.backlog_changed(source, has_backlog, now_ms):
                     self._set_periodic_timer()
-            case HeartbeatDue():
+            case c.HeartbeatDue():
                 self._notify_again()
-            case JobRunning(chance):
+            case c.JobRunning(chance):
                 self._step("all tasks running", Activity.ACTIVE)
                 self._schedule.start(now_ms, chance)
                 self._set_periodic_timer()
-            case JobLeftRunning(shutdown):
+            case c.JobLeftRunning(shutdown):
                 self._on_left_running(shutdown, now_ms)
         effects, self._effects = self._effects, []
         return effects
 
     # Requests.
 
-    def _on_timer(self, timer: Timer, now_ms: int) -> None:
-        if timer.kind is TimerKind.TIMEOUT:
+    def _on_timer(self, timer: c.Timer, now_ms: int) -> None:
+        if timer.kind is c.TimerKind.TIMEOUT:
             pending = self._pending.get(timer.checkpoint_id)
             if pending is not None and not pending.is_final:
-                self._expired.append(pending.id)
                 self._abort(pending, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out", now_ms)
         elif self._schedule.fired(now_ms):
             self._set_periodic_timer()
             self._periodic_count += 1
             name = f"periodic-{self.attempt}-{self._periodic_count}"
             self._offer(TriggerRequest(name, SnapshotKind.CHECKPOINT, False, True, now_ms), now_ms)
+        elif self._schedule.next_ms is not None:
+            self._set_periodic_timer()
 
     def _on_request(self, request: TriggerRequest, now_ms: int) -> None:
         if self.activity is Activity.CLOSED:
@@ -279,17 +204,20 @@ class CheckpointCoordinator:
         elif self.activity is Activity.STOPPING:
             message = "the job is being stopped with a savepoint"
             self._fail_request(request, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, message, now_ms)
-        elif request.kind.is_synchronous:
-            self._stop_scheduler(now_ms)
-            self._step("stop with savepoint", Activity.STOPPING)
+        elif not request.kind.is_synchronous:
             self._offer(request, now_ms)
+        elif self.activity is Activity.WAITING:
+            reason, message = FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "the job does not run yet"
+            self._fail_request(request, reason, message, now_ms)
         else:
+            self._stop_scheduler(FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "checkpoints are suspended", now_ms)
+            self._step("stop with savepoint", Activity.STOPPING)
+            self._stop_request = request.name
             self._offer(request, now_ms)
 
-    def _stop_scheduler(self, now_ms: int) -> None:
+    def _stop_scheduler(self, reason: FailureReason, message: str, now_ms: int) -> None:
         self._schedule.stop()
-        self._effects.append(CancelTimer(_PERIODIC))
-        reason, message = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "checkpoints are suspended"
+        self._effects.append(c.CancelTimer(_PERIODIC))
         for request in self._decider.drop_all():
             self._fail_request(request, reason, message, now_ms)
         for pending in list(self._pending.values()):
@@ -311,32 +239,33 @@ class CheckpointCoordinator:
         )
 
     def _poll(self, now_ms: int) -> None:
-        if self.activity is Activity.CLOSED:
-            return
-        self._carry_out(
-            self._decider.poll(
-                triggering=self._triggering is not None,
-                pending=len(self._pending),
-                cleaning=len(self._cleaning),
-                now_ms=now_ms,
-                last_completed_ms=self._last_completed_ms,
-            ),
-            now_ms,
+        if self.activity is not Activity.CLOSED:
+            self._carry_out(self._next(now_ms), now_ms)
+
+    def _next(self, now_ms: int) -> Decision:
+        return self._decider.poll(
+            triggering=self._triggering is not None,
+            pending=len(self._pending),
+            cleaning=len(self._cleaning),
+            now_ms=now_ms,
+            last_completed_ms=self._last_completed_ms,
         )
 
     def _carry_out(self, decision: Decision, now_ms: int) -> None:
-        for request, reason in decision.failed:
-            self._fail_request(request, reason, "the request was dropped", now_ms)
-        if decision.retry_in_ms is not None:
-            self._schedule.postpone(now_ms, decision.retry_in_ms)
-            self._set_periodic_timer()
-        if decision.chosen is not None:
-            self._start(decision.chosen, now_ms)
+        while True:
+            for request, reason in decision.failed:
+                self._fail_request(request, reason, "the request was dropped", now_ms)
+            if decision.retry_in_ms is not None:
+                self._schedule.postpone(now_ms, decision.retry_in_ms)
+                self._set_periodic_timer()
+            if decision.chosen is None or self._start(decision.chosen, now_ms):
+                return
+            decision = self._next(now_ms)
 
     def _fail_request(self, request: TriggerRequest, reason: FailureReason, message: str, now_ms: int) -> None:
         """A request ended before it had a checkpoint."""
         self._statistics.failed(None, now_ms, reason, message)
-        self._effects.append(FailRequest(request, reason, message))
+        self._effects.append(c.FailRequest(request, reason, message))
         self._count_failure(NO_CHECKPOINT, request.kind, reason, message, from_task=False)
         self._stop_failed(request, now_ms)
 
@@ -351,38 +280,31 @@ class CheckpointCoordinator:
             from_task=from_task,
         )
         if must_fail:
-            self._effects.append(FailJob(f"checkpoint {checkpoint_id} failed ({reason.name}): {message}"))
+            self._effects.append(c.FailJob(f"checkpoint {checkpoint_id} failed ({reason.name}): {message}"))
 
     def _stop_failed(self, request: TriggerRequest, now_ms: int) -> None:
-        if request.kind.is_synchronous and self.activity is Activity.STOPPING:
+        if self.activity is Activity.STOPPING and request.name == self._stop_request:
             self._step("savepoint failed", Activity.ACTIVE)
             self._schedule.start(now_ms, 0.0)
             self._set_periodic_timer()
 
     def _set_periodic_timer(self) -> None:
         if self._schedule.next_ms is None:
-            self._effects.append(CancelTimer(_PERIODIC))
+            self._effects.append(c.CancelTimer(_PERIODIC))
         else:
-            self._effects.append(SetTimer(_PERIODIC, self._schedule.next_ms))
+            self._effects.append(c.SetTimer(_PERIODIC, self._schedule.next_ms))
 
     # The start sequence: plan, id, location, operator coordinators, hooks, tasks.
 
-    def _start(self, request: TriggerRequest, now_ms: int) -> None:
-        finished = {subtask for subtask, status in self._tasks.items() if status is TaskStatus.FINISHED}
-        not_running = {
-            subtask
-            for subtask, status in self._tasks.items()
-            if status not in (TaskStatus.RUNNING, TaskStatus.FINISHED)
-        }
-        plan = self._planner.plan(finished=finished, not_running=not_running)
+    def _start(self, request: TriggerRequest, now_ms: int) -> bool:
+        """Begin; false if there can be no checkpoint now, and the request has failed."""
+        plan = self._tasks.plan()
         if isinstance(plan, PlanFailure):
             self._fail_request(request, plan.reason, plan.message, now_ms)
-            return
-        if not plan.wait:
-            self._fail_request(request, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "every task has finished", now_ms)
-            return
+            return False
         self._triggering = _Triggering(request, plan)
-        self._effects.append(ReserveId(request.name))
+        self._effects.append(c.ReserveId(request.name))
+        return True
 
     def _on_id_reserved(self, request_name: str, checkpoint_id: int, now_ms: int) -> None:
         triggering = self._triggering
@@ -398,24 +320,24 @@ class CheckpointCoordinator:
             coordinators=self._coordinators,
             hooks=self._shape.hooks,
         )
-        waiting: dict[str, int] = {vertex.id: 0 for vertex in self._shape.vertices}
-        for subtask in plan.wait:
-            waiting[subtask.vertex] += 1
         self._statistics.created(
             checkpoint_id,
             kind=request.kind,
             savepoint_format=request.format,
             trigger_ms=now_ms,
-            subtasks={vertex.id: vertex.parallelism for vertex in self._shape.vertices if waiting[vertex.id]},
-            unaligned=self._barrier_kind(request) is BarrierKind.UNALIGNED,
+            subtasks={vertex.id: vertex.parallelism for vertex in self._shape.vertices},
+            unaligned=barrier_kind(self._config, request.kind) is BarrierKind.UNALIGNED,
         )
-        self._effects.append(SetTimer(Timer(TimerKind.TIMEOUT, checkpoint_id), now_ms + self._config.timeout_ms))
-        self._effects.append(CreateLocation(checkpoint_id, request))
+        for subtask in plan.finished_subtasks:
+            self._statistics.acknowledged(checkpoint_id, subtask.vertex, subtask.index, now_ms, SubtaskMetrics())
+        self._effects.append(c.SetTimer(c.Timer(c.TimerKind.TIMEOUT, checkpoint_id), now_ms + self._config.timeout_ms))
+        self._effects.append(c.CreateLocation(checkpoint_id, request))
 
-    def _on_step_failed(self, event: StepFailed, now_ms: int) -> None:
+    def _on_step_failed(self, event: c.StepFailed, now_ms: int) -> None:
         reason = FailureReason.IO_EXCEPTION if event.io else FailureReason.TRIGGER_CHECKPOINT_FAILURE
         if event.checkpoint_id is not None:
-            if pending := self._pending.get(event.checkpoint_id):
+            pending = self._pending.get(event.checkpoint_id)
+            if pending is not None and not pending.is_final:
                 self._abort(pending, reason, event.error, now_ms)
         elif self._triggering is not None and self._triggering.request.name == event.request:
             self._drop_triggering(reason, event.error, now_ms)
@@ -429,22 +351,20 @@ class CheckpointCoordinator:
     def _on_location_created(self, checkpoint_id: int, location: str, now_ms: int) -> None:
         pending = self._pending.get(checkpoint_id)
         if pending is None:
-            self._effects.append(Discard(checkpoint_id, (), location))
+            self._effects.append(c.Discard(checkpoint_id, (), location))
             return
         pending.location = location
         pending.step("location created", PendingPhase.COORDINATORS)
         for operator in self._coordinators:
-            self._effects.append(SnapshotOperatorCoordinator(checkpoint_id, operator))
+            self._effects.append(c.SnapshotOperatorCoordinator(checkpoint_id, operator))
         self._after_coordinators(pending, now_ms)
 
     def _on_coordinator_snapshotted(self, checkpoint_id: int, operator: str, state: StoredObject, now_ms: int) -> None:
         pending = self._pending.get(checkpoint_id)
         if pending is None or not pending.acknowledge_coordinator(operator, state):
-            self._effects.append(Discard(checkpoint_id, (state,)))
+            self._effects.append(c.Discard(checkpoint_id, (state,)))
             return
-        # Events sent before this moment are part of the checkpoint: their arrival must be certain before the barrier.
-        pending.unconfirmed_events |= self._events.unconfirmed
-        self._gates[operator].close(checkpoint_id)
+        pending.unconfirmed_events |= self._events.snapshotted(operator, checkpoint_id)
         self._after_coordinators(pending, now_ms)
 
     def _after_coordinators(self, pending: PendingCheckpoint, now_ms: int) -> None:
@@ -452,13 +372,13 @@ class CheckpointCoordinator:
             return
         pending.step("coordinators snapshotted", PendingPhase.HOOKS)
         for hook in self._shape.hooks:
-            self._effects.append(SnapshotHook(pending.id, hook))
+            self._effects.append(c.SnapshotHook(pending.id, hook))
         self._after_hooks(pending, now_ms)
 
     def _on_hook_snapshotted(self, checkpoint_id: int, hook: str, state: StoredObject | None, now_ms: int) -> None:
         pending = self._pending.get(checkpoint_id)
         if pending is None or not pending.acknowledge_hook(hook, state):
-            self._effects.append(Discard(checkpoint_id, () if state is None else (state,)))
+            self._effects.append(c.Discard(checkpoint_id, () if state is None else (state,)))
             return
         self._after_hooks(pending, now_ms)
 
@@ -468,91 +388,91 @@ class CheckpointCoordinator:
         assert pending.location is not None
         pending.step("hooks snapshotted", PendingPhase.COLLECTING)
         request = pending.request
-        kind = self._barrier_kind(request)
-        timeout_ms = self._config.aligned_timeout_ms if kind is BarrierKind.ALIGNED_WITH_TIMEOUT else None
-        full = self._full_until_complete or request.scope is CheckpointScope.FULL
-        barrier = Barrier(pending.id, pending.timestamp_ms, kind, timeout_ms, request.kind, request.drain, full)
+        barrier = new_barrier(
+            self._config,
+            pending.id,
+            pending.timestamp_ms,
+            request.kind,
+            drain=request.drain,
+            full=self._full_until_complete or request.scope is CheckpointScope.FULL,
+        )
         for subtask in pending.plan.trigger:
-            self._effects.append(TriggerTask(ExecutionId(subtask, self.attempt), barrier, pending.location))
+            self._effects.append(c.TriggerTask(ExecutionId(subtask, self.attempt), barrier, pending.location))
         self._triggering = None
         self._complete_if_acknowledged(pending, now_ms)
         self._poll(now_ms)
 
-    def _barrier_kind(self, request: TriggerRequest) -> BarrierKind:
-        config = self._config
-        if request.kind.is_savepoint or not config.unaligned or config.mode is CheckpointMode.AT_LEAST_ONCE:
-            return BarrierKind.ALIGNED
-        return BarrierKind.UNALIGNED if config.aligned_timeout_ms == 0 else BarrierKind.ALIGNED_WITH_TIMEOUT
-
     # Acknowledgements and completion.
 
-    def _on_acknowledgement(self, event: AcknowledgementReceived, now_ms: int) -> AckResult:
+    def _on_acknowledgement(self, event: c.AcknowledgementReceived, now_ms: int) -> c.AckResult:
         subtask, attempt = event.execution
         pending = self._pending.get(event.checkpoint_id)
-        is_savepoint = pending is not None and pending.request.kind.is_savepoint
-        if attempt == self.attempt and not is_savepoint:
-            self._register_shared(event.state, event.checkpoint_id)
-        if pending is None or attempt != self.attempt or pending.is_final:
-            result = AckResult.DISCARDED if pending is None else AckResult.UNKNOWN
-            if pending is None or subtask not in pending.plan.wait or attempt != self.attempt:
+        # An acknowledgement of a complete checkpoint that comes again must not bring back objects that are gone since.
+        is_sharing = event.checkpoint_id in self._aborted if pending is None else not pending.request.kind.is_savepoint
+        if attempt == self.attempt and is_sharing:
+            missing = self.retained.register_all(event.state.values(), event.checkpoint_id)
+            if missing is not None and pending is not None and not pending.is_final:
+                reason = FailureReason.TASK_CHECKPOINT_FAILURE
+                message = f"{event.execution} refers to {missing}, which is no longer there"
                 self._discard_state(event.checkpoint_id, event.state)
-            return result
+                self._abort(pending, reason, message, now_ms, from_task=True)
+                return c.AckResult.DISCARDED
+        if pending is None or attempt != self.attempt or pending.is_final:
+            # A message may come twice: only what is sure to be in no complete checkpoint is deleted here. The rest,
+            # whatever came of it, is left to the sweep of the next attempt, which knows what is canonical.
+            is_waste = event.checkpoint_id in self._aborted if pending is None else subtask not in pending.plan.wait
+            if attempt == self.attempt and is_waste:
+                self._discard_state(event.checkpoint_id, event.state)
+            return c.AckResult.DISCARDED if pending is None else c.AckResult.UNKNOWN
         result = pending.acknowledge(subtask, event.state)
-        if result is AckResult.UNKNOWN:
+        if result is c.AckResult.UNKNOWN:
             self._discard_state(event.checkpoint_id, event.state)
-        if result is not AckResult.SUCCESS:
+        if result is not c.AckResult.SUCCESS:
             return result
         self._statistics.acknowledged(pending.id, subtask.vertex, subtask.index, now_ms, event.metrics)
         for operator, vertex in self._coordinators.items():
             if vertex.id == subtask.vertex:
-                self._deliver(operator, self._gates[operator].acknowledged(subtask.index, pending.id))
+                self._effects.extend(self._events.acknowledged(operator, subtask.index, pending.id))
         self._complete_if_acknowledged(pending, now_ms)
         return result
-
-    def _register_shared(self, state: Mapping[str, SubtaskState], checkpoint_id: int) -> None:
-        for part in state.values():
-            for item in part.objects():
-                if item.shared_key is not None:
-                    self.retained.register(item, checkpoint_id)
 
     def _discard_state(self, checkpoint_id: int, state: Mapping[str, SubtaskState]) -> None:
         own = tuple(item for part in state.values() for item in part.objects() if item.shared_key is None)
         if own:
-            self._effects.append(Discard(checkpoint_id, own))
+            self._effects.append(c.Discard(checkpoint_id, own))
 
     def _complete_if_acknowledged(self, pending: PendingCheckpoint, now_ms: int) -> None:
         if pending.phase is not PendingPhase.COLLECTING or not pending.is_fully_acknowledged:
             return
+        if any(other.is_final for other in self._pending.values()):
+            return  # one at a time, so that none becomes canonical after a newer one
         if vertex := pending.breaks_union_state(self._shape.vertices):
             reason = FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
             message = f"union list state of {vertex} would be incomplete: some of its subtasks have ended, others not"
             self._abort(pending, reason, message, now_ms)
             return
         pending.step("fully acknowledged", PendingPhase.WRITING_METADATA)
-        self._effects.append(CancelTimer(Timer(TimerKind.TIMEOUT, pending.id)))
-        self._effects.append(WriteMetadata(pending.to_snapshot(self._shape.vertices, self.attempt)))
+        self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
+        self._effects.append(c.WriteMetadata(pending.to_snapshot(self._shape.vertices, self.attempt)))
 
-    def _on_metadata_written(self, checkpoint_id: int, size_bytes: int, now_ms: int) -> None:
+    def _on_metadata_written(self, checkpoint_id: int, size_bytes: int) -> None:
         pending = self._pending.get(checkpoint_id)
         if pending is None or pending.phase is not PendingPhase.WRITING_METADATA:
             return
-        snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
-        if pending.request.kind is SnapshotKind.SAVEPOINT:
-            pending.step("savepoint written", PendingPhase.COMPLETED)
-            self._complete(pending, snapshot, now_ms, size_bytes)
-        else:
-            pending.step("metadata written", PendingPhase.PUBLISHING)
-            self._effects.append(Publish(snapshot))
+        pending.metadata_bytes = size_bytes
+        pending.step("metadata written", PendingPhase.PUBLISHING)
+        self._effects.append(c.Publish(pending.to_snapshot(self._shape.vertices, self.attempt)))
 
     def _on_published(self, checkpoint_id: int, now_ms: int) -> None:
         pending = self._pending.get(checkpoint_id)
         if pending is None or pending.phase is not PendingPhase.PUBLISHING:
             return
         pending.step("published", PendingPhase.COMPLETED)
-        self._complete(pending, pending.to_snapshot(self._shape.vertices, self.attempt), now_ms, 0)
+        self._complete(pending, now_ms)
 
-    def _complete(self, pending: PendingCheckpoint, snapshot: Snapshot, now_ms: int, metadata_bytes: int) -> None:
-        kind = snapshot.kind
+    def _complete(self, pending: PendingCheckpoint, now_ms: int) -> None:
+        snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
+        kind, metadata_bytes = snapshot.kind, pending.metadata_bytes
         del self._pending[pending.id]
         self._failures.completed(pending.id)
         self._last_completed_ms = now_ms
@@ -561,27 +481,31 @@ class CheckpointCoordinator:
             self._full_until_complete = False
             subsumed_id = self._retain(snapshot)
         self._statistics.completed(pending.id, now_ms, external_path=snapshot.location, metadata_bytes=metadata_bytes)
-        self._effects.append(CompleteRequest(pending.request, snapshot))
-        for operator in self._coordinators:
-            self._deliver(operator, self._gates[operator].released(pending.id))
+        self._effects.append(c.CompleteRequest(pending.request, snapshot))
+        self._effects.extend(self._events.released(pending.id))
         if kind is not SnapshotKind.SAVEPOINT:
             for older in [other for other in self._pending.values() if other.id < pending.id]:
-                if not older.request.kind.is_savepoint and not older.is_final:
+                if not older.request.kind.is_savepoint:
                     message = f"checkpoint {pending.id} completed first"
                     self._abort(older, FailureReason.CHECKPOINT_SUBSUMED, message, now_ms, poll=False)
             self._last_notified = (pending.id, subsumed_id, pending.plan.commit)
             self._notify_again()
             for operator in self._coordinators:
-                self._effects.append(NotifyCoordinatorComplete(operator, pending.id))
+                self._effects.append(c.NotifyCoordinatorComplete(operator, pending.id))
+        self._complete_next(now_ms)
         self._poll(now_ms)
+
+    def _complete_next(self, now_ms: int) -> None:
+        for pending in sorted(self._pending.values(), key=lambda pending: pending.id):
+            self._complete_if_acknowledged(pending, now_ms)
 
     def _retain(self, snapshot: Snapshot) -> int:
         retirement = self.retained.add(snapshot)
         for old in retirement.delete:
             self._cleaning.add(old.id)
-            self._effects.append(DeleteSnapshot(old))
+            self._effects.append(c.DeleteSnapshot(old))
         if retirement.shared:
-            self._effects.append(DeleteShared(retirement.shared))
+            self._effects.append(c.DeleteShared(retirement.shared))
         return max((old.id for old in retirement.delete), default=NO_CHECKPOINT)
 
     def _notify_again(self) -> None:
@@ -590,23 +514,24 @@ class CheckpointCoordinator:
             return
         checkpoint_id, subsumed_id, tasks = self._last_notified
         for subtask in tasks:
-            if self._tasks[subtask] is TaskStatus.RUNNING:
-                self._effects.append(NotifyComplete(ExecutionId(subtask, self.attempt), checkpoint_id, subsumed_id))
+            if self._tasks.is_running(subtask):
+                self._effects.append(c.NotifyComplete(ExecutionId(subtask, self.attempt), checkpoint_id, subsumed_id))
 
     # Failure.
 
-    def _on_decline(self, event: DeclineReceived, now_ms: int) -> None:
+    def _on_decline(self, event: c.DeclineReceived, now_ms: int) -> None:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None or event.execution.attempt != self.attempt or pending.is_final:
             return
         message = f"{event.execution} declined" + (f": {event.message}" if event.message else "")
         self._abort(pending, event.reason, message, now_ms, from_task=True)
 
-    def _on_finalize_failed(self, event: FinalizeFailed, now_ms: int) -> None:
+    def _on_finalize_failed(self, event: c.FinalizeFailed, now_ms: int) -> None:
         pending = self._pending.get(event.checkpoint_id)
         if pending is not None:
             reason = FailureReason.FINALIZE_CHECKPOINT_FAILURE
             self._abort(pending, reason, event.error, now_ms, keep=event.possibly_inconsistent)
+            self._complete_next(now_ms)
 
     def _abort(
         self,
@@ -624,18 +549,19 @@ class CheckpointCoordinator:
         pending.step("aborted", PendingPhase.ABORTED)
         if self._triggering is not None and self._triggering.checkpoint_id == pending.id:
             self._triggering = None
-        self._effects.append(CancelTimer(Timer(TimerKind.TIMEOUT, pending.id)))
+        self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
         self._statistics.failed(pending.id, now_ms, reason, message)
         if not keep:
+            self._aborted.append(pending.id)
             own = tuple(item for item in pending.objects() if item.shared_key is None)
-            self._effects.append(Discard(pending.id, own, pending.location))
-        self._effects.append(FailRequest(pending.request, reason, message))
+            self._effects.append(c.Discard(pending.id, own, pending.location))
+        self._effects.append(c.FailRequest(pending.request, reason, message))
         latest_id = self.retained.latest_id
         for subtask in pending.plan.commit:
-            self._effects.append(NotifyAborted(ExecutionId(subtask, self.attempt), pending.id, latest_id))
+            self._effects.append(c.NotifyAborted(ExecutionId(subtask, self.attempt), pending.id, latest_id))
+        self._effects.extend(self._events.released(pending.id))
         for operator in self._coordinators:
-            self._deliver(operator, self._gates[operator].released(pending.id))
-            self._effects.append(NotifyCoordinatorAborted(operator, pending.id))
+            self._effects.append(c.NotifyCoordinatorAborted(operator, pending.id))
         self._count_failure(pending.id, pending.request.kind, reason, message, from_task=from_task)
         self._stop_failed(pending.request, now_ms)
         if poll:
@@ -643,50 +569,25 @@ class CheckpointCoordinator:
 
     def _on_left_running(self, shutdown: bool, now_ms: int) -> None:
         self._step("job left running", Activity.CLOSED)
-        self._stop_scheduler(now_ms)
+        reasons = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+        reason, message = reasons[shutdown], "the job left the running state"
+        self._stop_scheduler(reason, message, now_ms)
         # What is being written or published now is left to the journal: the next attempt reads there what became of it.
         for pending in list(self._pending.values()):
-            reason = (
-                FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
-                if shutdown
-                else FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
-            )
-            self._abort(pending, reason, "the job left the running state", now_ms, keep=True, poll=False)
+            self._abort(pending, reason, message, now_ms, keep=True, poll=False)
 
     # Operator events.
 
-    def _deliver(self, operator: str, deliveries: Iterable[Delivery]) -> None:
-        for subtask, event in deliveries:
-            self._events.unconfirmed.add(self._events.next_sequence)
-            self._effects.append(DeliverOperatorEvent(operator, subtask, event, self._events.next_sequence))
-            self._events.next_sequence += 1
-
     def _on_event_confirmed(self, sequence: int, now_ms: int) -> None:
-        self._events.unconfirmed.discard(sequence)
+        self._effects.extend(self._events.confirmed(sequence))
         for pending in list(self._pending.values()):
             if sequence in pending.unconfirmed_events:
                 pending.unconfirmed_events.discard(sequence)
                 self._after_coordinators(pending, now_ms)
 
     def _on_event_lost(self, sequence: int) -> None:
-        if sequence in self._events.unconfirmed:
-            self._effects.append(FailJob(f"operator event {sequence} did not reach its subtask"))
+        if self._events.is_unconfirmed(sequence):
+            self._effects.append(c.FailJob(f"operator event {sequence} did not reach its subtask"))
 
     def _step(self, cause: str, target: Activity) -> None:
         self.activity = ACTIVITY.step(self.activity, cause, target)
-
-
-def savepoint_request(
-    name: str,
-    config: Checkpoints,
-    now_ms: int,
-    *,
-    target: str | None = None,
-    stop: bool = False,
-    drain: bool = False,
-) -> TriggerRequest:
-    """A user's request for a savepoint, or to stop with one. Forced exactly when unaligned checkpoints are off."""
-    kind = SnapshotKind.SYNC_SAVEPOINT if stop else SnapshotKind.SAVEPOINT
-    forced = is_forced(kind, unaligned=config.unaligned)
-    target = target if target is not None else config.savepoint_dir
-    return TriggerRequest(name, kind, forced, False, now_ms, target, config.savepoint_format, drain)

@@ -1,10 +1,11 @@
-"""Which of the requested checkpoints starts next, and which are turned away (SPEC section 1)."""
+"""Which of the requested checkpoints starts next, and which are turned away."""
 
 from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, replace
 
+from snapline.config import Checkpoints
 from snapline.errors import ConfigurationError
 from snapline.types import CheckpointScope, FailureReason, SavepointFormat, SnapshotKind
 
@@ -129,3 +130,24 @@ class RequestDecider:
 
 def _rank(request: TriggerRequest) -> tuple[bool, bool, bool, int]:
     return (not request.kind.is_savepoint, not request.forced, request.periodic, request.timestamp_ms)
+
+
+def savepoint_request(
+    name: str,
+    config: Checkpoints,
+    now_ms: int,
+    *,
+    target: str | None = None,
+    stop: bool = False,
+    drain: bool = False,
+) -> TriggerRequest:
+    """A user's request for a savepoint, or to stop with one. Forced exactly when unaligned checkpoints are off.
+
+    `ConfigurationError` if neither the call nor the settings say where it is to go.
+    """
+    kind = SnapshotKind.SYNC_SAVEPOINT if stop else SnapshotKind.SAVEPOINT
+    forced = is_forced(kind, unaligned=config.unaligned)
+    target = target if target is not None else config.savepoint_dir
+    if target is None:
+        raise ConfigurationError("a savepoint needs a directory: name one in the call, or set savepoint_dir")
+    return TriggerRequest(name, kind, forced, False, now_ms, target, config.savepoint_format, drain)

@@ -1,4 +1,4 @@
-"""When failed checkpoints add up to a failed job (SPEC section 3)."""
+"""When failed checkpoints add up to a failed job."""
 
 from __future__ import annotations
 

@@ -27,6 +27,14 @@ class AttemptClaimed:
 
 
 @dataclass(frozen=True, slots=True)
+class JobHadEnded:
+    """The journal says that the job ended under an earlier driver; `stop` is the savepoint it was stopped with."""
+
+    status: JobStatus
+    stop: Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptPrepared:
     """What to restore is known; these subtasks have to run, and these have finished before."""
 
@@ -105,6 +113,7 @@ class StopSavepointCompleted:
 JobEvent: TypeAlias = (
     JobSubmitted
     | AttemptClaimed
+    | JobHadEnded
     | AttemptPrepared
     | PreparationFailed
     | DriverFenced
@@ -171,13 +180,6 @@ class ScheduleRestart:
 
 
 @dataclass(frozen=True, slots=True)
-class StopSucceeded:
-    """The job has ended with this savepoint."""
-
-    snapshot: Snapshot
-
-
-@dataclass(frozen=True, slots=True)
 class StopFailed:
     """The savepoint is there, but the job did not end with it and goes on from it."""
 
@@ -187,10 +189,15 @@ class StopFailed:
 
 @dataclass(frozen=True, slots=True)
 class EndJob:
-    """The job is over for this driver: clean up as its status demands."""
+    """The job is over for this driver: record the end, and clean up as the status demands.
+
+    `stop` is the savepoint the job was stopped with. Nobody may be told of an end before it is recorded: until then
+    another driver may take over and go on.
+    """
 
     status: JobStatus
     cause: str
+    stop: Snapshot | None = None
 
 
 JobEffect: TypeAlias = (
@@ -201,7 +208,6 @@ JobEffect: TypeAlias = (
     | StopCheckpoints
     | CancelTasks
     | ScheduleRestart
-    | StopSucceeded
     | StopFailed
     | EndJob
 )
@@ -215,6 +221,7 @@ LIFECYCLE = TransitionTable(
         (_J.CREATED, "submitted", _J.INITIALIZING),
         (_J.INITIALIZING, "all tasks running", _J.RUNNING),
         (_J.INITIALIZING, "all tasks finished", _J.FINISHED),
+        *[(_J.INITIALIZING, "had ended before", status) for status in (_J.FINISHED, _J.CANCELED, _J.FAILED)],
         (_J.INITIALIZING, "failure", _J.FAILING),
         (_J.RUNNING, "failure", _J.FAILING),
         (_J.RUNNING, "all tasks finished", _J.FINISHED),
@@ -260,6 +267,8 @@ class JobLifecycle:
                     return []
                 self.attempt = attempt
                 return [PrepareAttempt(attempt)]
+            case JobHadEnded(status, stop):
+                return self._on_had_ended(status, stop) if self.status is JobStatus.INITIALIZING else []
             case AttemptPrepared(subtasks, finished):
                 return self._on_prepared(subtasks, finished) if self.status is JobStatus.INITIALIZING else []
             case PreparationFailed(error, recoverable):
@@ -269,13 +278,12 @@ class JobLifecycle:
             case TaskReported(execution, status, error):
                 return self._on_task(execution, status, error, now_ms, jitter)
             case DeploymentTimedOut(attempt):
-                if self.status is not JobStatus.INITIALIZING or attempt != self.attempt:
+                if self.status is not JobStatus.INITIALIZING or not self._is_current(attempt):
                     return []
                 missing = [str(task) for task, status in self._tasks.items() if status is TaskStatus.DEPLOYING]
                 return self._fail(f"tasks did not start in time: {', '.join(missing)}", now_ms, jitter)
             case FailureRequested(attempt, cause):
-                is_current = attempt == self.attempt
-                return self._fail(cause, now_ms, jitter) if is_current and self._may_fail else []
+                return self._fail(cause, now_ms, jitter) if self._is_current(attempt) and self._may_fail else []
             case TasksStopped(attempt):
                 return self._on_stopped() if attempt == self.attempt else []
             case RestartDue():
@@ -290,12 +298,22 @@ class JobLifecycle:
             case SuspendRequested():
                 return self._suspend("the driver is shutting down")
             case StopSavepointCompleted(snapshot):
+                if self.status is not JobStatus.RUNNING or snapshot.attempt != self.attempt:
+                    return [StopFailed(snapshot, self.cause)]
                 self._stop_snapshot = snapshot
                 return []
+
+    def _is_current(self, attempt: int) -> bool:
+        """Whether this is the attempt whose tasks are deployed; a late word of an older one counts for nothing."""
+        return self._is_deployed and attempt == self.attempt
 
     @property
     def _may_fail(self) -> bool:
         return self.status is JobStatus.INITIALIZING or self.status is JobStatus.RUNNING
+
+    def _on_had_ended(self, status: JobStatus, stop: Snapshot | None) -> list[JobEffect]:
+        self._step("had ended before", status)
+        return [EndJob(status, self.cause, stop)]
 
     def _on_prepared(self, subtasks: frozenset[SubtaskId], finished: frozenset[SubtaskId]) -> list[JobEffect]:
         self._tasks = dict.fromkeys(sorted(subtasks - finished), TaskStatus.DEPLOYING)
@@ -307,7 +325,10 @@ class JobLifecycle:
     def _on_task(
         self, execution: ExecutionId, status: TaskStatus, error: str, now_ms: int, jitter: float
     ) -> list[JobEffect]:
-        if execution.attempt != self.attempt or execution.subtask not in self._tasks or not self._may_fail:
+        known = self._tasks.get(execution.subtask)
+        if known is None or known is TaskStatus.FINISHED or not self._is_current(execution.attempt):
+            return []
+        if not self._may_fail or (known is TaskStatus.RUNNING and status is TaskStatus.DEPLOYING):
             return []
         if status is TaskStatus.FAILED or status is TaskStatus.CANCELED:
             return self._fail(f"{execution}: {error}", now_ms, jitter)
@@ -324,11 +345,7 @@ class JobLifecycle:
 
     def _finish(self) -> list[JobEffect]:
         self._step("all tasks finished", JobStatus.FINISHED)
-        effects: list[JobEffect] = [StopCheckpoints(self.attempt, shutdown=True)]
-        if self._stop_snapshot is not None:
-            effects.append(StopSucceeded(self._stop_snapshot))
-        effects.append(EndJob(JobStatus.FINISHED, ""))
-        return effects
+        return [StopCheckpoints(self.attempt, shutdown=True), EndJob(JobStatus.FINISHED, "", self._stop_snapshot)]
 
     def _fail(self, cause: str, now_ms: int, jitter: float, *, may_restart: bool = True) -> list[JobEffect]:
         decision = self._policy.failed(now_ms, jitter) if may_restart else None

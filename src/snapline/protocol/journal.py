@@ -1,12 +1,19 @@
-"""The job's journal: who may publish, and which checkpoints are canonical, derived from what is in the store.
+"""The job's journal: who may publish, and which snapshots are canonical, derived from what is in the store.
 
-The journal is a row of small objects, numbered without gaps at their creation and created only if absent. A driver
-takes over by appending a claim; a checkpoint is complete once its record is appended. Because both go into the same
-row, a driver of an older attempt that tries to publish finds the number taken, reads the claim there, and stops: the
-fence needs nothing of the store but «create if absent».
+The journal needs nothing of the store but «create if absent» and listing. It has a claim for each attempt, and for each
+attempt a row of records, numbered from 0, that only this attempt's driver appends snapshots to:
 
-The savepoint a job stops with is recorded too. It is not one of the job's checkpoints, but its completion commits
-what sinks have prepared, so a recovery must never go back behind it.
+- Whoever takes over first appends a seal to the newest attempt's row, and then creates the claim of the next attempt.
+  A driver that is still alive finds the next number of its row taken by the seal, and stops: it is fenced.
+- So the row of every attempt but the newest is sealed. One that is not was deleted once, and holds a stray that a slow
+  process created in it afterwards: it counts for nothing.
+- A seal counts only at the end of its row, a claim only if it is the newest: created too late, where something has been
+  deleted, they are strays as well.
+- A job is closed by an end in place of the next claim.
+
+Savepoints are recorded too. The one a job stops with is not one of the job's checkpoints, but its completion commits
+what sinks have prepared, so a recovery must never go back behind it. Any other savepoint is no place to recover from,
+but it may be restored some day: what sinks had prepared for it must not be aborted when a recovery goes back behind it.
 """
 
 from __future__ import annotations
@@ -16,26 +23,62 @@ from dataclasses import dataclass
 from enum import Enum
 
 from snapline.protocol.snapshot import Snapshot
+from snapline.types import NO_CHECKPOINT, JobStatus, SnapshotKind
 
 
 class RecordKind(Enum):
     """What a journal record says."""
 
     CLAIM = "CLAIM"
+    END = "END"
+    SEAL = "SEAL"
     CHECKPOINT = "CHECKPOINT"
+    STOP = "STOP"
     SAVEPOINT = "SAVEPOINT"
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it stands for an attempt as a whole, not in its row."""
+        return self is RecordKind.CLAIM or self is RecordKind.END
+
+
+_RECORD_OF = {
+    SnapshotKind.CHECKPOINT: RecordKind.CHECKPOINT,
+    SnapshotKind.SYNC_SAVEPOINT: RecordKind.STOP,
+    SnapshotKind.SAVEPOINT: RecordKind.SAVEPOINT,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One object of the journal. `checkpoint_id` and `location` are set unless it is a claim."""
+    """One object of the journal, created once under its `name`. `token` tells drivers apart.
 
-    sequence: int
+    Snapshots have `checkpoint_id` and `location`, the end of the job has `status`.
+    """
+
     kind: RecordKind
     attempt: int
     token: str
+    sequence: int = 0
     checkpoint_id: int | None = None
     location: str | None = None
+    status: JobStatus | None = None
+
+    @property
+    def name(self) -> str:
+        """Where in the journal the record is; names sort like the numbers in them."""
+        if self.kind.is_claim:
+            return f"claims/{self.attempt:019d}"
+        return f"rows/{self.attempt:019d}/{self.sequence:019d}"
+
+    def is_same(self, other: Record) -> bool:
+        """Whether both say the same thing, wherever in the row."""
+        return (self.kind, self.attempt, self.token, self.checkpoint_id) == (
+            other.kind,
+            other.attempt,
+            other.token,
+            other.checkpoint_id,
+        )
 
 
 class Publication(Enum):
@@ -50,82 +93,127 @@ class Journal:
     """The facts in one reading of the journal. Never changes: read again to know more."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self.records = tuple(sorted(records, key=lambda record: record.sequence))
+        self.records = tuple(sorted(records, key=lambda record: record.name))
+        self._rows: dict[int, list[Record]] = {}
+        self._newest: Record | None = None
+        for record in self.records:
+            if not record.kind.is_claim:
+                self._rows.setdefault(record.attempt, []).append(record)
+            elif self._newest is None or record.attempt > self._newest.attempt:
+                self._newest = record
+
+    # Facts.
 
     @property
     def attempt(self) -> int:
-        """The newest attempt that has claimed the job; 0 before the first."""
-        return max((record.attempt for record in self.records if record.kind is RecordKind.CLAIM), default=0)
+        """The newest attempt that has claimed the job, or closed it; 0 before the first."""
+        return 0 if self._newest is None else self._newest.attempt
 
     @property
-    def next_sequence(self) -> int:
-        return self.records[-1].sequence + 1 if self.records else 0
+    def ended(self) -> JobStatus | None:
+        """How the job ended; none if it has not. A driver that finds this must not run the job again."""
+        return None if self._newest is None else self._newest.status
 
     @property
     def canonical(self) -> tuple[Record, ...]:
-        """Published snapshots, oldest first: each was published while its attempt was the newest.
-
-        A record whose attempt has no claim, or that stands behind a newer attempt's claim, is a stray of a driver
-        that was slow to die, and counts for nothing.
-        """
-        newest: int | None = None
-        canonical = []
-        for record in self.records:
-            if record.kind is RecordKind.CLAIM:
-                newest = record.attempt if newest is None else max(newest, record.attempt)
-            elif record.attempt == newest:
-                canonical.append(record)
-        return tuple(canonical)
+        """Published snapshots, oldest first."""
+        return tuple(
+            record
+            for attempt in sorted(self._rows)
+            if attempt == self.attempt or (attempt < self.attempt and self._is_sealed(attempt))
+            for record in self._rows[attempt]
+            if record.kind is not RecordKind.SEAL
+        )
 
     @property
-    def checkpoints(self) -> tuple[Record, ...]:
-        """The job's own checkpoints, oldest first."""
-        return tuple(record for record in self.canonical if record.kind is RecordKind.CHECKPOINT)
+    def recovery_points(self) -> tuple[Record, ...]:
+        """The job's own checkpoints, and savepoints it was to stop with, oldest first."""
+        return tuple(record for record in self.canonical if record.kind is not RecordKind.SAVEPOINT)
 
     @property
     def latest(self) -> Record | None:
         """Where a recovery starts."""
-        return self.canonical[-1] if self.canonical else None
+        points = self.recovery_points
+        return points[-1] if points else None
 
-    def claim(self, attempt: int, token: str) -> Record:
-        """The record with which `attempt` takes over; `token` tells it from another driver's claim of that number."""
-        return Record(self.next_sequence, RecordKind.CLAIM, attempt, token)
+    @property
+    def prepared_until(self) -> int:
+        """The newest id for which prepared transactions may still be wanted: by a recovery, or by a savepoint."""
+        return max((record.checkpoint_id or 0 for record in self.canonical), default=NO_CHECKPOINT)
 
-    def snapshot(self, snapshot: Snapshot, token: str) -> Record:
+    def _is_sealed(self, attempt: int) -> bool:
+        row = self._rows.get(attempt)
+        return row is not None and row[-1].kind is RecordKind.SEAL
+
+    # What to create next.
+
+    def take_over(self, token: str) -> Record:
+        """The next record on the way to an attempt of one's own: a seal if the newest row has none, else the claim."""
+        if self.attempt and not self._is_sealed(self.attempt):
+            return self._seal(token)
+        return Record(RecordKind.CLAIM, self.attempt + 1, token)
+
+    def close(self, token: str, status: JobStatus) -> Record:
+        """The next record on the way to closing the job for ever."""
+        if not self._is_sealed(self.attempt):
+            return self._seal(token)
+        return Record(RecordKind.END, self.attempt + 1, token, status=status)
+
+    def publish(self, snapshot: Snapshot, token: str) -> Record:
         """The record that makes a snapshot canonical."""
-        kind = RecordKind.SAVEPOINT if snapshot.kind.is_savepoint else RecordKind.CHECKPOINT
-        return Record(self.next_sequence, kind, snapshot.attempt, token, snapshot.id, snapshot.location)
+        kind, sequence = _RECORD_OF[snapshot.kind], self._next(snapshot.attempt)
+        return Record(kind, snapshot.attempt, token, sequence, snapshot.id, snapshot.location)
+
+    def _seal(self, token: str) -> Record:
+        return Record(RecordKind.SEAL, self.attempt, token, self._next(self.attempt))
+
+    def _next(self, attempt: int) -> int:
+        row = self._rows.get(attempt)
+        return row[-1].sequence + 1 if row else 0
+
+    def owns(self, attempt: int, token: str) -> bool:
+        """Whether the newest attempt is this one, and claimed by whom `token` names."""
+        newest = self._newest
+        return newest is not None and (newest.attempt, newest.token) == (attempt, token) and newest.status is None
 
     def publication(self, wanted: Record) -> Publication:
-        """Where an append stands after its outcome was unclear: done, to be tried again, or never to be."""
-        for record in self.records:
-            if (record.kind, record.attempt, record.token, record.checkpoint_id) == (
-                wanted.kind,
-                wanted.attempt,
-                wanted.token,
-                wanted.checkpoint_id,
-            ):
+        """Where an append stands: done, to be tried again, or never to be.
+
+        To be asked after every append, not only when its outcome was unclear: where something has been deleted a
+        process that slept for long can still create, and only this tells it that what it created is a stray.
+        """
+        if wanted.kind.is_claim:
+            if self._newest is not None and self._newest.is_same(wanted):
                 return Publication.APPENDED
-        is_fenced = (
-            self.attempt >= wanted.attempt if wanted.kind is RecordKind.CLAIM else self.attempt != wanted.attempt
-        )
+            return Publication.FENCED if self.attempt >= wanted.attempt else Publication.OPEN
+        if wanted.kind is RecordKind.SEAL:
+            is_sealed = self.attempt > wanted.attempt or self._is_sealed(wanted.attempt)
+            return Publication.APPENDED if is_sealed else Publication.OPEN
+        if any(record.is_same(wanted) for record in self.canonical):
+            return Publication.APPENDED
+        is_fenced = self.attempt != wanted.attempt or self._is_sealed(wanted.attempt)
         return Publication.FENCED if is_fenced else Publication.OPEN
 
     def obsolete(self, retained: Iterable[int]) -> tuple[Record, ...]:
         """Records that may be deleted when only `retained` checkpoint ids are kept.
 
-        A claim stays as long as it is the newest, or guards a kept record against strays: without its own claim a
-        record counts for nothing, so older claims can go once nothing they published is kept.
+        Only the newest claim counts. A seal stays as long as something in its row is kept; the newest row is never
+        empty of what its driver needs to find there, its seal included.
         """
-        kept_ids = set(retained)
+        kept_ids, latest = set(retained), self.latest
         kept = {
             record
             for record in self.canonical
-            if record is self.latest or (record.kind is RecordKind.CHECKPOINT and record.checkpoint_id in kept_ids)
+            if record is latest
+            or (record.kind is RecordKind.CHECKPOINT and record.checkpoint_id in kept_ids)
+            or (record.kind is RecordKind.SAVEPOINT and (latest is None or record.name > latest.name))
         }
-        oldest_attempt = min((record.attempt for record in kept), default=self.attempt)
-        return tuple(
-            record
-            for record in self.records
-            if (record.attempt < oldest_attempt if record.kind is RecordKind.CLAIM else record not in kept)
-        )
+        sealed = {record.attempt for record in kept} | {self.attempt, self.attempt - 1}
+        return tuple(record for record in self.records if not self._is_needed(record, kept, sealed))
+
+    def _is_needed(self, record: Record, kept: set[Record], sealed: set[int]) -> bool:
+        if record.kind.is_claim:
+            return record is self._newest
+        if record.kind is RecordKind.SEAL:
+            return record.attempt in sealed and record is self._rows[record.attempt][-1]
+        return record in kept

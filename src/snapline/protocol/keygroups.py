@@ -1,4 +1,4 @@
-"""Key groups, the units in which keyed state moves, and who owns which (SPEC section 7)."""
+"""Key groups, the units in which keyed state moves, and who owns which."""
 
 from __future__ import annotations
 

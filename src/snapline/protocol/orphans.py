@@ -16,11 +16,9 @@ def orphans(
     and no canonical snapshot needs is waste. Once the job has `ended`, its own last attempt's leftovers go as well.
     """
     needed = {item.path for snapshot in canonical for item in snapshot.objects()}
-    needed.update(snapshot.location for snapshot in canonical)
+    needed.update(snapshot.metadata_path for snapshot in canonical)
     return tuple(
         path
         for path, made_by in objects
-        if (made_by < attempt or (ended and made_by == attempt))
-        and path not in needed
-        and path.rsplit("/", 1)[0] not in needed
+        if (made_by < attempt or (ended and made_by == attempt)) and path not in needed
     )

@@ -29,7 +29,7 @@ class PendingPhase(Enum):
 _P = PendingPhase
 PENDING = TransitionTable(
     "One checkpoint in the coordinator",
-    "Each step waits for the one before. A plain savepoint is complete with its metadata and is never published.",
+    "Each step waits for the one before. What is published is canonical, whatever becomes of the driver then.",
     _P.LOCATING,
     [
         (_P.LOCATING, "location created", _P.COORDINATORS),
@@ -37,7 +37,6 @@ PENDING = TransitionTable(
         (_P.HOOKS, "hooks snapshotted", _P.COLLECTING),
         (_P.COLLECTING, "fully acknowledged", _P.WRITING_METADATA),
         (_P.WRITING_METADATA, "metadata written", _P.PUBLISHING),
-        (_P.WRITING_METADATA, "savepoint written", _P.COMPLETED),
         (_P.PUBLISHING, "published", _P.COMPLETED),
         (_P.LOCATING, "aborted", _P.ABORTED),
         (_P.COORDINATORS, "aborted", _P.ABORTED),
@@ -68,6 +67,7 @@ class PendingCheckpoint:
         self.timestamp_ms = timestamp_ms
         self.phase = PENDING.initial
         self.location: str | None = None
+        self.metadata_bytes = 0
         self.unconfirmed_events: set[int] = set()
         self._missing_tasks = set(plan.wait)
         self._missing_coordinators = set(coordinators)

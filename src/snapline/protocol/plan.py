@@ -1,4 +1,4 @@
-"""Which subtasks a checkpoint starts at, waits for and tells of its completion (SPEC section 4)."""
+"""Which subtasks a checkpoint starts at, waits for and tells of its completion."""
 
 from __future__ import annotations
 
@@ -129,7 +129,6 @@ class CheckpointPlanner:
                 finished_subtasks.extend(subtasks[index] for index in sorted(finished))
                 if len(finished) == vertex.parallelism:
                     finished_vertices.append(vertex.id)
-                    continue
                 subtasks = tuple(subtask for subtask in subtasks if subtask.index not in finished)
             running.extend(subtasks)
             trigger.extend(self._without_running_input(vertex, subtasks, finished_of))

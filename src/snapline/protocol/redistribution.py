@@ -69,7 +69,7 @@ def broadcast(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
 
 
 class SubtaskMapper(Enum):
-    """Whose in-flight data a new subtask replays after a change of parallelism (SPEC section 6)."""
+    """Whose in-flight data a new subtask replays after a change of parallelism."""
 
     RANGE = "RANGE"
     """Old subtasks whose key groups overlap with its own."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange, default_max_parallelism, key_group_range
-from snapline.protocol.plan import pointwise_sources
 from snapline.protocol.redistribution import (
     broadcast,
     downstream_mapper,
@@ -215,23 +214,21 @@ def _match_hooks(snapshot: Snapshot, hooks: Iterable[str], allow_non_restored: b
 
 def _max_parallelism(vertex: RestoreVertex, snapshot: Snapshot) -> int:
     states = [snapshot.operators[uid] for uid in vertex.operators if uid in snapshot.operators]
-    keyed = [state for state in states if any(part.keyed for part in state.subtasks.values())]
-    stored = {state.max_parallelism for state in (keyed or states)}
-    if len(stored) > 1:
+    keyed = {state.max_parallelism for state in states if any(part.keyed for part in state.subtasks.values())}
+    if not keyed:
+        stored = [state.max_parallelism for state in states]
+        return vertex.max_parallelism or max([default_max_parallelism(vertex.parallelism), *stored])
+    if len(keyed) > 1:
         raise RestoreError(
             f"vertex {vertex.id!r} chains operators with keyed state of different maximum parallelism "
-            f"({', '.join(map(str, sorted(stored)))}); they can't be chained"
+            f"({', '.join(map(str, sorted(keyed)))}); they can't be chained"
         )
-    if not stored:
-        return vertex.max_parallelism or default_max_parallelism(vertex.parallelism)
-    (value,) = stored
-    if vertex.max_parallelism is not None and vertex.max_parallelism != value and keyed:
+    (value,) = keyed
+    if vertex.max_parallelism is not None and vertex.max_parallelism != value:
         raise RestoreError(
             f"vertex {vertex.id!r} asks for a maximum parallelism of {vertex.max_parallelism}, but its state was "
             f"written with {value}, which can't be changed; use {value}, or leave it out"
         )
-    if not keyed:
-        return vertex.max_parallelism or max(value, default_max_parallelism(vertex.parallelism))
     if value < vertex.parallelism:
         raise RestoreError(
             f"vertex {vertex.id!r} has parallelism {vertex.parallelism}, but its state was written with a maximum "
@@ -244,7 +241,7 @@ def _finished_vertices(
     snapshot: Snapshot, vertices: Sequence[RestoreVertex], edges: Sequence[RestoreEdge]
 ) -> frozenset[str]:
     finished: set[str] = set()
-    partly: dict[str, frozenset[int]] = {}
+    partly: set[str] = set()
     for vertex in vertices:
         states = [snapshot.operators.get(uid) for uid in vertex.operators]
         fully = [state is not None and state.fully_finished for state in states]
@@ -255,9 +252,8 @@ def _finished_vertices(
                     "they can't be chained when this snapshot is restored"
                 )
             finished.add(vertex.id)
-        elif marks := _finished_subtasks(states):
-            partly[vertex.id] = marks
-    parallelism = {vertex.id: vertex.parallelism for vertex in vertices}
+        elif any(state is not None and state.is_partly_finished for state in states):
+            partly.add(vertex.id)
     for edge in edges:
         if edge.source in finished:
             continue
@@ -266,31 +262,12 @@ def _finished_vertices(
                 f"vertex {edge.target!r} had finished, but {edge.source!r} ahead of it had not; "
                 "the graph has changed in a way this snapshot can't be restored into"
             )
-        if edge.target in partly and not _may_feed_partly_finished(edge, partly, parallelism):
+        if edge.target in partly and not (edge.partitioning.is_pointwise and edge.source in partly):
             raise RestoreError(
-                f"subtasks of {edge.target!r} had finished while subtasks of {edge.source!r} that feed them had not; "
+                f"subtasks of {edge.target!r} had finished, but those of {edge.source!r} ahead of them had not; "
                 "the graph has changed in a way this snapshot can't be restored into"
             )
     return frozenset(finished)
-
-
-def _finished_subtasks(states: Iterable[OperatorState | None]) -> frozenset[int]:
-    return frozenset(
-        index for state in states if state is not None for index, part in state.subtasks.items() if part.finished
-    )
-
-
-def _may_feed_partly_finished(
-    edge: RestoreEdge, partly: Mapping[str, frozenset[int]], parallelism: Mapping[str, int]
-) -> bool:
-    if not edge.partitioning.is_pointwise:
-        return False
-    feeding = {
-        source
-        for target in partly[edge.target]
-        for source in pointwise_sources(target, parallelism[edge.source], parallelism[edge.target])
-    }
-    return bool(feeding & partly.get(edge.source, frozenset()))
 
 
 def _assign_vertex(
@@ -399,8 +376,8 @@ class _EdgeShape:
     @classmethod
     def of(cls, edge: RestoreEdge, snapshot: Snapshot, vertices: Mapping[str, RestoreVertex]) -> _EdgeShape:
         source, target = vertices[edge.source], vertices[edge.target]
-        old_source = _old_parallelism(snapshot, source)
-        old_target = _old_parallelism(snapshot, target)
+        old_source = _old_parallelism(snapshot, source, reversed(source.operators))
+        old_target = _old_parallelism(snapshot, target, target.operators)
         downstream = old_subtasks(downstream_mapper(edge.partitioning), old_target, target.parallelism)
         upstream = old_subtasks(upstream_mapper(edge.partitioning), old_source, source.parallelism)
         if old_target == target.parallelism:
@@ -429,8 +406,9 @@ class _EdgeShape:
                 operators[uid] = SubtaskRestore(before.keyed, before.operator, before.inputs, outputs)
 
 
-def _old_parallelism(snapshot: Snapshot, vertex: RestoreVertex) -> int:
-    for uid in vertex.operators:
+def _old_parallelism(snapshot: Snapshot, vertex: RestoreVertex, operators: Iterable[str]) -> int:
+    """What it was of the operator next to the edge: those of a chain may come from different vertices."""
+    for uid in operators:
         if uid in snapshot.operators:
             return snapshot.operators[uid].parallelism
     return vertex.parallelism

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from snapline.protocol.retention import StoredSnapshot, subsumed
 from snapline.protocol.shared import SharedStateRegistry
-from snapline.protocol.snapshot import Snapshot, StoredObject
+from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
 from snapline.types import NO_CHECKPOINT, ClaimMode
 
 _BEYOND_ALL = 2**63
@@ -39,12 +39,22 @@ class RetainedSnapshots:
     def restored(
         cls, limit: int, own: Iterable[Snapshot], foreign: Snapshot | None, claim_mode: ClaimMode
     ) -> RetainedSnapshots:
-        """What a new attempt starts with: the job's own checkpoints, and the snapshot it was told to start from."""
+        """What a new attempt starts with: the job's own snapshots, and the one it was told to start from.
+
+        A savepoint among its own is one the job was to stop with: it is the user's, and never deleted. The foreign one
+        is of no concern any more once the job has a snapshot of its own, unless it was claimed and has to be deleted
+        some day, or later checkpoints may depend on it for ever.
+        """
         retained = cls(limit)
-        if foreign is not None:
+        own = list(own)
+        if foreign is not None and not (own and claim_mode is ClaimMode.NO_CLAIM):
             retained._restore(foreign, claim=claim_mode is ClaimMode.CLAIM)
         for snapshot in own:
-            retained._restore(snapshot, claim=True)
+            if snapshot.kind.is_savepoint:
+                retained._snapshots[snapshot.id] = snapshot
+                retained._not_owned.add(snapshot.id)
+            else:
+                retained._restore(snapshot, claim=True)
         return retained
 
     def _restore(self, snapshot: Snapshot, *, claim: bool) -> None:
@@ -66,10 +76,25 @@ class RetainedSnapshots:
     def latest_id(self) -> int:
         return max(self._snapshots, default=NO_CHECKPOINT)
 
-    def register(self, item: StoredObject, checkpoint_id: int) -> None:
-        """Note that a checkpoint on its way refers to a shared object."""
+    def register(self, item: StoredObject, checkpoint_id: int) -> bool:
+        """Note that a checkpoint on its way refers to a shared object; false if the object is gone.
+
+        A subtask that has not heard of the last completed checkpoint may reuse what that one no longer needed.
+        """
         assert item.shared_key is not None
+        if item.reused and item.shared_key not in self._registry:
+            return False
         self._registry.register(item.shared_key, item, checkpoint_id)
+        return True
+
+    def register_all(self, states: Iterable[SubtaskState], checkpoint_id: int) -> str | None:
+        """Register everything states share with other checkpoints; the key of an object that is gone, if any."""
+        missing = None
+        for state in states:
+            for item in state.objects():
+                if item.shared_key is not None and not self.register(item, checkpoint_id):
+                    missing = item.shared_key
+        return missing
 
     def add(self, snapshot: Snapshot) -> Retirement:
         """Take in a completed checkpoint and let go of what it subsumes."""

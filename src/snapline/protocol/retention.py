@@ -1,4 +1,4 @@
-"""Which completed checkpoints are kept: while the job runs, and after it has ended (SPEC section 8)."""
+"""Which completed checkpoints are kept: while the job runs, and after it has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that several checkpoints share: who made them, who still needs them, when they may go (SPEC section 7)."""
+"""Files that several checkpoints share: who made them, who still needs them, when they may go."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ class SharedStateRegistry(Generic[H]):
         self._entries: dict[str, _Entry[H]] = {}
         self._highest_unclaimed = NO_CHECKPOINT
         self._self_contained: set[int] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
 
     def register(self, key: str, handle: H | Placeholder, checkpoint_id: int) -> H:
         """Note that `checkpoint_id` uses `key`, and return the handle it must store.

@@ -11,11 +11,15 @@ from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind, Sub
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One object in checkpoint storage. `shared_key` is set if several checkpoints may refer to it."""
+    """One object in checkpoint storage. `shared_key` is set if several checkpoints may refer to it.
+
+    An acknowledgement says of each shared object whether it was `reused`, not written anew: then it must still exist.
+    """
 
     path: str
     size_bytes: int
     shared_key: str | None = None
+    reused: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,10 @@ class Snapshot:
     operators: Mapping[str, OperatorState]
     hooks: Mapping[str, StoredObject] = field(default_factory=dict)
     format: SavepointFormat | None = None
+
+    @property
+    def metadata_path(self) -> str:
+        return f"{self.location}/_metadata"
 
     def objects(self) -> Iterator[StoredObject]:
         for operator in self.operators.values():

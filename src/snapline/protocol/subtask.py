@@ -2,283 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
 
 from snapline.errors import EngineError
 from snapline.protocol.barriers import ABORT_TO_FAILURE, AlignmentMetrics
 from snapline.protocol.machine import TransitionTable
-from snapline.protocol.snapshot import SubtaskState
+from snapline.protocol.snapshotting import (
+    AbortNotified,
+    AsynchronousPartFailed,
+    AsynchronousPartFinished,
+    BroadcastBarrier,
+    BroadcastCancelMarker,
+    CancelSnapshot,
+    CheckpointTriggered,
+    CompletionNotified,
+    DataEnded,
+    EndInput,
+    FailTask,
+    FinishTask,
+    HandlerAborted,
+    InputsFinished,
+    NotifyOperatorsAborted,
+    NotifyOperatorsCompleted,
+    NotifyOperatorsSubsumed,
+    OutputsConsumed,
+    OutputsFinished,
+    OutputTimerFired,
+    PartitionsEnded,
+    PrepareSnapshot,
+    PrioritizeOutputs,
+    SendAcknowledgement,
+    SendDecline,
+    SetOutputTimer,
+    StopSources,
+    SubtaskEffect,
+    SubtaskEvent,
+    SynchronousPartFailed,
+    SynchronousPartFinished,
+    TakeSnapshot,
+    TriggerReceived,
+    WriteSnapshot,
+)
 from snapline.protocol.statistics import SubtaskMetrics
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, ExecutionId, FailureReason
-
-# Events.
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointTriggered:
-    """The barrier handler, or for a source the coordinator, says: take your snapshot now."""
-
-    barrier: Barrier
-    start_delay_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerReceived:
-    """The coordinator asks a source to start a checkpoint."""
-
-    attempt: int
-    barrier: Barrier
-
-
-@dataclass(frozen=True, slots=True)
-class InputsFinished:
-    """All barriers are in and all captured input data is known."""
-
-    checkpoint_id: int
-    metrics: AlignmentMetrics
-
-
-@dataclass(frozen=True, slots=True)
-class OutputsFinished:
-    """The barrier has left every output, or has overtaken what was queued there."""
-
-    checkpoint_id: int
-    persisted_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerAborted:
-    """The barrier handler gave up the checkpoint."""
-
-    checkpoint_id: int
-    reason: AbortReason
-
-
-@dataclass(frozen=True, slots=True)
-class SynchronousPartFinished:
-    """Operators have handed over what has to be written; data may flow again."""
-
-    checkpoint_id: int
-    duration_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class SynchronousPartFailed:
-    """An operator raised while its snapshot was taken."""
-
-    checkpoint_id: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class AsynchronousPartFinished:
-    """Everything is written. `state` has an entry for each operator of the chain."""
-
-    checkpoint_id: int
-    state: Mapping[str, SubtaskState]
-    checkpointed_bytes: int
-    state_bytes: int
-    duration_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class AsynchronousPartFailed:
-    """Something could not be written; the subtask itself is well."""
-
-    checkpoint_id: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class OutputTimerFired:
-    """The barrier has been queued in an output for longer than alignment may take."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class CompletionNotified:
-    """The coordinator says: this checkpoint is complete and durable."""
-
-    attempt: int
-    checkpoint_id: int
-    subsumed_id: int = NO_CHECKPOINT
-
-
-@dataclass(frozen=True, slots=True)
-class AbortNotified:
-    """The coordinator says: this checkpoint will never complete."""
-
-    attempt: int
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class DataEnded:
-    """All input is read, operators are finished and everything downstream has taken in what they emitted."""
-
-
-SubtaskEvent: TypeAlias = (
-    CheckpointTriggered
-    | TriggerReceived
-    | InputsFinished
-    | OutputsFinished
-    | HandlerAborted
-    | SynchronousPartFinished
-    | SynchronousPartFailed
-    | AsynchronousPartFinished
-    | AsynchronousPartFailed
-    | OutputTimerFired
-    | CompletionNotified
-    | AbortNotified
-    | DataEnded
-)
-
-# Effects, in the order in which they must be carried out.
-
-
-@dataclass(frozen=True, slots=True)
-class EndInput:
-    """Emit the last watermark and finish the operators: the job is being drained."""
-
-
-@dataclass(frozen=True, slots=True)
-class StopSources:
-    """Emit nothing more: the job ends with this savepoint."""
-
-
-@dataclass(frozen=True, slots=True)
-class PrepareSnapshot:
-    """Let operators emit what has to precede the barrier (a sink's committables)."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class BroadcastBarrier:
-    """Send the barrier into every output, ahead of queued data if it is unaligned."""
-
-    barrier: Barrier
-
-
-@dataclass(frozen=True, slots=True)
-class SetOutputTimer:
-    """Send `OutputTimerFired` at this time unless the outputs have finished before."""
-
-    checkpoint_id: int
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class PrioritizeOutputs:
-    """Let the queued barrier overtake the data ahead of it in every output, and capture that data."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class TakeSnapshot:
-    """Run the synchronous part, operators from tail to head, and report how it went."""
-
-    barrier: Barrier
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSnapshot:
-    """Run the asynchronous part and report how it went."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class CancelSnapshot:
-    """Stop writing for this checkpoint and drop what was captured or written for it."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class BroadcastCancelMarker:
-    """Tell everything downstream not to wait for this checkpoint."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class SendAcknowledgement:
-    """Tell the coordinator that this subtask's part is durable."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    state: Mapping[str, SubtaskState]
-    metrics: SubtaskMetrics
-
-
-@dataclass(frozen=True, slots=True)
-class SendDecline:
-    """Tell the coordinator that this subtask has no part in the checkpoint."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    reason: FailureReason
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyOperatorsCompleted:
-    """Tell the operators, which may now commit."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyOperatorsSubsumed:
-    """Tell the operators that nothing of this checkpoint is needed any more."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyOperatorsAborted:
-    """Tell the operators that this checkpoint will not be."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class FinishTask:
-    """End every output partition and leave: nothing of this subtask is needed any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class FailTask:
-    """Fail this subtask, so that the job restarts from its last checkpoint."""
-
-    error: str
-
-
-SubtaskEffect: TypeAlias = (
-    EndInput
-    | StopSources
-    | PrepareSnapshot
-    | BroadcastBarrier
-    | SetOutputTimer
-    | PrioritizeOutputs
-    | TakeSnapshot
-    | WriteSnapshot
-    | CancelSnapshot
-    | BroadcastCancelMarker
-    | SendAcknowledgement
-    | SendDecline
-    | NotifyOperatorsCompleted
-    | NotifyOperatorsSubsumed
-    | NotifyOperatorsAborted
-    | FinishTask
-    | FailTask
-)
 
 
 class Life(Enum):
@@ -287,6 +53,7 @@ class Life(Enum):
     RUNNING = "RUNNING"
     ENDED = "ENDED"
     STOPPING = "STOPPING"
+    LEAVING = "LEAVING"
     FINISHED = "FINISHED"
     FAILED = "FAILED"
 
@@ -294,16 +61,19 @@ class Life(Enum):
 _L = Life
 LIFE = TransitionTable(
     "Life of a subtask",
-    "After its data has ended a subtask waits for one more complete checkpoint, which commits its last effects.",
+    "After its data has ended a subtask waits for one more complete checkpoint, which commits its last effects. Then "
+    "it leaves, once those upstream have left and those downstream have taken in all that it sent.",
     _L.RUNNING,
     [
         (_L.RUNNING, "end of data", _L.ENDED),
-        (_L.RUNNING, "end of data without final checkpoint", _L.FINISHED),
+        (_L.RUNNING, "end of data without final checkpoint", _L.LEAVING),
         (_L.RUNNING, "synchronous savepoint", _L.STOPPING),
-        (_L.ENDED, "synchronous savepoint", _L.STOPPING),
-        (_L.ENDED, "final checkpoint complete", _L.FINISHED),
+        (_L.ENDED, "final checkpoint complete", _L.LEAVING),
         (_L.STOPPING, "end of data", _L.STOPPING),
-        (_L.STOPPING, "savepoint complete", _L.FINISHED),
+        (_L.STOPPING, "savepoint complete", _L.LEAVING),
+        (_L.LEAVING, "end of data", _L.LEAVING),
+        (_L.LEAVING, "partitions ended and outputs consumed", _L.FINISHED),
+        (_L.LEAVING, "failure", _L.FAILED),
         (_L.STOPPING, "savepoint aborted", _L.FAILED),
         (_L.RUNNING, "failure", _L.FAILED),
         (_L.ENDED, "failure", _L.FAILED),
@@ -399,6 +169,8 @@ class SubtaskCheckpointing:
         self._completed_id = NO_CHECKPOINT
         self._final_from = NO_CHECKPOINT
         self._stopping_id = NO_CHECKPOINT
+        self._partitions_ended = not has_inputs
+        self._outputs_consumed = True
 
     def handle(self, event: SubtaskEvent, now_ms: int) -> list[SubtaskEffect]:
         """Take one fact, return the orders that follow. After the subtask has ended nothing follows from anything."""
@@ -410,7 +182,7 @@ class SubtaskCheckpointing:
             case TriggerReceived(attempt, barrier):
                 if attempt != self.execution.attempt:
                     return []
-                return self._on_triggered(barrier, max(now_ms - barrier.timestamp_ms, 0), now_ms)
+                return self._on_triggered(barrier, max(now_ms - barrier.timestamp_ms, 0), now_ms, inputs_ended=True)
             case InputsFinished(checkpoint_id, metrics):
                 return self._on_inputs_finished(checkpoint_id, metrics)
             case OutputsFinished(checkpoint_id, persisted_bytes):
@@ -433,6 +205,12 @@ class SubtaskCheckpointing:
                 return self._on_aborted(checkpoint_id) if attempt == self.execution.attempt else []
             case DataEnded():
                 return self._on_data_ended()
+            case PartitionsEnded():
+                self._partitions_ended = True
+                return self._leave() if self.life is Life.LEAVING else []
+            case OutputsConsumed():
+                self._outputs_consumed = True
+                return self._leave() if self.life is Life.LEAVING else []
 
     def _handle_ended(self, event: SubtaskEvent) -> list[SubtaskEffect]:
         if isinstance(event, TriggerReceived) and event.attempt == self.execution.attempt:
@@ -442,11 +220,13 @@ class SubtaskCheckpointing:
 
     # The way down: from the barrier to the acknowledgement.
 
-    def _on_triggered(self, barrier: Barrier, start_delay_ms: int, now_ms: int) -> list[SubtaskEffect]:
+    def _on_triggered(
+        self, barrier: Barrier, start_delay_ms: int, now_ms: int, *, inputs_ended: bool = False
+    ) -> list[SubtaskEffect]:
         if barrier.id <= self._last_id:
             return []
         self._last_id = barrier.id
-        if self._stopping_id != NO_CHECKPOINT:
+        if self.life is Life.STOPPING:
             return self._fail(
                 "savepoint aborted", f"stop with savepoint {self._stopping_id} failed: {barrier.id} follows"
             )
@@ -456,13 +236,13 @@ class SubtaskCheckpointing:
             return [CancelSnapshot(barrier.id), BroadcastCancelMarker(barrier.id)]
         barrier = barrier.behind_aligned_only_edge()
         effects: list[SubtaskEffect] = []
-        if barrier.snapshot.is_synchronous:
+        if barrier.snapshot.is_synchronous and self.life is Life.RUNNING:
             self._stopping_id = barrier.id
             self._step("synchronous savepoint", Life.STOPPING)
             effects.append(EndInput() if barrier.drain else StopSources())
         outputs_done = not self._has_outputs or not barrier.may_capture
         self._running[barrier.id] = running = _Running(barrier, start_delay_ms, outputs_done=outputs_done)
-        if not self._has_inputs:
+        if inputs_ended or not self._has_inputs:
             running.alignment = AlignmentMetrics(start_delay_ms, 0, 0, 0)
         effects.append(PrepareSnapshot(barrier.id))
         effects.append(BroadcastBarrier(barrier))
@@ -554,7 +334,7 @@ class SubtaskCheckpointing:
         return effects
 
     def _on_aborted(self, checkpoint_id: int) -> list[SubtaskEffect]:
-        if checkpoint_id == self._stopping_id:
+        if checkpoint_id == self._stopping_id and self.life is Life.STOPPING:
             self._cancel(checkpoint_id)
             return self._fail("savepoint aborted", f"stop with savepoint {checkpoint_id} failed")
         effects = self._cancel(checkpoint_id)
@@ -579,23 +359,30 @@ class SubtaskCheckpointing:
         effects: list[SubtaskEffect] = [NotifyOperatorsCompleted(checkpoint_id)]
         if subsumed_id != NO_CHECKPOINT:
             effects.append(NotifyOperatorsSubsumed(subsumed_id))
-        if checkpoint_id == self._stopping_id:
-            self._step("savepoint complete", Life.FINISHED)
-            effects.append(FinishTask())
+        if self.life is Life.STOPPING and checkpoint_id == self._stopping_id:
+            self._step("savepoint complete", Life.LEAVING)
+            effects.extend(self._leave())
         elif self.life is Life.ENDED and checkpoint_id >= self._final_from:
-            self._step("final checkpoint complete", Life.FINISHED)
-            effects.append(FinishTask())
+            self._step("final checkpoint complete", Life.LEAVING)
+            effects.extend(self._leave())
         return effects
+
+    def _leave(self) -> list[SubtaskEffect]:
+        if not self._partitions_ended or not self._outputs_consumed:
+            return []
+        self._step("partitions ended and outputs consumed", Life.FINISHED)
+        return [FinishTask()]
 
     def _on_data_ended(self) -> list[SubtaskEffect]:
         if self.life is Life.ENDED:
             raise EngineError(f"the data of {self.execution} has ended twice")
-        if self.life is Life.STOPPING:
-            self._step("end of data", Life.STOPPING)
+        self._outputs_consumed = not self._has_outputs
+        if self.life is Life.STOPPING or self.life is Life.LEAVING:
+            self._step("end of data", self.life)
             return []
         if not self._final_checkpoint:
-            self._step("end of data without final checkpoint", Life.FINISHED)
-            return [FinishTask()]
+            self._step("end of data without final checkpoint", Life.LEAVING)
+            return self._leave()
         self._final_from = self._last_id + 1
         self._step("end of data", Life.ENDED)
         return []

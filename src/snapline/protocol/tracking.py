@@ -88,6 +88,10 @@ class TrackingHandler:
         self._effects: list[BarrierEffect] = []
 
     @property
+    def open_channels(self) -> tuple[int, ...]:
+        return tuple(self._open)
+
+    @property
     def blocked(self) -> frozenset[int]:
         return frozenset()
 

@@ -165,13 +165,24 @@ def test_a_finished_subtask_need_not_run() -> None:
     assert planner.plan(finished=finished, not_running=finished) == planned(planner, finished)
 
 
-def test_a_message_names_only_so_many_subtasks() -> None:
-    planner = CheckpointPlanner([Vertex("v", MAX_NAMED_SUBTASKS + 5)], [])
-    failure = planner.plan(not_running=frozenset(subtasks("v", *range(MAX_NAMED_SUBTASKS + 5))))
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [
+        (MAX_NAMED_SUBTASKS, f", v/{MAX_NAMED_SUBTASKS - 1} are"),
+        (MAX_NAMED_SUBTASKS + 5, f", v/{MAX_NAMED_SUBTASKS - 1} and 5 more are"),
+    ],
+)
+def test_a_message_names_only_so_many_subtasks(count: int, names: str) -> None:
+    failure = CheckpointPlanner([Vertex("v", count)], []).plan(not_running=frozenset(subtasks("v", *range(count))))
     assert isinstance(failure, PlanFailure)
-    assert len(failure.subtasks) == MAX_NAMED_SUBTASKS + 5
-    assert f"v/{MAX_NAMED_SUBTASKS - 1} and 5 more are" in failure.message
+    assert failure.subtasks == subtasks("v", *range(count))
+    assert names in failure.message
     assert f"v/{MAX_NAMED_SUBTASKS}" not in failure.message
+
+
+def test_finished_subtasks_are_listed_by_index() -> None:
+    plan = planned(CheckpointPlanner([Vertex("v", 9)], []), subtasks("v", 8, 1))
+    assert plan.finished_subtasks == subtasks("v", 1, 8)
 
 
 def test_with_finished_tasks_not_allowed_one_is_enough_to_fail() -> None:

@@ -16,7 +16,7 @@ def snapshot(name: str) -> StoredSnapshot:
 
 
 def retained_after(added: str, limit: int) -> str:
-    """The store after one addition at a time, in the notation of SCENARIOS.md."""
+    """The store after one addition at a time: c is a checkpoint, s a savepoint, S one to stop with."""
     entries: list[str] = []
     for name in added.split():
         entries.append(name)

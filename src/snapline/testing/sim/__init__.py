@@ -1,0 +1,1 @@
+"""The deterministic simulator: the real machines of `protocol/` on a seeded scheduler, under every fault there is."""

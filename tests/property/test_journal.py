@@ -1,0 +1,268 @@
+"""The journal as a fence: drivers that know nothing of each other share a store that can only «create if absent»."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snapline.protocol.journal import Journal, Publication, Record, RecordKind
+from snapline.protocol.snapshot import Snapshot
+from snapline.types import JobStatus, SnapshotKind
+
+
+class Store:
+    """The journal's objects, and the truth about them: what was canonical when a newer attempt took over."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self.newest_attempt = 0
+        self.is_closed = False
+        self.canonical_at_takeover: set[Record] = set()
+
+    def read(self) -> Journal:
+        return Journal(self.records.values())
+
+    def create(self, record: Record) -> bool:
+        if record.name in self.records:
+            return False
+        self.records[record.name] = record
+        if record.kind.is_claim and record.attempt > self.newest_attempt:
+            assert not self.is_closed, "somebody took over a job that had ended"
+            self.newest_attempt = record.attempt
+            self.is_closed = record.kind is RecordKind.END
+            self.canonical_at_takeover = set(self.read().canonical)
+        return True
+
+    def delete(self, record: Record, obsolete: set[Record]) -> None:
+        """Delete by name, as a store does, whatever is there by now."""
+        before = self.read()
+        self.records.pop(record.name, None)
+        after = self.read()
+        assert set(after.canonical) <= set(before.canonical), "a deletion made a stray canonical"
+        assert set(before.canonical) - set(after.canonical) <= obsolete, "a deletion cost more than what was obsolete"
+        assert after.latest == before.latest, "where a recovery starts was deleted"
+
+    def check(self) -> None:
+        journal = self.read()
+        ids = [record.checkpoint_id or 0 for record in journal.canonical]
+        assert ids == sorted(set(ids)), "an id is canonical twice, or after a newer one"
+        older = {record for record in journal.canonical if record.attempt < self.newest_attempt}
+        assert older <= self.canonical_at_takeover, "an attempt published after a newer one had taken over"
+        assert journal.attempt == self.newest_attempt
+        assert (journal.ended is not None) is self.is_closed
+
+
+class Goal(Enum):
+    """What a driver is about."""
+
+    TAKE_OVER = "take the job over"
+    CHECKPOINT = "publish a checkpoint"
+    STOP = "publish a savepoint to stop with"
+    SAVEPOINT = "publish a savepoint"
+    CLOSE = "close the job"
+
+
+class Step(Enum):
+    """What a driver does next, apart from choosing a goal. Between any two steps others may do anything."""
+
+    LOOK = "read the journal, and see what is to be appended next"
+    APPEND = "append it"
+    CLEAN = "find out what is obsolete in what was last read"
+    DELETE = "delete one obsolete record"
+    CRASH = "forget everything"
+
+
+_KINDS = {
+    Goal.CHECKPOINT: SnapshotKind.CHECKPOINT,
+    Goal.STOP: SnapshotKind.SYNC_SAVEPOINT,
+    Goal.SAVEPOINT: SnapshotKind.SAVEPOINT,
+}
+
+
+class Driver:
+    """Runs a job for as long as it believes to be the one; a slow one believes it long after it is not."""
+
+    def __init__(self, name: str, store: Store, retain: int) -> None:
+        self.name = name
+        self._store = store
+        self._retain = retain
+        self._lives = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lives += 1
+        self.token = f"{self.name}-{self._lives}"
+        self._goal: Goal | None = None
+        self._journal = Journal()
+        self._attempt: int | None = None
+        self._snapshot: Snapshot | None = None
+        self._next_id = 1
+        self._kept: list[int] = []
+        self._wanted: Record | None = None
+        self._sent = False
+        self._obsolete: list[Record] = []
+        self._deleting: set[Record] = set()
+
+    def step(self, step: Step | Goal) -> None:
+        match step:
+            case Goal():
+                if self._goal is None and (self._attempt is None) is (step is Goal.TAKE_OVER):
+                    self._begin(step)
+            case Step.LOOK:
+                if self._goal is not None:
+                    self._look(self._goal)
+            case Step.APPEND:
+                if self._wanted is not None and not self._sent:
+                    self._store.create(self._wanted)
+                    self._sent = True
+            case Step.CLEAN:
+                if self._attempt is not None and not self._obsolete:
+                    self._obsolete = list(self._journal.obsolete(self._kept))
+                    self._deleting = set(self._obsolete)
+            case Step.DELETE:
+                if self._obsolete:
+                    self._store.delete(self._obsolete.pop(0), self._deleting)
+            case Step.CRASH:
+                self._forget()
+
+    def _begin(self, goal: Goal) -> None:
+        self._goal = goal
+        if goal in _KINDS:
+            assert self._attempt is not None
+            self._snapshot = Snapshot(self._next_id, _KINDS[goal], self._attempt, 0, f"chk-{self._next_id}", {})
+            self._next_id += 1
+
+    def _look(self, goal: Goal) -> None:
+        self._journal = journal = self._store.read()
+        self._sent = False
+        if self._wanted is not None and journal.publication(self._wanted) is Publication.FENCED:
+            self._forget()
+            return
+        self._wanted = wanted = self._next_record(goal, journal)
+        if wanted is not None and journal.publication(wanted) is Publication.FENCED:
+            assert self._store.newest_attempt >= wanted.attempt
+            self._forget()
+        elif wanted is None or journal.publication(wanted) is Publication.APPENDED:
+            self._reached(goal, journal)
+
+    def _next_record(self, goal: Goal, journal: Journal) -> Record | None:
+        if goal is Goal.TAKE_OVER:
+            is_done = journal.ended is not None or journal.owns(journal.attempt, self.token)
+            return None if is_done else journal.take_over(self.token)
+        if goal is Goal.CLOSE:
+            is_owner = self._attempt is not None and journal.owns(self._attempt, self.token)
+            return journal.close(self.token, JobStatus.FINISHED) if is_owner else None
+        assert self._snapshot is not None
+        return journal.publish(self._snapshot, self.token)
+
+    def _reached(self, goal: Goal, journal: Journal) -> None:
+        if goal is Goal.CLOSE or journal.ended is not None:
+            self._forget()
+            return
+        self._goal = self._wanted = None
+        if goal is Goal.TAKE_OVER:
+            self._attempt = journal.attempt
+            points = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]
+            self._kept = [record.checkpoint_id or 0 for record in points][-self._retain :]
+            self._next_id = max(journal.prepared_until, 0) + 1
+            return
+        assert self._snapshot is not None
+        assert self._snapshot.id in [record.checkpoint_id for record in journal.canonical], "a vain hope"
+        if goal is Goal.CHECKPOINT:
+            self._kept = [*self._kept, self._snapshot.id][-self._retain :]
+
+
+Script = list[tuple[int, Step | Goal]]
+
+
+def run(drivers: int, retain: int, script: Script) -> Store:
+    store = Store()
+    everyone = [Driver(f"driver-{index}", store, retain) for index in range(drivers)]
+    for index, step in script:
+        everyone[index % drivers].step(step)
+        store.check()
+    return store
+
+
+APPENDED = [Step.LOOK, Step.APPEND, Step.LOOK]
+TAKEN_OVER: list[Step | Goal] = [Goal.TAKE_OVER, *APPENDED, Step.APPEND, Step.LOOK]
+PUBLISHED: list[Step | Goal] = [Goal.CHECKPOINT, *APPENDED]
+CLEANED: list[Step | Goal] = [Step.CLEAN, *[Step.DELETE] * 6]
+# Likelier in the order in which a driver gets something done, with everything else in between.
+_LIFE = [*TAKEN_OVER, *PUBLISHED, *PUBLISHED, *CLEANED]
+_ANYTHING: list[Step | Goal] = [*_LIFE, *_LIFE, Goal.SAVEPOINT, Goal.STOP, Goal.CLOSE, Step.CRASH]
+single = st.tuples(st.integers(0, 2), st.sampled_from(_ANYTHING)).map(lambda one: [one])
+stretches = st.tuples(st.integers(0, 2), st.integers(0, len(_LIFE) - 1), st.integers(1, len(_LIFE))).map(
+    lambda part: [(part[0], step) for step in (_LIFE * 2)[part[1] : part[1] + part[2]]]
+)
+scripts = st.lists(single | stretches, max_size=40).map(lambda parts: [one for part in parts for one in part])
+
+
+@pytest.mark.parametrize("drivers", [2, 3])
+@settings(max_examples=300)
+@given(retain=st.integers(1, 2), script=scripts)
+def test_only_the_newest_attempt_publishes(drivers: int, retain: int, script: Script) -> None:
+    run(drivers, retain, script)
+
+
+def test_the_drivers_of_this_test_do_get_something_done() -> None:
+    """Two attempts, each of which publishes and cleans up, or the property would hold of drivers that do nothing."""
+    life = [*TAKEN_OVER, *PUBLISHED, *PUBLISHED, *CLEANED]
+    journal = run(2, 1, [(index, step) for index in (0, 1) for step in life]).read()
+    assert journal.attempt == 2
+    assert [(record.attempt, record.checkpoint_id) for record in journal.canonical] == [(2, 4)]
+    assert journal.obsolete([4]) == ()
+
+
+@pytest.mark.parametrize("goal", [Goal.CHECKPOINT, Goal.CLOSE])
+def test_a_driver_that_slept_through_two_takeovers_can_do_no_harm_where_all_it_knew_was_deleted(goal: Goal) -> None:
+    store = Store()
+    slow, quick = Driver("slow", store, 1), Driver("quick", store, 1)
+    life = [*TAKEN_OVER, *PUBLISHED, *CLEANED]
+    for driver, script in (
+        (slow, [*TAKEN_OVER, goal, Step.LOOK]),
+        (quick, [*life, Step.CRASH, *life, Step.CRASH, *life]),
+        (slow, [Step.APPEND]),
+    ):
+        for step in script:
+            driver.step(step)
+            store.check()
+    journal = store.read()
+    (stray,) = [record for record in journal.records if record.token == "slow-1"]
+    assert stray not in journal.canonical
+    assert journal.ended is None
+    assert stray in journal.obsolete([3])
+
+
+records = st.builds(
+    lambda kind, attempt, sequence: Record(
+        kind,
+        attempt,
+        "t",
+        0 if kind.is_claim else sequence,
+        None if kind.is_claim or kind is RecordKind.SEAL else attempt * 10 + sequence,
+        status=JobStatus.FINISHED if kind is RecordKind.END else None,
+    ),
+    st.sampled_from(RecordKind),
+    st.integers(1, 4),
+    st.integers(0, 4),
+)
+
+
+@given(st.lists(records, max_size=14, unique_by=lambda record: record.name), st.sets(st.integers(10, 44)))
+def test_deleting_what_is_obsolete_one_by_one_never_changes_what_is_kept(
+    content: list[Record], retained: set[int]
+) -> None:
+    """In any journal at all, whoever wrote it: at each moment of the deletion, which may stop at any of them."""
+    journal = Journal(content)
+    obsolete = journal.obsolete(retained)
+    for count in range(len(obsolete) + 1):
+        rest = Journal(record for record in content if record not in obsolete[:count])
+        assert set(rest.canonical) <= set(journal.canonical)
+        assert set(journal.canonical) - set(rest.canonical) <= set(obsolete)
+        assert (rest.latest, rest.attempt, rest.ended) == (journal.latest, journal.attempt, journal.ended)
+        kept = {record for record in journal.recovery_points if record.checkpoint_id in retained}
+        assert {record for record in kept if record.kind is RecordKind.CHECKPOINT} <= set(rest.recovery_points)

@@ -1,0 +1,173 @@
+"""The simulator finds nothing wrong with the machines, and something wrong with each broken one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from snapline.protocol.barriers import HandlerMode
+from snapline.testing.sim.__main__ import MUTANT_SEEDS, main
+from snapline.testing.sim.mutants import MUTANTS, Mutant
+from snapline.testing.sim.report import coverage_report
+from snapline.testing.sim.scenario import make_scenario
+from snapline.testing.sim.simulation import simulate
+
+
+@pytest.mark.parametrize("first", range(0, 200, 25))
+def test_seeds_show_nothing_wrong(first: int) -> None:
+    errors = {seed: outcome.error for seed in range(first, first + 25) if (outcome := simulate(seed)).error}
+    assert errors == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(200, 2000, 100))
+def test_more_seeds_show_nothing_wrong(first: int) -> None:
+    errors = {seed: outcome.error for seed in range(first, first + 100) if (outcome := simulate(seed)).error}
+    assert errors == {}
+
+
+@pytest.mark.parametrize("handler", list(HandlerMode))
+def test_each_handler_can_be_asked_for(handler: HandlerMode) -> None:
+    outcomes = [simulate(seed, handler) for seed in range(1000, 1015)]
+    assert [outcome.error for outcome in outcomes] == [""] * len(outcomes)
+    assert all(outcome.coverage[f"handler: {handler.value}"] == 1 for outcome in outcomes)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_each_mutant_is_caught_within_fifty_seeds(mutant: Mutant) -> None:
+    with mutant.applied():
+        assert any(simulate(seed).error for seed in range(MUTANT_SEEDS))
+
+
+def test_a_mutant_is_gone_when_its_context_ends() -> None:
+    mutant = MUTANTS[0]
+    before = getattr(mutant.owner, mutant.attribute)
+    with mutant.applied():
+        assert getattr(mutant.owner, mutant.attribute) is not before
+    assert getattr(mutant.owner, mutant.attribute) is before
+
+
+def test_one_seed_gives_one_run() -> None:
+    once, again = simulate(11, story=True), simulate(11, story=True)
+    assert once == again
+    assert len(once.story) > 20
+    assert simulate(12).steps != once.steps
+
+
+def test_a_story_does_not_change_the_run() -> None:
+    told, untold = simulate(17, story=True), simulate(17)
+    assert (told.steps, told.coverage) == (untold.steps, untold.coverage)
+    assert untold.story == ()
+
+
+def test_a_scenario_depends_on_its_seed_alone() -> None:
+    assert make_scenario(5) == make_scenario(5)
+    assert make_scenario(5) != make_scenario(6)
+
+
+@pytest.mark.slow
+def test_many_seeds_meet_every_fault_handler_restore_and_ending() -> None:
+    coverage: Counter[str] = Counter()
+    for seed in range(700):
+        coverage += simulate(seed).coverage
+    report = coverage_report(coverage)
+    assert {group: [what for what, count in counts.items() if count == 0] for group, counts in report.items()} == {
+        group: [] for group in report
+    }
+
+
+def test_coverage_lists_what_never_happened() -> None:
+    report = coverage_report(Counter({"fault: message lost": 3, "handler: aligned": 1, "input captured": 7}))
+    assert report["faults"]["message lost"] == 3
+    assert report["faults"]["driver crash"] == 0
+    assert report["handlers"] == {"aligned": 1, "unaligned": 0, "alternating": 0, "tracker": 0}
+    assert report["happenings"] == {"input captured": 7}
+
+
+# The command line.
+
+
+def test_json_of_many_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seeds", "20", "--jobs", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["seeds"] == 20
+    assert result["failures"] == []
+    assert result["steps"] > 0
+    assert result["seconds"] >= 0
+    assert set(result["coverage"]) == {"faults", "handlers", "restores", "endings", "happenings"}
+
+
+def test_the_number_of_processes_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    results = []
+    for jobs in ("1", "2"):
+        assert main(["--seeds", "40", "--start", "7", "--jobs", jobs, "--json"]) == 0
+        result = json.loads(capsys.readouterr().out)
+        del result["seconds"]
+        results.append(result)
+    assert results[0] == results[1]
+
+
+def test_a_failure_names_its_seed_and_the_way_to_its_story(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--mutant", "retention", "--seeds", "4", "--jobs", "1"]
+    assert main([*arguments, "--json"]) == 1
+    failures = json.loads(capsys.readouterr().out)["failures"]
+    assert failures
+    assert main(arguments) == 1
+    out = capsys.readouterr().out
+    assert f"seed {failures[0]['seed']}: {failures[0]['error']}" in out
+    assert f"--seed {failures[0]['seed']} --story" in out
+
+
+def test_story_of_one_seed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seed", "3", "--story"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("claims attempt 1" in line for line in lines)
+    assert lines[-1].startswith("seed 3: nothing wrong")
+
+
+def test_json_of_named_mutants(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--mutants", "early-commit", "no-blocking", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert list(result["mutants"]) == ["early-commit", "no-blocking"]
+    assert result["missed"] == []
+    assert all(entry["seed"] < MUTANT_SEEDS and entry["error"] for entry in result["mutants"].values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "-5"], "-5 is not between"),
+        (["--seeds", "0"], "use at least 1"),
+        (["--seeds", "many"], "'many' is not a whole number"),
+        (["--seed", "-1"], "-1 is not between"),
+        (["--mutants", "no-such"], "there is no mutant 'no-such'; known are no-blocking"),
+        (["--mutant", "no-such", "--seed", "1"], "there is no mutant 'no-such'"),
+        (["--handler", "sideways"], "invalid choice: 'sideways'"),
+        (["--story"], "give it a --seed"),
+        (["--seed", "1", "--story", "--json"], "choose one"),
+        (["--mutants", "--seed", "1"], "use --mutant NAME with --seed"),
+        (["--wrong"], "unrecognized arguments: --wrong"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    assert leaving.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["--list-mutants"])
+    assert leaving.value.code == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [mutant.name for mutant in MUTANTS]
+
+
+def test_it_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "snapline.testing.sim", "--seed", "1", "--json"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(finished.stdout) == {"seed": 1, "error": None, "steps": simulate(1).steps}
