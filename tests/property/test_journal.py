@@ -21,6 +21,7 @@ class Store:
         self.newest_attempt = 0
         self.is_closed = False
         self.canonical_at_takeover: set[Record] = set()
+        self.reserved: set[int] = set()
 
     def read(self) -> Journal:
         return Journal(self.records.values())
@@ -59,6 +60,7 @@ class Goal(Enum):
     """What a driver is about."""
 
     TAKE_OVER = "take the job over"
+    RESERVE = "reserve a checkpoint id"
     CHECKPOINT = "publish a checkpoint"
     STOP = "publish a savepoint to stop with"
     SAVEPOINT = "publish a savepoint"
@@ -99,7 +101,8 @@ class Driver:
         self._journal = Journal()
         self._attempt: int | None = None
         self._snapshot: Snapshot | None = None
-        self._next_id = 1
+        self._reservations = 0
+        self._id: int | None = None
         self._kept: list[int] = []
         self._wanted: Record | None = None
         self._sent = False
@@ -129,11 +132,14 @@ class Driver:
                 self._forget()
 
     def _begin(self, goal: Goal) -> None:
-        self._goal = goal
+        if goal is Goal.RESERVE:
+            self._reservations += 1
         if goal in _KINDS:
-            assert self._attempt is not None
-            self._snapshot = Snapshot(self._next_id, _KINDS[goal], self._attempt, 0, f"chk-{self._next_id}", {})
-            self._next_id += 1
+            if self._id is None or self._attempt is None:
+                return
+            self._snapshot = Snapshot(self._id, _KINDS[goal], self._attempt, 0, f"chk-{self._id}", {})
+            self._id = None
+        self._goal = goal
 
     def _look(self, goal: Goal) -> None:
         self._journal = journal = self._store.read()
@@ -152,6 +158,9 @@ class Driver:
         if goal is Goal.TAKE_OVER:
             is_done = journal.ended is not None or journal.owns(journal.attempt, self.token)
             return None if is_done else journal.take_over(self.token)
+        if goal is Goal.RESERVE:
+            assert self._attempt is not None
+            return journal.reserve_id(self._attempt, f"{self.token}:{self._reservations}", after=journal.prepared_until)
         if goal is Goal.CLOSE:
             is_owner = self._attempt is not None and journal.owns(self._attempt, self.token)
             return journal.close(self.token, JobStatus.FINISHED) if is_owner else None
@@ -159,15 +168,22 @@ class Driver:
         return journal.publish(self._snapshot, self.token)
 
     def _reached(self, goal: Goal, journal: Journal) -> None:
-        if goal is Goal.CLOSE or journal.ended is not None:
+        if goal is Goal.CLOSE or (goal is Goal.TAKE_OVER and journal.ended is not None):
             self._forget()
             return
+        if goal is Goal.RESERVE:
+            assert self._wanted is not None
+            assert self._wanted.checkpoint_id is not None
+            assert self._wanted.checkpoint_id not in self._store.reserved, "two have the same id"
+            self._id = self._wanted.checkpoint_id
+            self._store.reserved.add(self._id)
         self._goal = self._wanted = None
+        if goal is Goal.RESERVE:
+            return
         if goal is Goal.TAKE_OVER:
             self._attempt = journal.attempt
             points = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]
             self._kept = [record.checkpoint_id or 0 for record in points][-self._retain :]
-            self._next_id = max(journal.prepared_until, 0) + 1
             return
         assert self._snapshot is not None
         assert self._snapshot.id in [record.checkpoint_id for record in journal.canonical], "a vain hope"
@@ -189,7 +205,7 @@ def run(drivers: int, retain: int, script: Script) -> Store:
 
 APPENDED = [Step.LOOK, Step.APPEND, Step.LOOK]
 TAKEN_OVER: list[Step | Goal] = [Goal.TAKE_OVER, *APPENDED, Step.APPEND, Step.LOOK]
-PUBLISHED: list[Step | Goal] = [Goal.CHECKPOINT, *APPENDED]
+PUBLISHED: list[Step | Goal] = [Goal.RESERVE, *APPENDED, Goal.CHECKPOINT, *APPENDED]
 CLEANED: list[Step | Goal] = [Step.CLEAN, *[Step.DELETE] * 6]
 # Likelier in the order in which a driver gets something done, with everything else in between.
 _LIFE = [*TAKEN_OVER, *PUBLISHED, *PUBLISHED, *CLEANED]
@@ -223,7 +239,7 @@ def test_a_driver_that_slept_through_two_takeovers_can_do_no_harm_where_all_it_k
     slow, quick = Driver("slow", store, 1), Driver("quick", store, 1)
     life = [*TAKEN_OVER, *PUBLISHED, *CLEANED]
     for driver, script in (
-        (slow, [*TAKEN_OVER, goal, Step.LOOK]),
+        (slow, [*TAKEN_OVER, Goal.RESERVE, *APPENDED, goal, Step.LOOK]),
         (quick, [*life, Step.CRASH, *life, Step.CRASH, *life]),
         (slow, [Step.APPEND]),
     ):
@@ -234,7 +250,7 @@ def test_a_driver_that_slept_through_two_takeovers_can_do_no_harm_where_all_it_k
     (stray,) = [record for record in journal.records if record.token == "slow-1"]
     assert stray not in journal.canonical
     assert journal.ended is None
-    assert stray in journal.obsolete([3])
+    assert stray in journal.obsolete([4])
 
 
 records = st.builds(

@@ -119,6 +119,10 @@ class AligningHandler:
     # What the shell asks.
 
     @property
+    def blurred_until(self) -> int:
+        return NO_CHECKPOINT
+
+    @property
     def open_channels(self) -> tuple[int, ...]:
         return tuple(self._open)
 
@@ -139,9 +143,6 @@ class AligningHandler:
     def data_processed(self, size_bytes: int) -> None:
         if self._aligned:
             self._processed_bytes += size_bytes
-
-    def data_captured(self, size_bytes: int) -> None:
-        self._persisted_bytes += size_bytes
 
     # Events.
 
@@ -271,7 +272,6 @@ class AligningHandler:
                         self._start_delay_ms,
                         now_ms - self._first_barrier_ms,
                         self._processed_bytes,
-                        self._persisted_bytes,
                     ),
                 )
             )
@@ -293,7 +293,6 @@ class AligningHandler:
         self._first_barrier_ms = 0
         self._start_delay_ms = 0
         self._processed_bytes = 0
-        self._persisted_bytes = 0
 
     # The states.
 

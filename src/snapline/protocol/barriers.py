@@ -125,7 +125,6 @@ class AlignmentMetrics:
     start_delay_ms: int
     duration_ms: int
     processed_bytes: int
-    persisted_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +184,15 @@ class BarrierHandler(Protocol):
     def data_processed(self, size_bytes: int) -> None:
         """Count data that operators take in, for the alignment metrics."""
 
-    def data_captured(self, size_bytes: int) -> None:
-        """Count data that was written as channel state, for the alignment metrics."""
-
     def barrier_arrived(self, channel: int, checkpoint_id: int) -> None:
         """Note a barrier the moment it is in the channel's queue, before it is read."""
+
+    @property
+    def blurred_until(self) -> int:
+        """The newest id whose snapshot here may hold effects of data from behind its barriers.
+
+        A subtask whose data ends now can't take such a checkpoint for its last: those upstream may end after it.
+        """
 
     @property
     def open_channels(self) -> tuple[int, ...]:

@@ -10,6 +10,8 @@ attempt a row of records, numbered from 0, that only this attempt's driver appen
 - A seal counts only at the end of its row, a claim only if it is the newest: created too late, where something has been
   deleted, they are strays as well.
 - A job is closed by an end in place of the next claim.
+- Checkpoint ids are reserved one by one, and only the newest reservation counts. So no two attempts ever use the same
+  id, and what one of them deletes under an id, however late, is its own.
 
 Savepoints are recorded too. The one a job stops with is not one of the job's checkpoints, but its completion commits
 what sinks have prepared, so a recovery must never go back behind it. Any other savepoint is no place to recover from,
@@ -35,6 +37,7 @@ class RecordKind(Enum):
     CHECKPOINT = "CHECKPOINT"
     STOP = "STOP"
     SAVEPOINT = "SAVEPOINT"
+    ID = "ID"
 
     @property
     def is_claim(self) -> bool:
@@ -69,6 +72,8 @@ class Record:
         """Where in the journal the record is; names sort like the numbers in them."""
         if self.kind.is_claim:
             return f"claims/{self.attempt:019d}"
+        if self.kind is RecordKind.ID:
+            return f"ids/{self.checkpoint_id:019d}"
         return f"rows/{self.attempt:019d}/{self.sequence:019d}"
 
     def is_same(self, other: Record) -> bool:
@@ -96,8 +101,11 @@ class Journal:
         self.records = tuple(sorted(records, key=lambda record: record.name))
         self._rows: dict[int, list[Record]] = {}
         self._newest: Record | None = None
+        self._newest_id: Record | None = None
         for record in self.records:
-            if not record.kind.is_claim:
+            if record.kind is RecordKind.ID:
+                self._newest_id = record
+            elif not record.kind.is_claim:
                 self._rows.setdefault(record.attempt, []).append(record)
             elif self._newest is None or record.attempt > self._newest.attempt:
                 self._newest = record
@@ -171,6 +179,17 @@ class Journal:
         row = self._rows.get(attempt)
         return row[-1].sequence + 1 if row else 0
 
+    def reserve_id(self, attempt: int, token: str, *, after: int = 0) -> Record:
+        """The record that reserves a checkpoint id: one above all that were ever reserved, and above `after`.
+
+        If the newest reservation is this attempt's with this token, it is that one, already made.
+        """
+        newest = self._newest_id
+        if newest is not None and (newest.attempt, newest.token) == (attempt, token):
+            return newest
+        last = 0 if newest is None else newest.checkpoint_id or 0
+        return Record(RecordKind.ID, attempt, token, checkpoint_id=max(last, after) + 1)
+
     def owns(self, attempt: int, token: str) -> bool:
         """Whether the newest attempt is this one, and claimed by whom `token` names."""
         newest = self._newest
@@ -186,6 +205,9 @@ class Journal:
             if self._newest is not None and self._newest.is_same(wanted):
                 return Publication.APPENDED
             return Publication.FENCED if self.attempt >= wanted.attempt else Publication.OPEN
+        if wanted.kind is RecordKind.ID:
+            is_newest = self._newest_id is not None and self._newest_id.is_same(wanted)
+            return Publication.APPENDED if is_newest else Publication.OPEN
         if wanted.kind is RecordKind.SEAL:
             is_sealed = self.attempt > wanted.attempt or self._is_sealed(wanted.attempt)
             return Publication.APPENDED if is_sealed else Publication.OPEN
@@ -197,8 +219,8 @@ class Journal:
     def obsolete(self, retained: Iterable[int]) -> tuple[Record, ...]:
         """Records that may be deleted when only `retained` checkpoint ids are kept.
 
-        Only the newest claim counts. A seal stays as long as something in its row is kept; the newest row is never
-        empty of what its driver needs to find there, its seal included.
+        Only the newest claim and the newest reserved id count. A seal stays as long as something in its row is kept;
+        the newest row is never empty of what its driver needs to find there, its seal included.
         """
         kept_ids, latest = set(retained), self.latest
         kept = {
@@ -214,6 +236,8 @@ class Journal:
     def _is_needed(self, record: Record, kept: set[Record], sealed: set[int]) -> bool:
         if record.kind.is_claim:
             return record is self._newest
+        if record.kind is RecordKind.ID:
+            return record is self._newest_id
         if record.kind is RecordKind.SEAL:
             return record.attempt in sealed and record is self._rows[record.attempt][-1]
         return record in kept

@@ -32,10 +32,11 @@ class TriggerReceived:
 
 @dataclass(frozen=True, slots=True)
 class InputsFinished:
-    """All barriers are in and all captured input data is known."""
+    """All barriers are in, and all captured input data is known: `persisted_bytes` of it."""
 
     checkpoint_id: int
     metrics: AlignmentMetrics
+    persisted_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,13 @@ class AbortNotified:
 
 @dataclass(frozen=True, slots=True)
 class DataEnded:
-    """All input is read and the operators are finished: the next snapshot is the last this subtask needs."""
+    """All input is read and the operators are finished: the next snapshot is the last this subtask needs.
+
+    Unless its id is below `final_from`: the greatest that came with the ends of data of those upstream, and behind
+    `BarrierHandler.blurred_until`. Nobody may take a checkpoint for its last that those upstream do not.
+    """
+
+    final_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,13 @@ class EndInput:
 
 
 @dataclass(frozen=True, slots=True)
+class BroadcastEndOfData:
+    """Tell those downstream that no more data comes, and which checkpoint is the first that may be the last here."""
+
+    final_from: int
+
+
+@dataclass(frozen=True, slots=True)
 class StopSources:
     """Emit nothing more: the job ends with this savepoint."""
 
@@ -190,9 +204,13 @@ class PrioritizeOutputs:
 
 @dataclass(frozen=True, slots=True)
 class TakeSnapshot:
-    """Run the synchronous part, operators from tail to head, and report how it went."""
+    """Run the synchronous part, operators from tail to head, and report how it went.
+
+    `ended` says that this may be the subtask's last snapshot; its states are to be marked so.
+    """
 
     barrier: Barrier
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +289,7 @@ class FailTask:
 
 SubtaskEffect: TypeAlias = (
     EndInput
+    | BroadcastEndOfData
     | StopSources
     | PrepareSnapshot
     | BroadcastBarrier

@@ -13,6 +13,7 @@ from snapline.protocol.snapshotting import (
     AsynchronousPartFinished,
     BroadcastBarrier,
     BroadcastCancelMarker,
+    BroadcastEndOfData,
     CancelSnapshot,
     CheckpointTriggered,
     CompletionNotified,
@@ -70,6 +71,7 @@ LIFE = TransitionTable(
         (_L.RUNNING, "synchronous savepoint", _L.STOPPING),
         (_L.ENDED, "final checkpoint complete", _L.LEAVING),
         (_L.STOPPING, "end of data", _L.STOPPING),
+        (_L.ENDED, "savepoint complete", _L.LEAVING),
         (_L.STOPPING, "savepoint complete", _L.LEAVING),
         (_L.LEAVING, "end of data", _L.LEAVING),
         (_L.LEAVING, "partitions ended and outputs consumed", _L.FINISHED),
@@ -117,8 +119,8 @@ class _Running:
     __slots__ = (
         "alignment",
         "barrier",
-        "outputs_bytes",
         "outputs_done",
+        "persisted_bytes",
         "phase",
         "start_delay_ms",
         "sync_ms",
@@ -133,7 +135,7 @@ class _Running:
         self.written: AsynchronousPartFinished | None = None
         self.alignment: AlignmentMetrics | None = None
         self.outputs_done = outputs_done
-        self.outputs_bytes = 0
+        self.persisted_bytes = 0
 
     def step(self, cause: str, target: Phase) -> None:
         self.phase = SNAPSHOT.step(self.phase, cause, target)
@@ -183,8 +185,8 @@ class SubtaskCheckpointing:
                 if attempt != self.execution.attempt:
                     return []
                 return self._on_triggered(barrier, max(now_ms - barrier.timestamp_ms, 0), now_ms, inputs_ended=True)
-            case InputsFinished(checkpoint_id, metrics):
-                return self._on_inputs_finished(checkpoint_id, metrics)
+            case InputsFinished(checkpoint_id, metrics, persisted_bytes):
+                return self._on_inputs_finished(checkpoint_id, metrics, persisted_bytes)
             case OutputsFinished(checkpoint_id, persisted_bytes):
                 return self._on_outputs_finished(checkpoint_id, persisted_bytes)
             case HandlerAborted(checkpoint_id, reason):
@@ -203,8 +205,8 @@ class SubtaskCheckpointing:
                 return self._on_completed(checkpoint_id, subsumed_id) if attempt == self.execution.attempt else []
             case AbortNotified(attempt, checkpoint_id):
                 return self._on_aborted(checkpoint_id) if attempt == self.execution.attempt else []
-            case DataEnded():
-                return self._on_data_ended()
+            case DataEnded(final_from):
+                return self._on_data_ended(final_from)
             case PartitionsEnded():
                 self._partitions_ended = True
                 return self._leave() if self.life is Life.LEAVING else []
@@ -236,20 +238,22 @@ class SubtaskCheckpointing:
             return [CancelSnapshot(barrier.id), BroadcastCancelMarker(barrier.id)]
         barrier = barrier.behind_aligned_only_edge()
         effects: list[SubtaskEffect] = []
-        if barrier.snapshot.is_synchronous and self.life is Life.RUNNING:
+        if barrier.snapshot.is_synchronous:
             self._stopping_id = barrier.id
+        if barrier.snapshot.is_synchronous and self.life is Life.RUNNING:
             self._step("synchronous savepoint", Life.STOPPING)
             effects.append(EndInput() if barrier.drain else StopSources())
         outputs_done = not self._has_outputs or not barrier.may_capture
         self._running[barrier.id] = running = _Running(barrier, start_delay_ms, outputs_done=outputs_done)
         if inputs_ended or not self._has_inputs:
-            running.alignment = AlignmentMetrics(start_delay_ms, 0, 0, 0)
+            running.alignment = AlignmentMetrics(start_delay_ms, 0, 0)
         effects.append(PrepareSnapshot(barrier.id))
         effects.append(BroadcastBarrier(barrier))
         if barrier.is_timeoutable and self._has_outputs:
             assert barrier.timeout_ms is not None
             effects.append(SetOutputTimer(barrier.id, max(barrier.timestamp_ms + barrier.timeout_ms, now_ms)))
-        effects.append(TakeSnapshot(barrier))
+        is_last = self.life in (Life.ENDED, Life.LEAVING) and barrier.id >= self._final_from
+        effects.append(TakeSnapshot(barrier, ended=is_last or barrier.drain))
         return effects
 
     def _on_sync_finished(self, checkpoint_id: int, duration_ms: int) -> list[SubtaskEffect]:
@@ -283,11 +287,14 @@ class SubtaskCheckpointing:
         reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         return [CancelSnapshot(checkpoint_id), SendDecline(self.execution, checkpoint_id, reason, error)]
 
-    def _on_inputs_finished(self, checkpoint_id: int, metrics: AlignmentMetrics) -> list[SubtaskEffect]:
+    def _on_inputs_finished(
+        self, checkpoint_id: int, metrics: AlignmentMetrics, persisted_bytes: int
+    ) -> list[SubtaskEffect]:
         running = self._running.get(checkpoint_id)
         if running is None:
             return []
         running.alignment = metrics
+        running.persisted_bytes += persisted_bytes
         return self._acknowledge_if_done(running)
 
     def _on_outputs_finished(self, checkpoint_id: int, persisted_bytes: int) -> list[SubtaskEffect]:
@@ -295,7 +302,7 @@ class SubtaskCheckpointing:
         if running is None:
             return []
         running.outputs_done = True
-        running.outputs_bytes = persisted_bytes
+        running.persisted_bytes += persisted_bytes
         return self._acknowledge_if_done(running)
 
     def _on_output_timer(self, checkpoint_id: int) -> list[SubtaskEffect]:
@@ -308,7 +315,6 @@ class SubtaskCheckpointing:
             return []
         running.step("inputs and outputs finished", Phase.ACKNOWLEDGED)
         del self._running[running.barrier.id]
-        persisted_bytes = alignment.persisted_bytes + running.outputs_bytes
         metrics = SubtaskMetrics(
             checkpointed_bytes=written.checkpointed_bytes,
             state_bytes=written.state_bytes,
@@ -317,8 +323,8 @@ class SubtaskCheckpointing:
             alignment_ms=alignment.duration_ms,
             start_delay_ms=running.start_delay_ms,
             processed_bytes=alignment.processed_bytes,
-            persisted_bytes=persisted_bytes,
-            unaligned=running.barrier.is_unaligned or persisted_bytes > 0,
+            persisted_bytes=running.persisted_bytes,
+            unaligned=running.barrier.is_unaligned or running.persisted_bytes > 0,
             aborted=False,
         )
         return [SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics)]
@@ -359,7 +365,7 @@ class SubtaskCheckpointing:
         effects: list[SubtaskEffect] = [NotifyOperatorsCompleted(checkpoint_id)]
         if subsumed_id != NO_CHECKPOINT:
             effects.append(NotifyOperatorsSubsumed(subsumed_id))
-        if self.life is Life.STOPPING and checkpoint_id == self._stopping_id:
+        if checkpoint_id == self._stopping_id and self.life in (Life.STOPPING, Life.ENDED):
             self._step("savepoint complete", Life.LEAVING)
             effects.extend(self._leave())
         elif self.life is Life.ENDED and checkpoint_id >= self._final_from:
@@ -373,19 +379,21 @@ class SubtaskCheckpointing:
         self._step("partitions ended and outputs consumed", Life.FINISHED)
         return [FinishTask()]
 
-    def _on_data_ended(self) -> list[SubtaskEffect]:
+    def _on_data_ended(self, final_from: int) -> list[SubtaskEffect]:
         if self.life is Life.ENDED:
             raise EngineError(f"the data of {self.execution} has ended twice")
         self._outputs_consumed = not self._has_outputs
+        effects: list[SubtaskEffect] = []
         if self.life is Life.STOPPING or self.life is Life.LEAVING:
+            self._final_from = self._stopping_id
             self._step("end of data", self.life)
-            return []
-        if not self._final_checkpoint:
+        elif self._final_checkpoint:
+            self._final_from = max(self._last_id + 1, final_from)
+            self._step("end of data", Life.ENDED)
+        else:
             self._step("end of data without final checkpoint", Life.LEAVING)
-            return self._leave()
-        self._final_from = self._last_id + 1
-        self._step("end of data", Life.ENDED)
-        return []
+            effects.extend(self._leave())
+        return [BroadcastEndOfData(self._final_from), *effects] if self._has_outputs else effects
 
     def _fail(self, cause: str, error: str) -> list[SubtaskEffect]:
         self._running.clear()

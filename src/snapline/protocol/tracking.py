@@ -88,6 +88,10 @@ class TrackingHandler:
         self._effects: list[BarrierEffect] = []
 
     @property
+    def blurred_until(self) -> int:
+        return self._highest_seen
+
+    @property
     def open_channels(self) -> tuple[int, ...]:
         return tuple(self._open)
 
@@ -107,9 +111,6 @@ class TrackingHandler:
 
     def data_processed(self, size_bytes: int) -> None:
         self._processed_bytes += size_bytes
-
-    def data_captured(self, size_bytes: int) -> None:
-        """Never called: in-flight data is never captured here."""
 
     def handle(self, event: BarrierEvent, now_ms: int) -> list[BarrierEffect]:
         match event:
@@ -191,5 +192,5 @@ class TrackingHandler:
         processed_bytes = self._processed_bytes - count.start_bytes
         self._effects.append(TriggerCheckpoint(barrier, start_delay_ms))
         self._effects.append(
-            FinishAlignment(barrier.id, AlignmentMetrics(start_delay_ms, now_ms - count.opened_ms, processed_bytes, 0))
+            FinishAlignment(barrier.id, AlignmentMetrics(start_delay_ms, now_ms - count.opened_ms, processed_bytes))
         )

@@ -104,7 +104,7 @@ def trigger_switched(checkpoint_id: int = 1, start_delay_ms: int = 0) -> Trigger
 
 
 def finish(checkpoint_id: int = 1, start_delay_ms: int = 0, duration_ms: int = 0) -> FinishAlignment:
-    return FinishAlignment(checkpoint_id, AlignmentMetrics(start_delay_ms, duration_ms, 0, 0))
+    return FinishAlignment(checkpoint_id, AlignmentMetrics(start_delay_ms, duration_ms, 0))
 
 
 def resume(*channels: int) -> list[BarrierEffect]:
@@ -897,7 +897,7 @@ def test_metrics_of_an_aligned_checkpoint() -> None:
     bench.now_ms = 65
     effects = bench.feed(BarrierReceived(2, barrier(created_ms=10)))
     assert TriggerCheckpoint(barrier(created_ms=10), 30) in effects
-    assert metrics_of(effects) == AlignmentMetrics(30, 25, 12, 0)
+    assert metrics_of(effects) == AlignmentMetrics(30, 25, 12)
 
 
 def test_metrics_of_an_unaligned_checkpoint() -> None:
@@ -905,26 +905,21 @@ def test_metrics_of_an_unaligned_checkpoint() -> None:
     bench.now_ms = 40
     effects = bench.feed(BarrierReceived(0, barrier(1, U, created_ms=10)))
     assert TriggerCheckpoint(barrier(1, U, created_ms=10), 30) in effects
-    bench.handler.data_captured(300)
     bench.handler.data_processed(200)
-    bench.handler.data_captured(50)
     bench.now_ms = 90
-    assert metrics_of(bench.feed(BarrierReceived(1, barrier(1, U, created_ms=10)))) == AlignmentMetrics(
-        30, 50, 200, 350
-    )
+    assert metrics_of(bench.feed(BarrierReceived(1, barrier(1, U, created_ms=10)))) == AlignmentMetrics(30, 50, 200)
 
 
 def test_metrics_begin_anew_with_each_checkpoint() -> None:
     bench = unaligned()
     bench.barrier(0, 1, U)
-    bench.handler.data_captured(300)
     bench.handler.data_processed(200)
     bench.cancel(1, 1)
     bench.handler.data_processed(200)
     bench.now_ms = 7
     bench.barrier(0, 2, U)
     bench.now_ms = 9
-    assert metrics_of(bench.barrier(1, 2, U)) == AlignmentMetrics(7, 2, 0, 0)
+    assert metrics_of(bench.barrier(1, 2, U)) == AlignmentMetrics(7, 2, 0)
 
 
 def test_metrics_begin_with_the_first_barrier_not_with_the_announcement() -> None:
@@ -934,13 +929,13 @@ def test_metrics_begin_with_the_first_barrier_not_with_the_announcement() -> Non
     bench.now_ms = 20
     bench.barrier(0, kind=T)
     bench.now_ms = 30
-    assert metrics_of(bench.barrier(1, kind=T)) == AlignmentMetrics(20, 10, 0, 0)
+    assert metrics_of(bench.barrier(1, kind=T)) == AlignmentMetrics(20, 10, 0)
 
 
 def test_clocks_that_differ_do_not_make_a_delay_negative() -> None:
     bench = aligned(1)
     effects = bench.feed(BarrierReceived(0, barrier(created_ms=500)))
-    assert metrics_of(effects) == AlignmentMetrics(0, 0, 0, 0)
+    assert metrics_of(effects) == AlignmentMetrics(0, 0, 0)
 
 
 # --- illegal events --------------------------------------------------------------------------------------------------

@@ -107,6 +107,17 @@ def test_no_retries_means_one_try() -> None:
     assert isinstance(failure, FailCommit)
 
 
+def test_ten_retries_are_the_default() -> None:
+    committer = Committer(ATTEMPT)
+    committer.prepared(1, made(1, "a"), 1)
+    committer.completed(1)
+    for _ in range(10):
+        (again,) = committer.answered("a", CommitResult.RETRY_LATER)
+        assert isinstance(again, Commit)
+    (failure,) = committer.answered("a", CommitResult.RETRY_LATER)
+    assert isinstance(failure, FailCommit)
+
+
 def test_retries_are_counted_for_each_committable(committer: Committer) -> None:
     committer.completed(1)
     for _ in range(2):
@@ -160,9 +171,10 @@ def test_a_late_or_unknown_answer_changes_nothing(committer: Committer) -> None:
     assert committer.dropped == 0
 
 
-def test_an_answer_to_a_commit_that_was_never_permitted_is_a_defect(committer: Committer) -> None:
+@pytest.mark.parametrize("result", CommitResult)
+def test_an_answer_to_a_commit_that_was_never_permitted_is_a_defect(committer: Committer, result: CommitResult) -> None:
     with pytest.raises(IllegalTransitionError):
-        committer.answered("c", CommitResult.COMMITTED)
+        committer.answered("c", result)
     assert [entry.name for entry in committer.pending] == ["a", "b", "c"]
 
 

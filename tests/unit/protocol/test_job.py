@@ -96,6 +96,7 @@ def running() -> Job:
 
 def test_a_job_claims_prepares_deploys_and_starts_its_checkpoints_when_every_task_runs() -> None:
     job = Job()
+    assert job.machine.attempt == 0
     assert job.tell(JobSubmitted()) == [ClaimAttempt()]
     assert job.status() is JobStatus.INITIALIZING
     assert job.tell(AttemptClaimed(1)) == [PrepareAttempt(1)]
@@ -347,6 +348,16 @@ def test_words_of_an_older_attempt_count_for_nothing(stage: str) -> None:
     assert job.machine.cause == "v/0#1: the cause"
 
 
+def test_an_older_attempt_that_has_stopped_says_nothing_about_the_newest() -> None:
+    job = running()
+    job.fail()
+    job.tell(TasksStopped(1), RestartDue())
+    job.run(2)
+    job.fail()
+    assert job.tell(TasksStopped(1)) == []
+    assert job.status() is JobStatus.FAILING
+
+
 def test_words_about_subtasks_the_job_does_not_have_are_ignored() -> None:
     job = running()
     assert job.report(SubtaskId("w", 0), TaskStatus.FAILED) == []
@@ -478,6 +489,7 @@ def test_a_job_may_be_taken_from_a_driver_at_any_time(status: JobStatus, event: 
     is_deployed = status in (JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING)
     stop = [StopCheckpoints(1, shutdown=False), CancelTasks(1)] if is_deployed else []
     assert job.tell(event) == [*stop, EndJob(JobStatus.SUSPENDED, cause)]
+    assert job.machine.cause == cause
     assert job.status() is JobStatus.SUSPENDED
 
 

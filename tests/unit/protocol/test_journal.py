@@ -142,6 +142,7 @@ def test_a_seal_counts_only_at_the_end_of_its_row() -> None:
 def test_the_row_of_an_attempt_that_was_never_claimed_counts_for_nothing() -> None:
     assert journal("1: 1").canonical == ()
     assert ids(journal("c1", "1: 1", "3: 9").canonical) == [1]
+    assert ids(journal("c1", "1: 1", "3: 9 =").canonical) == [1]
 
 
 def test_a_recovery_starts_from_checkpoints_and_from_the_savepoint_the_job_was_to_stop_with() -> None:
@@ -225,6 +226,7 @@ def test_a_stray_is_fenced_although_it_was_written() -> None:
 
 @pytest.mark.parametrize("wanted", [claim(2), end(2)])
 def test_a_claim_or_end_is_open_until_somebody_has_that_number(wanted: Record) -> None:
+    assert journal().publication(wanted) is Publication.OPEN
     assert journal("c1", "1: =").publication(wanted) is Publication.OPEN
     assert Journal([claim(1), wanted]).publication(wanted) is Publication.APPENDED
     assert Journal([claim(1), claim(2, "somebody else")]).publication(wanted) is Publication.FENCED
@@ -242,6 +244,50 @@ def test_it_does_not_matter_who_sealed_a_row() -> None:
     assert journal("c1", "1: 1").publication(wanted) is Publication.OPEN, "the driver was quicker: seal behind it"
     assert journal("c1", "1: 1 =").publication(wanted) is Publication.APPENDED
     assert journal("c2").publication(wanted) is Publication.APPENDED
+
+
+# --- ids -------------------------------------------------------------------------------------------------------------
+
+
+def reserved(checkpoint_id: int, attempt: int = 1, token: str = "me") -> Record:
+    return Record(RecordKind.ID, attempt, token, checkpoint_id=checkpoint_id)
+
+
+def test_ids_start_at_one_and_go_up() -> None:
+    assert journal("c1").reserve_id(1, "me") == reserved(1)
+    assert Journal([reserved(1, token="before"), reserved(9, token="later")]).reserve_id(1, "me") == reserved(10)
+
+
+def test_an_id_is_above_all_that_were_used_before() -> None:
+    assert journal("c1").reserve_id(1, "me", after=7) == reserved(8)
+    assert Journal([reserved(9, token="another")]).reserve_id(1, "me", after=7) == reserved(10)
+
+
+def test_a_reservation_that_was_made_is_found_again() -> None:
+    mine = reserved(4, attempt=2)
+    assert Journal([reserved(3), mine]).reserve_id(2, "me", after=9) == mine
+    assert Journal([mine]).reserve_id(1, "me").checkpoint_id == 5, "that was another attempt"
+    assert Journal([mine]).reserve_id(2, "somebody else").checkpoint_id == 5
+
+
+def test_only_the_newest_reservation_counts() -> None:
+    mine = reserved(4)
+    assert Journal([mine]).publication(mine) is Publication.APPENDED
+    assert Journal().publication(mine) is Publication.OPEN
+    assert Journal([mine, reserved(5, token="another")]).publication(mine) is Publication.OPEN
+    assert Journal([reserved(4, token="another")]).publication(mine) is Publication.OPEN
+
+
+def test_reservations_are_no_snapshots_and_only_the_newest_is_needed() -> None:
+    read = Journal([claim(1), reserved(1), reserved(2), entry(1, 0, "1")])
+    assert ids(read.canonical) == [1]
+    assert read.prepared_until == 1
+    assert obsolete(read, 1) == [reserved(1)]
+
+
+def test_names_of_reservations_sort_like_their_ids() -> None:
+    assert reserved(9).name < reserved(10).name
+    assert reserved(1, attempt=2).name == reserved(1).name, "an id is reserved once, by whichever attempt"
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from snapline.errors import IllegalTransitionError
@@ -46,15 +48,23 @@ def pending(
     return made
 
 
-def test_it_is_fully_acknowledged_with_the_last_task_coordinator_and_hook() -> None:
+@pytest.mark.parametrize("last", ["task", "coordinator", "hook", "event"])
+def test_it_is_fully_acknowledged_with_whatever_comes_last(last: str) -> None:
     checkpoint = pending(subtasks("source/0"), coordinators=("read",), hooks=("hook",))
+    checkpoint.unconfirmed_events.add(3)
+    steps: dict[str, Callable[[], object]] = {
+        "task": lambda: checkpoint.acknowledge(SubtaskId("source", 0), {}),
+        "coordinator": lambda: checkpoint.acknowledge_coordinator("read", StoredObject("c", 1)),
+        "hook": lambda: checkpoint.acknowledge_hook("hook", None),
+        "event": lambda: checkpoint.unconfirmed_events.discard(3),
+    }
+    for name, step in steps.items():
+        if name != last:
+            step()
     assert not checkpoint.is_fully_acknowledged
-    assert checkpoint.acknowledge_coordinator("read", StoredObject("c", 1))
-    assert checkpoint.coordinators_done
-    assert checkpoint.acknowledge_hook("hook", None)
-    assert checkpoint.hooks_done
-    assert not checkpoint.is_fully_acknowledged
-    assert checkpoint.acknowledge(SubtaskId("source", 0), {}) is AckResult.SUCCESS
+    assert checkpoint.coordinators_done is (last not in ("coordinator", "event"))
+    assert checkpoint.hooks_done is (last != "hook")
+    steps[last]()
     assert checkpoint.is_fully_acknowledged
 
 

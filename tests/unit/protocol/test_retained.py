@@ -8,8 +8,15 @@ import pytest
 
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.retained import RetainedSnapshots, Retirement
-from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
-from snapline.types import NO_CHECKPOINT, ClaimMode, SnapshotKind
+from snapline.protocol.snapshot import (
+    KeyedPart,
+    OperatorPart,
+    OperatorState,
+    Snapshot,
+    StoredObject,
+    SubtaskState,
+)
+from snapline.types import NO_CHECKPOINT, ClaimMode, OperatorStateMode, SnapshotKind
 
 
 def shared(name: str) -> StoredObject:
@@ -80,6 +87,12 @@ def test_objects_of_a_checkpoint_that_came_to_nothing_go_with_the_next_complete_
 
 
 # --- restored --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ClaimMode)
+def test_a_job_that_starts_from_nothing_keeps_nothing(mode: ClaimMode) -> None:
+    retained = RetainedSnapshots.restored(1, [], None, mode)
+    assert (retained.snapshots, retained.owned, retained.latest_id) == ((), (), NO_CHECKPOINT)
 
 
 def test_the_jobs_own_checkpoints_are_owned_and_deleted_when_subsumed() -> None:
@@ -166,6 +179,18 @@ def test_what_is_reused_must_still_be_there() -> None:
     complete(retained, 3, "b")
     assert not retained.register(reused("a"), 4), "it went with checkpoint 2"
     assert retained.register(shared("a"), 4), "written anew it is a new object"
+
+
+def test_all_that_a_subtask_shares_is_registered_and_what_is_gone_is_named() -> None:
+    retained = RetainedSnapshots(1)
+    complete(retained, 1, "a")
+    own = OperatorPart("list", OperatorStateMode.SPLIT, 1, StoredObject("own", 1))
+    part = KeyedPart(KeyGroupRange(0, 127), (reused("a"), shared("b")))
+    assert retained.register_all([SubtaskState(keyed=(part,), operator=(own,))], 2) is None
+    gone = KeyedPart(KeyGroupRange(0, 127), (reused("gone"), shared("c")))
+    assert retained.register_all([SubtaskState(keyed=(gone,)), SubtaskState()], 3) == "gone"
+    retained.add(snapshot(2, "a", "b"))
+    assert complete(retained, 4).shared == (shared("a"), shared("b"), shared("c"))
 
 
 def test_whether_it_was_reused_is_no_part_of_what_an_object_is() -> None:

@@ -165,6 +165,16 @@ def test_backlog_without_an_interval_of_its_own_changes_nothing() -> None:
     assert due(periodic) == 5 * SECOND
 
 
+def test_a_time_that_is_no_earlier_reschedules_nothing() -> None:
+    periodic = schedule(backlog="10s")
+    periodic.start(0, 0.0)
+    periodic.fired(0)
+    assert due(periodic) == 10 * SECOND
+    assert not periodic.backlog_changed("a", True, 0)
+    assert periodic.backlog_changed("a", False, -1)
+    assert due(periodic) == 10 * SECOND - 1
+
+
 def test_backlog_before_the_start_plans_nothing() -> None:
     periodic = schedule(backlog="20s")
     assert not periodic.backlog_changed("a", True, 0)

@@ -16,6 +16,7 @@ from snapline.protocol.snapshotting import (
     AsynchronousPartFinished,
     BroadcastBarrier,
     BroadcastCancelMarker,
+    BroadcastEndOfData,
     CancelSnapshot,
     CheckpointTriggered,
     CompletionNotified,
@@ -62,7 +63,7 @@ from snapline.types import (
 
 ATTEMPT = 3
 ME = ExecutionId(SubtaskId("map", 1), ATTEMPT)
-METRICS = AlignmentMetrics(start_delay_ms=7, duration_ms=5, processed_bytes=11, persisted_bytes=13)
+METRICS = AlignmentMetrics(start_delay_ms=7, duration_ms=5, processed_bytes=11)
 STATE: Mapping[str, SubtaskState] = {
     "map": SubtaskState(
         operator=(OperatorPart("offsets", OperatorStateMode.SPLIT, 2, StoredObject("chk/map-1", 40)),),
@@ -206,7 +207,7 @@ def test_stop_with_savepoint_ends_the_data_before_all_else(drain: bool, first: S
         first,
         PrepareSnapshot(1),
         BroadcastBarrier(savepoint),
-        TakeSnapshot(savepoint),
+        TakeSnapshot(savepoint, ended=drain),
     ]
     assert subtask.life() is Life.STOPPING
 
@@ -220,7 +221,8 @@ def test_a_source_is_triggered_by_the_coordinator_and_needs_no_inputs() -> None:
     ]
     *_, acknowledgement = source.tell(SynchronousPartFinished(1, 2), written(1))
     assert isinstance(acknowledgement, SendAcknowledgement)
-    assert acknowledgement.metrics.start_delay_ms == 900
+    metrics = acknowledgement.metrics
+    assert (metrics.start_delay_ms, metrics.alignment_ms, metrics.processed_bytes) == (900, 0, 0)
 
 
 def test_the_start_delay_of_a_source_is_never_negative() -> None:
@@ -262,7 +264,7 @@ def test_ids_may_skip() -> None:
 def test_each_part_leads_to_the_next() -> None:
     subtask = Subtask()
     subtask.tell(CheckpointTriggered(barrier(1), start_delay_ms=3))
-    assert subtask.tell(InputsFinished(1, METRICS)) == []
+    assert subtask.tell(InputsFinished(1, METRICS, persisted_bytes=13)) == []
     assert subtask.tell(SynchronousPartFinished(1, 2)) == [WriteSnapshot(1)]
     assert subtask.tell(written(1)) == [
         SendAcknowledgement(
@@ -296,7 +298,10 @@ def test_the_acknowledgement_waits_for_the_inputs() -> None:
 def test_the_acknowledgement_waits_for_outputs_that_may_be_captured(captured: Barrier) -> None:
     subtask = Subtask()
     effects = subtask.tell(
-        CheckpointTriggered(captured), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2), written(1)
+        CheckpointTriggered(captured),
+        InputsFinished(1, METRICS, persisted_bytes=13),
+        SynchronousPartFinished(1, 2),
+        written(1),
     )
     assert effects[-1] == WriteSnapshot(1)
     (acknowledgement,) = subtask.tell(OutputsFinished(1, persisted_bytes=100))
@@ -344,7 +349,7 @@ def test_a_checkpoint_is_reported_as_unaligned_if_it_is_or_holds_in_flight_data(
     subtask = Subtask()
     *_, acknowledgement = subtask.tell(
         CheckpointTriggered(barrier(1, kind, 10 if kind is WITH_TIMEOUT else None)),
-        InputsFinished(1, AlignmentMetrics(0, 0, 0, 0)),
+        InputsFinished(1, AlignmentMetrics(0, 0, 0)),
         OutputsFinished(1, persisted_bytes),
         SynchronousPartFinished(1, 2),
         written(1),
@@ -515,6 +520,17 @@ def test_parts_out_of_turn_are_a_defect_and_change_nothing() -> None:
         subtask.tell(SynchronousPartFinished(1, 2))
 
 
+def test_a_part_cannot_fail_out_of_turn() -> None:
+    subtask = Subtask()
+    subtask.tell(CheckpointTriggered(barrier(1)))
+    with pytest.raises(IllegalTransitionError):
+        subtask.tell(AsynchronousPartFailed(1, "nothing is being written"))
+    subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFinished(2, 1))
+    with pytest.raises(IllegalTransitionError):
+        subtask.tell(SynchronousPartFailed(2, "it is over"))
+    assert subtask.life() is Life.RUNNING
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -580,11 +596,28 @@ def test_a_checkpoint_that_began_before_the_end_of_data_is_not_the_last_one() ->
     assert subtask.tell(completed(2)) == [NotifyOperatorsCompleted(2), FinishTask()]
 
 
+def test_nobody_takes_a_checkpoint_for_its_last_that_those_upstream_do_not() -> None:
+    subtask = Subtask()
+    subtask.acknowledge(1)
+    assert subtask.tell(DataEnded(final_from=4)) == [BroadcastEndOfData(4)]
+    subtask.tell(OutputsConsumed(), PartitionsEnded())
+    for checkpoint_id, is_last in ((3, False), (4, True)):
+        effects = subtask.tell(CheckpointTriggered(barrier(checkpoint_id)))
+        assert effects[-1] == TakeSnapshot(barrier(checkpoint_id), ended=is_last)
+        assert (FinishTask() in subtask.tell(completed(checkpoint_id))) is is_last
+
+
+def test_a_late_end_upstream_does_not_bring_the_last_checkpoint_forward() -> None:
+    subtask = Subtask()
+    subtask.acknowledge(5)
+    assert subtask.tell(DataEnded(final_from=4)) == [BroadcastEndOfData(6)]
+
+
 def test_without_inputs_and_outputs_there_is_nobody_else_to_wait_for() -> None:
     alone = Subtask(has_inputs=False, has_outputs=False, final_checkpoint=False)
     assert alone.tell(DataEnded()) == [FinishTask()]
     source = Subtask(has_inputs=False, final_checkpoint=False)
-    assert source.tell(DataEnded()) == []
+    assert source.tell(DataEnded()) == [BroadcastEndOfData(NO_CHECKPOINT)]
     assert source.tell(OutputsConsumed()) == [FinishTask()]
     sink = Subtask(has_outputs=False, final_checkpoint=False)
     assert sink.tell(DataEnded()) == []
@@ -593,7 +626,7 @@ def test_without_inputs_and_outputs_there_is_nobody_else_to_wait_for() -> None:
 
 def test_what_was_consumed_before_the_end_of_data_is_not_all() -> None:
     source = Subtask(has_inputs=False, final_checkpoint=False)
-    assert source.tell(OutputsConsumed(), DataEnded()) == []
+    assert source.tell(OutputsConsumed(), DataEnded()) == [BroadcastEndOfData(NO_CHECKPOINT)]
     assert source.tell(OutputsConsumed()) == [FinishTask()]
 
 
@@ -698,6 +731,13 @@ def test_an_aborted_stop_with_savepoint_fails_the_task(acknowledged: bool) -> No
     (failure,) = subtask.tell(aborted(2))
     assert failure == FailTask("stop with savepoint 2 failed")
     assert subtask.life() is Life.FAILED
+
+
+def test_the_abort_of_another_checkpoint_does_not_fail_a_task_that_stops() -> None:
+    subtask = Subtask()
+    subtask.tell(CheckpointTriggered(barrier(1)), CheckpointTriggered(stop_barrier(2)))
+    assert subtask.tell(aborted(1)) == [CancelSnapshot(1), NotifyOperatorsAborted(1)]
+    assert subtask.life() is Life.STOPPING
 
 
 def test_an_abort_that_comes_after_the_completion_of_a_stop_changes_nothing() -> None:

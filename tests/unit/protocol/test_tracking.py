@@ -73,7 +73,7 @@ def test_a_checkpoint_is_triggered_at_its_last_barrier() -> None:
 
 def test_a_trigger_is_followed_by_the_end_of_alignment() -> None:
     bench = Bench(2)
-    metrics = AlignmentMetrics(0, 0, 0, 0)
+    metrics = AlignmentMetrics(0, 0, 0)
     assert bench.feed("B1@0 B1@1") == [TriggerCheckpoint(Barrier(1, 0), 0), FinishAlignment(1, metrics)]
 
 
@@ -263,11 +263,11 @@ def test_metrics() -> None:
     bench.handler.data_processed(7)
     assert bench.handler.handle(BarrierReceived(1, first), 90) == [
         TriggerCheckpoint(first, 40),
-        FinishAlignment(1, AlignmentMetrics(40, 40, 12, 0)),
+        FinishAlignment(1, AlignmentMetrics(40, 40, 12)),
     ]
     assert bench.handler.handle(BarrierReceived(1, second), 100) == [
         TriggerCheckpoint(second, 10),
-        FinishAlignment(2, AlignmentMetrics(10, 30, 7, 0)),
+        FinishAlignment(2, AlignmentMetrics(10, 30, 7)),
     ]
 
 
@@ -286,7 +286,6 @@ def test_it_never_blocks_and_never_captures() -> None:
     handler = Bench(2).handler
     handler.handle(BarrierReceived(0, Barrier(1, 0, BarrierKind.UNALIGNED)), 0)
     handler.barrier_arrived(1, 2)
-    handler.data_captured(100)
     assert handler.blocked == frozenset()
     assert [handler.is_capturing(channel) for channel in range(2)] == [False, False]
 

@@ -199,9 +199,13 @@ def _run_mutants(options: argparse.Namespace) -> int:
 
 
 def _first_catch(mutant: Mutant, start: int, handler: HandlerMode | None) -> Outcome | None:
-    with mutant.applied():
-        outcomes = (simulate(seed, handler) for seed in range(start, start + MUTANT_SEEDS))
-        return next((outcome for outcome in outcomes if outcome.error), None)
+    """The first seed that fails with the mutant and not without."""
+    for seed in range(start, start + MUTANT_SEEDS):
+        with mutant.applied():
+            outcome = simulate(seed, handler)
+        if outcome.error and not simulate(seed, handler).error:
+            return outcome
+    return None
 
 
 if __name__ == "__main__":

@@ -31,7 +31,6 @@ class Archive:
         self._process = process
         self._job = job
         self._inline: dict[str, Any] = {}
-        self._next_id = 1
 
     def submit(
         self,
@@ -79,13 +78,7 @@ class Archive:
                 return None
             return journal.take_over(token)
 
-        def appended(_: Record | None, journal: Journal) -> None:
-            if journal.ended is None and not is_ours(journal) and own == 0:
-                self.claim(own, done, failed)  # another driver was faster
-            else:
-                done(journal, is_ours(journal))
-
-        self._append(make, appended, failed)
+        self._append(make, lambda _, journal: done(journal, is_ours(journal)), failed)
 
     def publish(
         self,
@@ -120,15 +113,19 @@ class Archive:
         done: Callable[[Journal], None],
         failed: Callable[[StorageError], None],
     ) -> None:
-        """Close the job for ever, unless `attempt` is not this driver's or not the newest any more.
+        """Close the job for ever, unless another driver has taken over from this one.
 
-        What is still on its way can't be published behind this, and no other driver will run the job again.
+        What is still on its way can't be published behind this, and no other driver will run the job again. A driver
+        that has run no `attempt` yet (0) takes over first: some other one may be running the job.
         """
         token = self._process.name
 
         def make(journal: Journal) -> Record | None:
-            is_ours = journal.ended is None and journal.owns(attempt, token)
-            return journal.close(token, status) if is_ours else None
+            if journal.ended is not None:
+                return None
+            if journal.owns(journal.attempt, token):
+                return journal.close(token, status)
+            return journal.take_over(token) if attempt == 0 else None
 
         self._append(make, lambda _, journal: done(journal), failed)
 
@@ -151,9 +148,6 @@ class Archive:
             self.submit(self.read_journal, lambda journal: decide(journal, wanted), failed)
 
         def decide(journal: Journal, wanted: Record | None) -> None:
-            if wanted is not None and journal.publication(wanted) is Publication.FENCED:
-                done(None, journal)
-                return
             record = make(journal)
             if record is None or journal.publication(record) is Publication.APPENDED:
                 done(record if record is not None else wanted, journal)
@@ -217,16 +211,23 @@ class Archive:
 
     # Ids and metadata.
 
-    def skip_used_ids(self, snapshots: Iterable[Snapshot]) -> None:
-        """Reserve no id that a snapshot has used, as far as these and the store can tell."""
-        used = [snapshot.id for snapshot in snapshots]
-        for prefix in (f"{self._job}/chk-", f"savepoints/{self._job}-"):
-            used += [int(path[len(prefix) :].split("/")[0]) for path in self._storage.list(prefix)]
-        self._next_id = max([self._next_id, *(checkpoint_id + 1 for checkpoint_id in used)])
+    def reserve_id(
+        self,
+        attempt: int,
+        request: str,
+        after: int,
+        done: Callable[[int], None],
+        failed: Callable[[StorageError], None],
+    ) -> None:
+        """Reserve a checkpoint id above `after` that nobody has used, and nobody else ever will."""
+        token = f"{self._process.name}:{request}"
 
-    def reserve_id(self) -> int:
-        checkpoint_id, self._next_id = self._next_id, self._next_id + 1
-        return checkpoint_id
+        def appended(record: Record | None, _: Journal) -> None:
+            assert record is not None
+            assert record.checkpoint_id is not None
+            done(record.checkpoint_id)
+
+        self._append(lambda journal: journal.reserve_id(attempt, token, after=after), appended, failed)
 
     def create_location(
         self,
@@ -259,8 +260,12 @@ class Archive:
         assert isinstance(snapshot, Snapshot)
         return snapshot
 
-    def read_snapshots(self, records: Iterable[Record]) -> list[Snapshot]:
-        return [self.read_metadata(str(record.location)) for record in records]
+    def read_snapshots(self, records: Iterable[Record], *, ended: bool = False) -> list[Snapshot]:
+        """What records name. Once the job has `ended` another one may have claimed a snapshot, and deleted it."""
+        locations = [str(record.location) for record in records]
+        if ended:
+            locations = [location for location in locations if f"{location}/_metadata" in self._storage.objects]
+        return [self.read_metadata(location) for location in locations]
 
     def write_metadata(
         self, snapshot: Snapshot, done: Callable[[bool], None], failed: Callable[[StorageError], None]

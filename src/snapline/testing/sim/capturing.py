@@ -72,21 +72,21 @@ class Snapshots:
 
     # The two sides.
 
-    def capture_input(self, checkpoint_id: int, channel: Channel, records: Sequence[Record]) -> bool:
-        """Take in in-flight data of an input channel; false if there was nothing to take in."""
+    def capture_input(self, checkpoint_id: int, channel: Channel, records: Sequence[Record]) -> None:
+        """Take in in-flight data of an input channel, unless the checkpoint has been given up."""
         snapshot = self._open.get(checkpoint_id)
-        if snapshot is None or not records:
-            return False
-        self._kernel.cover("input captured")
-        snapshot.inputs.setdefault(channel, []).extend(records)
-        return True
+        if snapshot is not None and records:
+            self._kernel.cover("input captured")
+            snapshot.inputs.setdefault(channel, []).extend(records)
 
     def finish_inputs(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
         """All barriers have arrived: no more input will be captured."""
         snapshot = self._open.get(checkpoint_id)
+        persisted = 0
         if snapshot is not None:
             snapshot.inputs_done = True
-        self._feed(s.InputsFinished(checkpoint_id, metrics))
+            persisted = sum(map(len, snapshot.inputs.values()))
+        self._feed(s.InputsFinished(checkpoint_id, metrics, persisted))
         self._write_if_ready(checkpoint_id)
 
     def broadcast(self, barrier: Barrier, outputs: Sequence[Channel]) -> bool:
@@ -138,12 +138,13 @@ class Snapshots:
 
     # The state, and the writing.
 
-    def take(self, barrier: Barrier, committables: Iterable[Committable], *, has_open_inputs: bool) -> None:
+    def take(self, order: s.TakeSnapshot, committables: Iterable[Committable], *, has_open_inputs: bool) -> None:
         """Copy the operator's state; where no input is open there is none to wait for."""
+        barrier = order.barrier
         snapshot = self.start(barrier.id)
         snapshot.barrier = barrier
         is_full = barrier.full or barrier.snapshot.is_savepoint
-        snapshot.captured = self._operator.capture(committables, full=is_full)
+        snapshot.captured = self._operator.capture(committables, full=is_full, ended=order.ended)
         if not has_open_inputs:
             snapshot.inputs_done = True
         self._feed(s.SynchronousPartFinished(barrier.id, 0))

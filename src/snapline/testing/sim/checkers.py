@@ -151,7 +151,7 @@ class Checker:
             truth = self._jobs[job]
             if value.kind.is_claim:
                 truth.newest_claim = max(truth.newest_claim, value.attempt)
-            elif value.kind is not RecordKind.SEAL:
+            elif value.kind is not RecordKind.SEAL and value.kind is not RecordKind.ID:
                 self._on_published(job, truth, value)
 
     def _on_published(self, job: str, truth: JobTruth, record: JournalRecord) -> None:

@@ -16,6 +16,9 @@ from snapline.testing.sim.deployment import Deployment
 from snapline.testing.sim.kernel import Kernel, Process, Scheduled
 from snapline.testing.sim.splits import Splits
 
+HOOK_MS = 8
+"""How long a master hook takes: long enough for a source to ask for its next split meanwhile."""
+
 
 class Owner(Protocol):
     """A driver, as the coordinators of its attempts see it. Older attempts may speak up late."""
@@ -45,6 +48,8 @@ class Checkpointing:
         deployment: Deployment,
         splits: Splits,
         owner: Owner,
+        *,
+        ids_after: int,
     ) -> None:
         self.attempt = coordinator.attempt
         self._kernel = kernel
@@ -54,6 +59,7 @@ class Checkpointing:
         self._deployment = deployment
         self._splits = splits
         self._owner = owner
+        self._ids_after = ids_after
         self._timers: dict[c.Timer, Scheduled] = {}
 
     @property
@@ -73,7 +79,7 @@ class Checkpointing:
             case c.CancelTimer(timer):
                 self._cancel_timer(timer)
             case c.ReserveId(request_name):
-                self.feed(c.IdReserved(request_name, archive.reserve_id()))
+                self._reserve_id(request_name)
             case c.CreateLocation(checkpoint_id, request):
                 self._create_location(checkpoint_id, request)
             case c.SnapshotOperatorCoordinator(checkpoint_id, operator):
@@ -81,7 +87,7 @@ class Checkpointing:
                 self.feed(c.OperatorCoordinatorSnapshotted(checkpoint_id, operator, state))
             case c.SnapshotHook(checkpoint_id, hook):
                 state = archive.hold_inline(self.attempt, checkpoint_id, hook, [checkpoint_id])
-                self._kernel.after(1, self._process, self.feed, c.HookSnapshotted(checkpoint_id, hook, state))
+                self._kernel.after(HOOK_MS, self._process, self.feed, c.HookSnapshotted(checkpoint_id, hook, state))
             case c.TriggerTask(execution, barrier, _):
                 triggered = s.TriggerReceived(execution.attempt, barrier)
                 self._deployment.send(execution, lambda task: task.trigger(triggered))
@@ -129,6 +135,15 @@ class Checkpointing:
         if scheduled is not None:
             scheduled.cancel()
 
+    def _reserve_id(self, request_name: str) -> None:
+        self._archive.reserve_id(
+            self.attempt,
+            request_name,
+            self._ids_after,
+            lambda checkpoint_id: self.feed(c.IdReserved(request_name, checkpoint_id)),
+            lambda error: self.feed(c.StepFailed(request_name, None, str(error))),
+        )
+
     def _create_location(self, checkpoint_id: int, request: TriggerRequest) -> None:
         self._archive.create_location(
             checkpoint_id,
@@ -156,7 +171,8 @@ class Checkpointing:
         def fenced(journal: Journal) -> None:
             self._kernel.cover("publication fenced")
             self.feed(c.FinalizeFailed(snapshot.id, f"attempt {journal.attempt} has taken over"))
-            self._owner.publication_fenced(journal.attempt)
+            if not journal.owns(journal.attempt, self._process.name):
+                self._owner.publication_fenced(journal.attempt)
 
         def failed(error: StorageError) -> None:
             self.feed(c.FinalizeFailed(snapshot.id, str(error), possibly_inconsistent=True))

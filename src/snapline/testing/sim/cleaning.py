@@ -56,11 +56,11 @@ class Cleaning:
     def _tidy(self, *, keep: bool) -> None:
         journal = self._archive.read_journal()
         records = self._kept_records(journal) if keep else []
-        snapshots = self._archive.read_snapshots(records)
+        snapshots = self._archive.read_snapshots(records, ended=True)
         self._checker.checkpoints_released(self._job, [snapshot.id for snapshot in snapshots])
         checkpoints = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]
         self._archive.delete_records(record for record in checkpoints if record not in records)
-        self._delete_claimed(keep=keep)
+        self._delete_claimed(snapshots, keep=keep)
         self._archive.sweep(snapshots, journal.attempt, ended=True)
 
     def _kept_records(self, journal: Journal) -> list[Record]:
@@ -70,13 +70,13 @@ class Cleaning:
         dropped = {entry.id for entry in subsumed(entries, self._config.retained)}
         return [record for record in records if record.checkpoint_id not in dropped]
 
-    def _delete_claimed(self, *, keep: bool) -> None:
-        """A snapshot of another run that was claimed goes like the job's own checkpoints."""
+    def _delete_claimed(self, own: Sequence[Snapshot], *, keep: bool) -> None:
+        """A snapshot of another run that was claimed goes like the job's own checkpoints, of which it is the oldest."""
         claimed, retained = self._claimed, self._retained()
         if claimed is None or retained is None:
             return
-        kept = retained if keep else ()
-        if claimed.id in [snapshot.id for snapshot in kept]:
+        is_retained = claimed.id in [snapshot.id for snapshot in retained]
+        if keep and is_retained and len(own) < self._config.retained:
             return
         self._checker.claimed_released(claimed)
-        self._archive.delete_foreign(claimed, kept)
+        self._archive.delete_foreign(claimed, own)

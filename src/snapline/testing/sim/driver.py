@@ -120,8 +120,7 @@ class Driver:
         self._job_event(j.FailureRequested(attempt, cause))
 
     def publication_fenced(self, newest_attempt: int) -> None:
-        if newest_attempt > self.attempt:
-            self._job_event(j.DriverFenced(newest_attempt))
+        self._job_event(j.DriverFenced(newest_attempt))
 
     # The job's lifecycle.
 
@@ -184,10 +183,9 @@ class Driver:
     def _had_ended(self, journal: Journal, status: JobStatus) -> None:
         self._kernel.cover("job had ended under an earlier driver")
         latest = journal.latest
-        stop = None
-        if latest is not None and latest.kind is RecordKind.STOP:
-            stop = self._archive.read_metadata(str(latest.location))
-        self._job_event(j.JobHadEnded(status, stop))
+        stops = [latest] if latest is not None and latest.kind is RecordKind.STOP else []
+        found = self._archive.read_snapshots(stops, ended=True)
+        self._job_event(j.JobHadEnded(status, found[0] if found else None))
 
     def _preparation_failed(self, error: StorageError) -> None:
         self._job_event(j.PreparationFailed(str(error)))
@@ -214,9 +212,15 @@ class Driver:
         has_given = given is not None and self._archive.has_metadata(given)
         coordinator = make_coordinator(scenario, run, recovery, self._memory, has_given=has_given)
         self._checkpointing = Checkpointing(
-            self._kernel, self.process, coordinator, self._archive, self._deployment, self._splits, self
+            self._kernel,
+            self.process,
+            coordinator,
+            self._archive,
+            self._deployment,
+            self._splits,
+            self,
+            ids_after=0 if given is None else given.id,
         )
-        self._archive.skip_used_ids(own if given is None else [*own, given])
         self._splits.restore(recovery, self._archive)
         cover_recovery(self._kernel, run, recovery)
         world.checker.attempt_started(self.job, attempt, recovery.snapshot)

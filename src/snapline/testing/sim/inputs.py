@@ -61,6 +61,10 @@ class InputGate:
         """The channels that have not ended."""
         return self._handler.open_channels
 
+    @property
+    def blurred_until(self) -> int:
+        return self._handler.blurred_until
+
     def edge_number(self, edge_id: str) -> int:
         """The number of one of this gate's edges."""
         return next(number for edge, number in self._edges if edge.id == edge_id)
@@ -178,8 +182,7 @@ class InputGate:
             self._urgent.append((channel, barrier))
 
     def _capture(self, channel: Channel, records: list[Record]) -> None:
-        if self._snapshots.capture_input(self._capturing_id, channel, records):
-            self._handler.data_captured(len(records))
+        self._snapshots.capture_input(self._capturing_id, channel, records)
 
     def _set_alignment_timer(self, checkpoint_id: int, at_ms: int) -> None:
         self._cancel_alignment_timer()

@@ -136,10 +136,10 @@ def _complete_unpublished(_original: Any) -> Any:
 
 
 def _leave_at_once(_original: Any) -> Any:
-    def on_data_ended(self: SubtaskCheckpointing) -> list[s.SubtaskEffect]:
+    def on_data_ended(self: SubtaskCheckpointing, _final_from: int) -> list[s.SubtaskEffect]:
         self._outputs_consumed = not self._has_outputs
         self._step("end of data without final checkpoint", Life.LEAVING)
-        return self._leave()
+        return [s.BroadcastEndOfData(0), *self._leave()]
 
     return on_data_ended
 

@@ -56,7 +56,6 @@ class Operator:
         self.broadcast: list[int] = []
         self.keyed: dict[int, list[int]] = {}
         self.splits: dict[int, int] = {}
-        self.has_ended = False
         self.incremental = incremental
         self._changed: dict[int, int] = {}
         self._sequence = 1
@@ -77,7 +76,7 @@ class Operator:
 
     # Snapshots.
 
-    def capture(self, committables: Iterable[Committable], *, full: bool) -> Captured:
+    def capture(self, committables: Iterable[Committable], *, full: bool, ended: bool) -> Captured:
         """Copy everything; `full` leaves out no keyed state that an earlier checkpoint has already."""
         lists: dict[str, tuple[OperatorStateMode, tuple[Any, ...]]] = {}
         mode = OperatorStateMode.UNION if self.role is Role.UNION_LIST else OperatorStateMode.SPLIT
@@ -96,7 +95,7 @@ class Operator:
             if self._base is not None and not full and len(self._base[1]) < MAX_INCREMENTS:
                 since, base = self._base
             keyed = {key: tuple(marks) for key, marks in self.keyed.items() if self._changed.get(key, 1) > since}
-        captured = Captured(lists, keyed, base, self.has_ended, self._sequence)
+        captured = Captured(lists, keyed, base, ended, self._sequence)
         self._sequence += 1
         return captured
 

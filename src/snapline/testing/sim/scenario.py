@@ -135,6 +135,7 @@ _FAULT_GROUPS: tuple[tuple[Fault, ...], ...] = (
     (Fault.TWO_CRASHES,),
     (Fault.ZOMBIE_SLOT,),
     (Fault.ZOMBIE_DRIVER,),
+    (Fault.ZOMBIE_DRIVER,),
 )
 _MINOR_FAULTS = (
     Fault.MESSAGE_LOST,
@@ -156,7 +157,7 @@ def make_scenario(seed: int, handler: HandlerMode | None = None) -> Scenario:
     mode = handler if handler is not None else mode
     topology = _make_topology(rng)
     faults: set[Fault] = set()
-    for _ in range(rng.choice((1, 1, 2))):
+    for _ in range(rng.choice((1, 2, 2))):
         faults.update(rng.choice(_FAULT_GROUPS))
     faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
     runs = _make_runs(rng, topology, may_take_savepoints=mode is not HandlerMode.UNALIGNED)
@@ -165,7 +166,7 @@ def make_scenario(seed: int, handler: HandlerMode | None = None) -> Scenario:
     if any(run.ending is Ending.CANCEL_AND_RESTORE_CHECKPOINT for run in runs):
         policy = ExternalizedRetention.RETAIN_ON_CANCELLATION
     checkpoints = _make_checkpoints(rng, mode, policy, incremental=incremental)
-    slow = frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.4)
+    slow = frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5)
     return Scenario(
         seed,
         topology,
@@ -175,7 +176,7 @@ def make_scenario(seed: int, handler: HandlerMode | None = None) -> Scenario:
         frozenset(faults),
         quiet_from_ms=rng.randint(120, 400) + 150 * (len(runs) - 1),
         slow_vertices=slow,
-        has_hook=rng.random() < 0.3,
+        has_hook=rng.random() < 0.5,
     )
 
 
@@ -211,7 +212,7 @@ def _make_topology(rng: random.Random) -> Topology:
 
     sources = [f"source-{number}" for number in range(rng.choice((1, 1, 2, 2, 3)))]
     for name in sources:
-        splits = tuple(rng.randint(4, 22) for _ in range(rng.randint(1, 3)))
+        splits = tuple(rng.randint(2, 12) for _ in range(rng.randint(1, 6)))
         vertices.append(SimVertex(name, Role.SOURCE, splits))
     open_ends = list(sources)
     for layer in range(rng.randint(0, 3)):
@@ -254,7 +255,7 @@ def _add_sinks(rng: random.Random, open_ends: list[str], vertices: list[SimVerte
 def _pick_partitioning(rng: random.Random, role: Role, *, may_broadcast: bool) -> Partitioning:
     if role is Role.KEYED:
         return Partitioning.BROADCAST if may_broadcast and rng.random() < 0.3 else Partitioning.HASH
-    choices = [Partitioning.REBALANCE, Partitioning.REBALANCE, Partitioning.HASH, Partitioning.FORWARD]
+    choices = [Partitioning.REBALANCE, Partitioning.HASH, Partitioning.HASH, Partitioning.FORWARD]
     if may_broadcast:
         choices.append(Partitioning.BROADCAST)
     if role is Role.SINK:
@@ -283,7 +284,7 @@ def _make_runs(rng: random.Random, topology: Topology, *, may_take_savepoints: b
         endings = [Ending.CANCEL_AND_RESTORE_CHECKPOINT]
     parallelism = _make_parallelism(rng, topology)
     for _ in range(rng.choice((0, 0, 1, 1, 1, 2))):
-        runs.append(Run(parallelism, rng.choice(endings), rng.choice(list(ClaimMode)), rng.randint(20, 180)))
+        runs.append(Run(parallelism, rng.choice(endings), rng.choice(list(ClaimMode)), rng.randint(40, 200)))
         if rng.random() < 0.85:
             parallelism = _make_parallelism(rng, topology)
     runs.append(Run(parallelism, Ending.FINISH, rng.choice(list(ClaimMode)), 0))

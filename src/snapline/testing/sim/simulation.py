@@ -10,6 +10,7 @@ from snapline.config import Checkpoints
 from snapline.errors import SnaplineError
 from snapline.protocol.barriers import HandlerMode
 from snapline.protocol.decider import TriggerRequest
+from snapline.protocol.journal import Journal
 from snapline.protocol.snapshot import Snapshot
 from snapline.testing.sim.checkers import Checker
 from snapline.testing.sim.driver import Driver
@@ -25,6 +26,7 @@ PROGRESS_LIMIT_MS = 6_000
 """A job that has not ended this long after the last fault will never end."""
 
 MAX_STEPS = 150_000
+_SAVEPOINTS_WANTED = {Ending.CANCEL_AND_RESTORE_SAVEPOINT: 1, Ending.CANCEL_AND_RESTORE_OLDER_SAVEPOINT: 2}
 USER_PATIENCE_MS = 40
 USER_PATIENCE_GROWTH = 1.4
 
@@ -166,9 +168,13 @@ class Simulation:
         self._next_run()
 
     def _latest_checkpoint(self, job: str) -> Snapshot | None:
-        paths = [path for path in self.storage.list(f"{job}/chk-") if path.endswith("/_metadata")]
-        snapshots: list[Snapshot] = [self.storage.objects[path][0] for path in paths]
-        return max(snapshots, key=lambda snapshot: snapshot.id, default=None)
+        """What the journal names; a directory may also hold what a fenced driver left there."""
+        journal = Journal(self.storage.objects[path] for path in self.storage.list(f"{job}/journal/"))
+        if journal.latest is None:
+            return None
+        snapshot, _ = self.storage.objects[f"{journal.latest.location}/_metadata"]
+        assert isinstance(snapshot, Snapshot)
+        return snapshot
 
     # The user.
 
@@ -176,23 +182,21 @@ class Simulation:
         """Do the next thing this run's user has in mind, and look again later."""
         if self._is_over or run_number != self._run_number or self._driver is None:
             return
-        driver, ending = self._driver, self._run.ending
-        if driver.status is JobStatus.RUNNING:
-            if ending in (Ending.STOP, Ending.STOP_DRAIN):
-                self._request(SnapshotKind.SYNC_SAVEPOINT, drain=ending is Ending.STOP_DRAIN)
-            elif ending is Ending.CANCEL_AND_RESTORE_CHECKPOINT:
-                driver.cancel()
-            else:
-                wanted = 2 if ending is Ending.CANCEL_AND_RESTORE_OLDER_SAVEPOINT else 1
-                if len(self._savepoints) < wanted:
-                    self._request(SnapshotKind.SAVEPOINT, drain=False)
-                else:
-                    driver.cancel()
+        ending, wanted = self._run.ending, _SAVEPOINTS_WANTED.get(self._run.ending, 0)
+        if ending in (Ending.STOP, Ending.STOP_DRAIN):
+            self._request(SnapshotKind.SYNC_SAVEPOINT, drain=ending is Ending.STOP_DRAIN)
+        elif len(self._savepoints) < wanted:
+            self._request(SnapshotKind.SAVEPOINT, drain=False)
+        else:
+            self.kernel.tell("user", "cancels")
+            self._driver.cancel()
         self._patience_ms *= USER_PATIENCE_GROWTH
         self.kernel.after(int(self._patience_ms), None, self._act, run_number)
 
     def _request(self, kind: SnapshotKind, *, drain: bool) -> None:
         assert self._driver is not None
+        if self._driver.status is not JobStatus.RUNNING:
+            return
         self._requests += 1
         name = f"user-{self._requests}"
         self.kernel.tell("user", "asks for {}", kind.value.lower())

@@ -109,6 +109,7 @@ class SimTask:
         self._turn_scheduled = False
         self._has_begun = False
         self._ended_inputs = 0
+        self._final_from = 0
         self._unread_ends = 0
         self._end_sent = False
         self._finish_wanted = False
@@ -127,7 +128,7 @@ class SimTask:
         self.has_finished = True
         self.status = TaskStatus.FINISHED
         for channel in self._outputs.channels:
-            channel.send(Item(ItemKind.END_OF_DATA))
+            channel.send(Item(ItemKind.END_OF_DATA, 0))
             channel.send(Item(ItemKind.END_OF_PARTITION))
 
     def _load(self, restored: SubtaskRestore) -> list[Committable]:
@@ -232,6 +233,7 @@ class SimTask:
                 gate.handle(b.CancelMarkerReceived(channel.index, item.value))
             case ItemKind.END_OF_DATA:
                 self._ended_inputs += 1
+                self._final_from = max(self._final_from, item.value)
                 assert channel.up is not None
                 channel.up.end_was_read()
                 if self._ended_inputs == len(gate.channels):
@@ -311,12 +313,14 @@ class SimTask:
                 fired = s.OutputTimerFired(checkpoint_id)
                 delay_ms = max(at_ms - self._kernel.now_ms, 0)
                 self._kernel.after(delay_ms, self.process, self.post, lambda: self.feed(fired))
+            case s.BroadcastEndOfData(final_from):
+                self._outputs.send(Item(ItemKind.END_OF_DATA, final_from))
             case s.PrioritizeOutputs(checkpoint_id):
                 self._snapshots.prioritize_outputs(checkpoint_id, self._outputs.channels)
-            case s.TakeSnapshot(barrier):
+            case s.TakeSnapshot(barrier) as order:
                 committables = self._sink.snapshot(barrier.id) if self._sink is not None else ()
                 has_open_inputs = self._gate is not None and bool(self._gate.open_channels)
-                self._snapshots.take(barrier, committables, has_open_inputs=has_open_inputs)
+                self._snapshots.take(order, committables, has_open_inputs=has_open_inputs)
             case s.WriteSnapshot(checkpoint_id):
                 self._snapshots.write(checkpoint_id)
             case s.CancelSnapshot(checkpoint_id):
@@ -352,10 +356,10 @@ class SimTask:
         if self._end_sent:
             return
         self._end_sent = True
-        self.operator.has_ended = True
         self._unread_ends = len(self._outputs.channels)
-        self._outputs.send(Item(ItemKind.END_OF_DATA))
-        self.feed(s.DataEnded())
+        if self._gate is not None:
+            self._final_from = max(self._final_from, self._gate.blurred_until + 1)
+        self.feed(s.DataEnded(self._final_from))
 
     def _finish_if_committed(self) -> None:
         is_committed = self._sink is None or self._sink.is_committed

@@ -1,0 +1,77 @@
+"""No dead rows: the simulator takes every transition of every table, but for those it has no way to provoke."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import pytest
+
+import snapline.protocol
+from snapline.protocol.machine import TransitionTable
+from snapline.testing.machines_page import find_tables
+from snapline.testing.sim.simulation import simulate
+
+TRACKER = "One checkpoint in the at-least-once tracker"
+SNAPSHOT = "One checkpoint on one subtask"
+LIFE = "Life of a subtask"
+ONLY_IN_UNIT_TESTS = {
+    # Simulated jobs always take checkpoints after tasks finish, so that they can come to their end.
+    (TRACKER, "COUNTING", "end of stream"),
+    (TRACKER, "ABORTED", "end of stream"),
+    (LIFE, "RUNNING", "end of data without final checkpoint"),
+    # Simulated operators never raise in the synchronous part, and no abort comes while it runs.
+    (LIFE, "RUNNING", "failure"),
+    (LIFE, "ENDED", "failure"),
+    (LIFE, "STOPPING", "failure"),
+    (LIFE, "LEAVING", "failure"),
+    (SNAPSHOT, "TRIGGERED", "synchronous part failed"),
+    (SNAPSHOT, "TRIGGERED", "aborted"),
+    # Simulated subtasks write when everything is captured, so nothing is left to wait for afterwards.
+    (SNAPSHOT, "WRITTEN", "aborted"),
+    # Sources drain before they leave.
+    (LIFE, "LEAVING", "end of data"),
+    # Far more checkpoints at once than a simulated job allows.
+    (TRACKER, "COUNTING", "too many tracked"),
+    (TRACKER, "ABORTED", "too many tracked"),
+    (TRACKER, "ABORTED", "newer one completed"),
+    # A handler ends the capture of one checkpoint before it starts that of the next.
+    ("In-flight capture of one input channel", "BARRIER_PENDING", "newer checkpoint started"),
+    # The system outside knows no failure that a sink could shrug off.
+    ("One committable", "COMMITTING", "known failure"),
+    # Simulated jobs restart for ever, and as a whole; their drivers are submitted at once and never shut down.
+    ("Job", "FAILING", "tasks stopped, no restart"),
+    ("Job", "INITIALIZING", "had ended before"),
+    ("Job", "INITIALIZING", "all tasks finished"),
+    ("Job", "CREATED", "cancel"),
+    ("Job", "CREATED", "fenced or suspended"),
+    ("Job", "RESTARTING", "fenced or suspended"),
+    ("Job", "FAILING", "fenced or suspended"),
+    ("Job", "CANCELLING", "fenced or suspended"),
+    ("Checkpoint coordinator", "CLOSED", "job left running"),
+    ("Event gate of an operator coordinator, per subtask", "CLOSED", "subtask reset"),
+}
+"""Machine, state and cause of transitions the simulator has no way, or hardly any, to provoke."""
+
+
+@pytest.mark.slow
+def test_every_transition_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: set[tuple[str, Enum, str, Enum]] = set()
+    step = TransitionTable.step
+
+    def recorded(self: TransitionTable[Any], state: Enum, cause: str, target: Enum) -> Enum:
+        taken.add((self.machine, state, cause, target))
+        reached: Enum = step(self, state, cause, target)
+        return reached
+
+    monkeypatch.setattr(TransitionTable, "step", recorded)
+    for seed in range(900):
+        simulate(seed)
+    missing = {
+        (table.machine, row.source.name, row.cause, row.target.name)
+        for table in (found.table for found in find_tables(snapline.protocol))
+        for row in table.rows
+        if (table.machine, row.source, row.cause, row.target) not in taken
+        and (table.machine, row.source.name, row.cause) not in ONLY_IN_UNIT_TESTS
+    }
+    assert missing == set()
