@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-fast check docs sim clean
+.PHONY: help setup test test-fast check docs sim bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -55,6 +55,9 @@ docs: setup  ## make docs/machines.md from the transition tables
 
 sim: setup  ## run the simulator over SEEDS seeds (2000)
 	$(BIN)/python -m snapline.testing.sim --seeds $(SEEDS)
+
+bench: setup  ## measure what the protocol core costs
+	$(BIN)/python -m benchmarks.protocol
 
 clean:  ## remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

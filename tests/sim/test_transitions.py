@@ -35,6 +35,7 @@ ONLY_IN_UNIT_TESTS = {
     (TRACKER, "COUNTING", "too many tracked"),
     (TRACKER, "ABORTED", "too many tracked"),
     (TRACKER, "ABORTED", "newer one completed"),
+    (TRACKER, "ABORTED", "cancel marker"),
     # A handler ends the capture of one checkpoint before it starts that of the next.
     ("In-flight capture of one input channel", "BARRIER_PENDING", "newer checkpoint started"),
     # The system outside knows no failure that a sink could shrug off.

@@ -306,9 +306,14 @@ class CheckpointCoordinator:
         self._effects.append(c.ReserveId(request.name))
         return True
 
+    def _is_reserving(self, request_name: str) -> bool:
+        """Whether this is the request that waits for its id."""
+        triggering = self._triggering
+        return triggering is not None and (triggering.request.name, triggering.checkpoint_id) == (request_name, None)
+
     def _on_id_reserved(self, request_name: str, checkpoint_id: int, now_ms: int) -> None:
         triggering = self._triggering
-        if triggering is None or triggering.request.name != request_name or triggering.checkpoint_id is not None:
+        if triggering is None or not self._is_reserving(request_name):
             return
         triggering.checkpoint_id = checkpoint_id
         request, plan = triggering.request, triggering.plan
@@ -339,7 +344,7 @@ class CheckpointCoordinator:
             pending = self._pending.get(event.checkpoint_id)
             if pending is not None and not pending.is_final:
                 self._abort(pending, reason, event.error, now_ms)
-        elif self._triggering is not None and self._triggering.request.name == event.request:
+        elif self._is_reserving(event.request):
             self._drop_triggering(reason, event.error, now_ms)
             self._poll(now_ms)
 

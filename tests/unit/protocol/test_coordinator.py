@@ -405,13 +405,15 @@ def test_a_failed_reservation_of_another_request_is_no_news() -> None:
     bench.ask("a")
     assert bench.tell(StepFailed("b", None, "late")) == []
     bench.go_on(1, "a")
+    assert bench.tell(StepFailed("a", None, "late")) == []
 
 
 def test_a_failure_without_an_id_after_the_id_is_known_changes_nothing() -> None:
     bench = Bench()
     bench.ask()
-    bench.tell(IdReserved("r", 1), StepFailed("r", None, "late"))
-    assert bench.pending() == (1,)
+    bench.tell(IdReserved("r", 1))
+    assert bench.tell(StepFailed("r", None, "late")) == []
+    assert bench.ask("forced", SAVEPOINT) == [], "the start is not over"
     assert triggered(bench.tell(LocationCreated(1, "chk-1")))
 
 
@@ -451,6 +453,7 @@ def test_what_comes_of_a_step_after_the_abort_is_discarded() -> None:
     assert bench.tell(LocationCreated(7, "chk-7")) == [Discard(7, (), "chk-7")]
     assert bench.tell(OperatorCoordinatorSnapshotted(7, "read", state)) == [Discard(7, (state,))]
     assert bench.tell(HookSnapshotted(7, "hook", state)) == [Discard(7, (state,))]
+    assert bench.tell(HookSnapshotted(7, "hook", None)) == [Discard(7, ())]
     assert bench.tell(StepFailed("r", 7, "again")) == []
 
 
@@ -532,6 +535,14 @@ def test_an_acknowledgement_of_another_attempt_counts_for_nothing_and_deletes_no
         assert bench.acknowledge(9, READ0, attempt=attempt) == []
     assert bench.acknowledge(1, READ0, READ1) == []
     assert of(WriteMetadata, bench.acknowledge(1, WRITE))
+
+
+def test_an_acknowledgement_of_another_attempt_deletes_nothing_whatever_became_of_the_checkpoint() -> None:
+    bench = Bench(finished=[READ0])
+    bench.start(1)
+    assert bench.acknowledge(1, READ0, attempt=ATTEMPT - 1) == []
+    bench.decline(1)
+    assert bench.acknowledge(1, READ1, attempt=ATTEMPT - 1) == []
 
 
 def test_what_another_attempt_shares_is_not_registered() -> None:
@@ -621,6 +632,10 @@ def test_a_message_that_comes_again_after_its_objects_have_gone_aborts_nothing()
     bench.acknowledge(3, *EVERYONE)
     assert bench.acknowledge(3, READ0, state=reusing("a")) == []
     assert bench.pending() == (3,)
+    bench.publish(3)
+    bench.start(4)
+    bench.decline(4)
+    assert bench.acknowledge(4, READ0, state=reusing("a")) == [Discard(4, (StoredObject("x", 1),))]
 
 
 def test_a_savepoints_objects_are_not_registered_as_shared() -> None:
@@ -702,14 +717,26 @@ def test_a_restored_snapshot_that_is_not_owned_is_not_deleted_and_not_named_as_s
     assert {effect.subsumed_id for effect in of(NotifyComplete, effects)} == {NO_CHECKPOINT}
 
 
+def test_of_several_that_are_deleted_the_newest_is_named_as_subsumed() -> None:
+    def point(checkpoint_id: int) -> Snapshot:
+        return Snapshot(checkpoint_id, CHECKPOINT, 1, 0, f"chk-{checkpoint_id}", {})
+
+    bench = Bench(retained=RetainedSnapshots.restored(1, [point(7), point(8)], None, ClaimMode.NO_CLAIM))
+    effects = bench.complete(9)
+    assert [effect.snapshot.id for effect in of(DeleteSnapshot, effects)] == [7, 8]
+    assert {effect.subsumed_id for effect in of(NotifyComplete, effects)} == {8}
+
+
 def test_older_checkpoints_are_subsumed_but_never_savepoints() -> None:
     bench = Bench(max_concurrent=4)
     bench.start(1, "old")
     bench.start(2, "savepoint", SAVEPOINT)
     bench.start(3, "middle")
     bench.start(4, "new")
+    bench.ask("queued")
     bench.acknowledge(3, *EVERYONE)
     effects = bench.publish(3)
+    assert effects[-1] == ReserveId("queued"), "nothing new before the old is told"
     assert failed(effects) == [("old", FailureReason.CHECKPOINT_SUBSUMED)]
     assert bench.pending() == (2, 4)
     kinds = [type(effect) for effect in effects]
@@ -828,6 +855,14 @@ def test_a_decline_aborts_the_checkpoint() -> None:
     assert (fail.reason, fail.message) == (FailureReason.CHECKPOINT_DECLINED, "write/0#3 declined: no")
     assert of(NotifyAborted, effects) == [NotifyAborted(running(subtask), 2, 1) for subtask in EVERYONE]
     assert bench.pending() == ()
+
+
+def test_a_decline_need_not_say_why() -> None:
+    bench = Bench()
+    bench.start(1)
+    decline = DeclineReceived(running(READ1), 1, FailureReason.CHECKPOINT_DECLINED)
+    (fail,) = of(FailRequest, bench.tell(decline))
+    assert fail.message == "read/1#3 declined"
 
 
 def test_a_decline_of_another_attempt_of_an_unknown_id_or_too_late_changes_nothing() -> None:
@@ -1051,11 +1086,15 @@ def test_a_stop_that_failed_lets_checkpoints_go_on_after_the_pause() -> None:
     assert bench.ask("again") == [ReserveId("again")]
 
 
-def test_a_stop_that_could_not_start_lets_checkpoints_go_on() -> None:
-    bench = Bench(interval="10s")
+@pytest.mark.parametrize(
+    ("io", "reason"), [(True, FailureReason.IO_EXCEPTION), (False, FailureReason.TRIGGER_CHECKPOINT_FAILURE)]
+)
+def test_a_stop_that_could_not_start_lets_checkpoints_go_on(io: bool, reason: FailureReason) -> None:
+    bench = Bench(interval="10s", tolerable_failures=0)
     bench.ask("stop", STOP)
-    effects = bench.tell(StepFailed("stop", None, "no id"))
-    assert failed(effects) == [("stop", FailureReason.IO_EXCEPTION)]
+    effects = bench.tell(StepFailed("stop", None, "no id", io))
+    assert failed(effects) == [("stop", reason)]
+    assert not of(FailJob, effects)
     assert of(SetTimer, effects) == [SetTimer(PERIODIC, 1000)]
     assert bench.activity() is Activity.ACTIVE
 
@@ -1114,7 +1153,8 @@ def test_periodic_checkpoints_start_when_the_job_runs_and_come_at_a_fixed_rate()
 
 
 def test_without_an_interval_there_are_no_periodic_checkpoints() -> None:
-    bench = Bench()
+    bench = Bench(run=False)
+    assert bench.tell(JobRunning(0.5)) == [CancelTimer(PERIODIC)]
     assert tick(bench, 10**9) == []
 
 

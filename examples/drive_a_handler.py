@@ -1,0 +1,28 @@
+"""Drive a barrier handler by hand: facts in, orders out. Nothing else is needed, no thread, clock or socket.
+
+Run it with `python examples/drive_a_handler.py`.
+"""
+
+from __future__ import annotations
+
+from snapline.protocol.aligning import AligningHandler
+from snapline.protocol.barriers import BarrierEvent, BarrierReceived, CancelMarkerReceived, HandlerMode
+from snapline.types import Barrier
+
+
+def main() -> None:
+    handler = AligningHandler(HandlerMode.ALIGNED, channels=2)
+    facts: list[tuple[int, BarrierEvent]] = [
+        (10, BarrierReceived(0, Barrier(id=1, timestamp_ms=0))),
+        (25, BarrierReceived(1, Barrier(id=1, timestamp_ms=0))),
+        (40, BarrierReceived(1, Barrier(id=2, timestamp_ms=30))),
+        (45, CancelMarkerReceived(0, checkpoint_id=2)),
+    ]
+    for now_ms, fact in facts:
+        print(f"{now_ms:3} ms  {fact}")
+        for order in handler.handle(fact, now_ms):
+            print(f"        -> {order}")
+
+
+if __name__ == "__main__":
+    main()

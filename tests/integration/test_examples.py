@@ -1,0 +1,49 @@
+"""Every example runs, and shows what its text says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from snapline.testing.replay import KINDS
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SCRIPTS = sorted((EXAMPLES / "replay").glob("*.jsonl"))
+
+
+def run(*command: str, stdin: str = "") -> str:
+    finished = subprocess.run(
+        [sys.executable, *command], input=stdin, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT
+    )
+    assert finished.stderr == ""
+    return finished.stdout
+
+
+def test_there_is_an_example_of_every_kind() -> None:
+    assert [path.stem for path in SCRIPTS] == sorted(KINDS)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_replay_scripts_are_understood(path: Path) -> None:
+    script = path.read_text()
+    answers = [json.loads(line) for line in run("-m", "snapline.testing.replay", path.stem, stdin=script).splitlines()]
+    assert [answer["id"] for answer in answers] == [json.loads(line)["id"] for line in script.splitlines()]
+    assert [answer for answer in answers if "error" in answer and answer["error"] is not None] == []
+
+
+def test_a_handler_driven_by_hand() -> None:
+    out = run(str(EXAMPLES / "drive_a_handler.py"))
+    assert "-> BlockChannel(channel=0)" in out
+    assert "-> TriggerCheckpoint(barrier=Barrier(id=1" in out
+    assert "-> AbortCheckpoint(checkpoint_id=2, reason=<AbortReason.CANCELLED: 'CANCELLED'>)" in out
+
+
+def test_the_benchmark_of_the_protocol_core_runs() -> None:
+    result = json.loads(run("-m", "benchmarks.protocol", "--json"))
+    assert len(result["costs"]) == 3
+    assert all(cost["ratio"] > 0 and cost["events"] > 0 for cost in result["costs"].values())
