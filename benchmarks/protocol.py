@@ -18,7 +18,8 @@ from snapline.config import Checkpoints
 from snapline.protocol import coordination as c
 from snapline.protocol.aligning import AligningHandler
 from snapline.protocol.barriers import BarrierReceived, HandlerMode
-from snapline.protocol.coordinator import CheckpointCoordinator, CoordinatorMemory
+from snapline.protocol.coordinator import CheckpointCoordinator
+from snapline.protocol.memory import CoordinatorMemory
 from snapline.protocol.plan import Edge
 from snapline.protocol.retained import RetainedSnapshots
 from snapline.protocol.snapshot import StoredObject, SubtaskState, VertexInfo

@@ -262,10 +262,14 @@ def new_barrier(
     return Barrier(checkpoint_id, timestamp_ms, kind, timeout_ms, snapshot, drain, full)
 
 
-def aligned_only_vertices(edges: Iterable[tuple[str, str, Partitioning]]) -> frozenset[str]:
+def aligned_only_vertices(
+    edges: Iterable[tuple[str, str, Partitioning]], committers: Iterable[str] = ()
+) -> frozenset[str]:
     """The vertices on whose inputs barriers always align.
 
     One pointwise or broadcast input is enough: a checkpoint that captured in-flight data on the vertex's other
-    inputs would have to capture it there too, where it could not be dealt out again after rescaling.
+    inputs would have to capture it there too, where it could not be dealt out again after rescaling. Committers that
+    are vertices of their own align too: what was prepared for a checkpoint must be theirs when it completes.
     """
-    return frozenset(target for _, target, partitioning in edges if not partitioning.may_be_unaligned)
+    forced = {target for _, target, partitioning in edges if not partitioning.may_be_unaligned}
+    return frozenset(forced.union(committers))

@@ -134,9 +134,8 @@ class Committer:
 
     def completed(self, checkpoint_id: int) -> list[CommitEffect]:
         """The checkpoint is durable: commit it and everything older."""
-        if checkpoint_id <= self.permitted_id:
-            return []
-        self._permit = Permit(self._attempt, checkpoint_id)
+        if checkpoint_id > self.permitted_id:
+            self._permit = Permit(self._attempt, checkpoint_id)
         return self._commit_permitted()
 
     def restored(

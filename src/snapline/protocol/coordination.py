@@ -95,13 +95,15 @@ class IdReserved:
 class StepFailed:
     """Something the coordinator ordered before the tasks were triggered has failed.
 
-    `checkpoint_id` is none if there is no id yet; `io` tells trouble with storage from all else.
+    `checkpoint_id` is none if there is no id yet; `io` tells trouble with storage from all else. A step that knows
+    better why no checkpoint is possible says so with `reason`.
     """
 
     request: str
     checkpoint_id: int | None
     error: str
     io: bool = True
+    reason: FailureReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

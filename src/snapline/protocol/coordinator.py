@@ -11,15 +11,14 @@ from snapline.config import Checkpoints
 from snapline.protocol import coordination as c
 from snapline.protocol.barriers import barrier_kind, new_barrier
 from snapline.protocol.decider import Decision, RequestDecider, TriggerRequest
-from snapline.protocol.failures import FailureManager
 from snapline.protocol.machine import TransitionTable
+from snapline.protocol.memory import CoordinatorMemory
 from snapline.protocol.operator_events import OperatorEvents
 from snapline.protocol.pending import PendingCheckpoint, PendingPhase
 from snapline.protocol.plan import CheckpointPlan, PlanFailure
 from snapline.protocol.retained import RetainedSnapshots
-from snapline.protocol.schedule import PeriodicSchedule
 from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
-from snapline.protocol.statistics import CheckpointStatistics, SubtaskMetrics
+from snapline.protocol.statistics import SubtaskMetrics
 from snapline.protocol.tasks import JobShape, TaskBoard
 from snapline.types import (
     NO_CHECKPOINT,
@@ -69,18 +68,6 @@ class _Triggering:
     checkpoint_id: int | None = None
 
 
-@dataclass(slots=True)
-class CoordinatorMemory:
-    """What outlives an attempt within one driver; a new driver starts with a fresh one."""
-
-    statistics: CheckpointStatistics
-    failures: FailureManager
-
-    @classmethod
-    def fresh(cls, config: Checkpoints) -> CoordinatorMemory:
-        return cls(CheckpointStatistics(history=config.history), FailureManager(config.tolerable_failures))
-
-
 class CheckpointCoordinator:
     """Turns requests into checkpoints for one attempt of a job.
 
@@ -111,13 +98,13 @@ class CheckpointCoordinator:
         self._coordinators = shape.coordinators()
         self._events = OperatorEvents({uid: vertex.parallelism for uid, vertex in self._coordinators.items()})
         self._decider = RequestDecider(config.max_queued_requests, config.max_concurrent, config.min_pause_ms)
-        self._schedule = PeriodicSchedule(config)
+        self._schedule = memory.schedule
         self._triggering: _Triggering | None = None
         self._pending: dict[int, PendingCheckpoint] = {}
         self._cleaning: set[int] = set()
-        self._aborted: deque[int] = deque(maxlen=config.remembered_expired)
+        self._aborted: deque[tuple[int, SnapshotKind]] = deque(maxlen=config.remembered_expired)
         self._stop_request: str | None = None
-        self._last_completed_ms: int | None = None
+        self._memory = memory
         self._last_notified: tuple[int, int, tuple[SubtaskId, ...]] | None = None
         self._periodic_count = 0
         self._effects: list[c.CoordinatorEffect] = []
@@ -233,7 +220,7 @@ class CheckpointCoordinator:
                 pending=len(self._pending),
                 cleaning=len(self._cleaning),
                 now_ms=now_ms,
-                last_completed_ms=self._last_completed_ms,
+                last_completed_ms=self._memory.last_completed_ms,
             ),
             now_ms,
         )
@@ -248,7 +235,7 @@ class CheckpointCoordinator:
             pending=len(self._pending),
             cleaning=len(self._cleaning),
             now_ms=now_ms,
-            last_completed_ms=self._last_completed_ms,
+            last_completed_ms=self._memory.last_completed_ms,
         )
 
     def _carry_out(self, decision: Decision, now_ms: int) -> None:
@@ -339,7 +326,8 @@ class CheckpointCoordinator:
         self._effects.append(c.CreateLocation(checkpoint_id, request))
 
     def _on_step_failed(self, event: c.StepFailed, now_ms: int) -> None:
-        reason = FailureReason.IO_EXCEPTION if event.io else FailureReason.TRIGGER_CHECKPOINT_FAILURE
+        unknown = FailureReason.IO_EXCEPTION if event.io else FailureReason.TRIGGER_CHECKPOINT_FAILURE
+        reason = event.reason if event.reason is not None and not event.io else unknown
         if event.checkpoint_id is not None:
             pending = self._pending.get(event.checkpoint_id)
             if pending is not None and not pending.is_final:
@@ -399,7 +387,7 @@ class CheckpointCoordinator:
             pending.timestamp_ms,
             request.kind,
             drain=request.drain,
-            full=self._full_until_complete or request.scope is CheckpointScope.FULL,
+            full=self._must_be_full(request),
         )
         for subtask in pending.plan.trigger:
             self._effects.append(c.TriggerTask(ExecutionId(subtask, self.attempt), barrier, pending.location))
@@ -407,13 +395,20 @@ class CheckpointCoordinator:
         self._complete_if_acknowledged(pending, now_ms)
         self._poll(now_ms)
 
+    def _must_be_full(self, request: TriggerRequest) -> bool:
+        """Whether nothing of older checkpoints may be reused; savepoints stand on their own."""
+        if self._full_until_complete or request.kind.is_savepoint or request.scope is CheckpointScope.FULL:
+            return True
+        return request.scope is CheckpointScope.CONFIGURED and not self._config.incremental
+
     # Acknowledgements and completion.
 
     def _on_acknowledgement(self, event: c.AcknowledgementReceived, now_ms: int) -> c.AckResult:
         subtask, attempt = event.execution
         pending = self._pending.get(event.checkpoint_id)
         # An acknowledgement of a complete checkpoint that comes again must not bring back objects that are gone since.
-        is_sharing = event.checkpoint_id in self._aborted if pending is None else not pending.request.kind.is_savepoint
+        kind = dict(self._aborted).get(event.checkpoint_id) if pending is None else pending.request.kind
+        is_sharing = kind is SnapshotKind.CHECKPOINT
         if attempt == self.attempt and is_sharing:
             missing = self.retained.register_all(event.state.values(), event.checkpoint_id)
             if missing is not None and pending is not None and not pending.is_final:
@@ -425,7 +420,7 @@ class CheckpointCoordinator:
         if pending is None or attempt != self.attempt or pending.is_final:
             # A message may come twice: only what is sure to be in no complete checkpoint is deleted here. The rest,
             # whatever came of it, is left to the sweep of the next attempt, which knows what is canonical.
-            is_waste = event.checkpoint_id in self._aborted if pending is None else subtask not in pending.plan.wait
+            is_waste = kind is not None if pending is None else subtask not in pending.plan.wait
             if attempt == self.attempt and is_waste:
                 self._discard_state(event.checkpoint_id, event.state)
             return c.AckResult.DISCARDED if pending is None else c.AckResult.UNKNOWN
@@ -480,7 +475,7 @@ class CheckpointCoordinator:
         kind, metadata_bytes = snapshot.kind, pending.metadata_bytes
         del self._pending[pending.id]
         self._failures.completed(pending.id)
-        self._last_completed_ms = now_ms
+        self._memory.last_completed_ms = now_ms
         subsumed_id = NO_CHECKPOINT
         if not kind.is_savepoint:
             self._full_until_complete = False
@@ -511,7 +506,7 @@ class CheckpointCoordinator:
             self._effects.append(c.DeleteSnapshot(old))
         if retirement.shared:
             self._effects.append(c.DeleteShared(retirement.shared))
-        return max((old.id for old in retirement.delete), default=NO_CHECKPOINT)
+        return retirement.subsumed_id
 
     def _notify_again(self) -> None:
         """Tell tasks of the last completed checkpoint; a task that knows already pays no attention."""
@@ -557,7 +552,7 @@ class CheckpointCoordinator:
         self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
         self._statistics.failed(pending.id, now_ms, reason, message)
         if not keep:
-            self._aborted.append(pending.id)
+            self._aborted.append((pending.id, pending.request.kind))
             own = tuple(item for item in pending.objects() if item.shared_key is None)
             self._effects.append(c.Discard(pending.id, own, pending.location))
         self._effects.append(c.FailRequest(pending.request, reason, message))

@@ -17,17 +17,21 @@ from snapline.protocol.redistribution import (
     upstream_mapper,
 )
 from snapline.protocol.snapshot import ChannelPart, KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
-from snapline.types import ClaimMode, OperatorStateMode, Partitioning, SubtaskId
+from snapline.types import NO_CHECKPOINT, ClaimMode, OperatorStateMode, Partitioning, SubtaskId
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreVertex:
-    """A vertex of the job that is to be restored. `max_parallelism` is none unless the user set it."""
+    """A vertex of the job that is to be restored. `max_parallelism` is none unless the user set it.
+
+    `coordinators` are those of its operators that have a coordinator on the driver.
+    """
 
     id: str
     parallelism: int
     operators: tuple[str, ...]
     max_parallelism: int | None = None
+    coordinators: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,9 @@ class SubtaskRestore:
 class RestorePlan:
     """How a snapshot is dealt out.
 
-    `coordinators` holds the operator coordinators to reset; `subtask_resets` those that are only told which subtasks
-    were reset, because the rest of the job goes on. `ignored` are operators of the snapshot that the job has not.
+    `coordinators` holds the operator coordinators to reset, those without state to nothing; `subtask_resets` those that
+    are only told which subtasks were reset, because the rest of the job goes on. `ignored` are operators of the
+    snapshot that the job has not.
     """
 
     checkpoint_id: int
@@ -136,6 +141,18 @@ def failover_region(failed: Iterable[str], edges: Iterable[RestoreEdge]) -> froz
     return frozenset(region)
 
 
+def plan_fresh_start(vertices: Sequence[RestoreVertex], hooks: Iterable[str] = ()) -> RestorePlan:
+    """Begin without a snapshot, also after a failure before the first one: everything is reset to nothing."""
+    return RestorePlan(
+        NO_CHECKPOINT,
+        {vertex.id: vertex.max_parallelism or default_max_parallelism(vertex.parallelism) for vertex in vertices},
+        {SubtaskId(vertex.id, index): {} for vertex in vertices for index in range(vertex.parallelism)},
+        frozenset(),
+        {uid: None for vertex in vertices for uid in vertex.coordinators},
+        dict.fromkeys(hooks),
+    )
+
+
 def plan_restore(
     snapshot: Snapshot,
     vertices: Sequence[RestoreVertex],
@@ -163,9 +180,10 @@ def plan_restore(
     if options.ignore_in_flight_of != snapshot.id:
         _assign_channels(snapshot, restarting, vertices, edges, subtasks)
     coordinators = {
-        uid: state.coordinator
-        for uid, state in snapshot.operators.items()
-        if state.coordinator is not None and region is None and uid not in ignored
+        uid: snapshot.operators[uid].coordinator if uid in snapshot.operators else None
+        for vertex in vertices
+        for uid in vertex.coordinators
+        if region is None
     }
     return RestorePlan(
         snapshot.id,
@@ -214,27 +232,27 @@ def _match_hooks(snapshot: Snapshot, hooks: Iterable[str], allow_non_restored: b
 
 def _max_parallelism(vertex: RestoreVertex, snapshot: Snapshot) -> int:
     states = [snapshot.operators[uid] for uid in vertex.operators if uid in snapshot.operators]
+    states = [state for state in states if any(True for _ in state.objects())]
     keyed = {state.max_parallelism for state in states if any(part.keyed for part in state.subtasks.values())}
-    if not keyed:
-        stored = [state.max_parallelism for state in states]
-        return vertex.max_parallelism or max([default_max_parallelism(vertex.parallelism), *stored])
     if len(keyed) > 1:
         raise RestoreError(
             f"vertex {vertex.id!r} chains operators with keyed state of different maximum parallelism "
             f"({', '.join(map(str, sorted(keyed)))}); they can't be chained"
         )
-    (value,) = keyed
-    if vertex.max_parallelism is not None and vertex.max_parallelism != value:
+    stored = max(keyed or {state.max_parallelism for state in states}, default=None)
+    if stored is None:
+        return vertex.max_parallelism or default_max_parallelism(vertex.parallelism)
+    if vertex.max_parallelism is not None and vertex.max_parallelism != stored:
         raise RestoreError(
             f"vertex {vertex.id!r} asks for a maximum parallelism of {vertex.max_parallelism}, but its state was "
-            f"written with {value}, which can't be changed; use {value}, or leave it out"
+            f"written with {stored}, which can't be changed; use {stored}, or leave it out"
         )
-    if value < vertex.parallelism:
+    if stored < vertex.parallelism:
         raise RestoreError(
             f"vertex {vertex.id!r} has parallelism {vertex.parallelism}, but its state was written with a maximum "
-            f"of {value}; use at most {value}"
+            f"of {stored}; use at most {stored}"
         )
-    return value
+    return stored
 
 
 def _finished_vertices(

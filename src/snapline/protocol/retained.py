@@ -16,10 +16,14 @@ _BEYOND_ALL = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """What a newly completed checkpoint makes superfluous: whole snapshots, and shared objects nobody refers to."""
+    """What a newly completed checkpoint makes superfluous: whole snapshots, and shared objects nobody refers to.
+
+    `subsumed_id` is the newest snapshot that it took the place of, if that one can be deleted now.
+    """
 
     delete: tuple[Snapshot, ...]
     shared: tuple[StoredObject, ...]
+    subsumed_id: int = NO_CHECKPOINT
 
 
 class RetainedSnapshots:
@@ -100,10 +104,11 @@ class RetainedSnapshots:
         """Take in a completed checkpoint and let go of what it subsumes."""
         self._snapshots[snapshot.id] = snapshot
         entries = [StoredSnapshot(entry.id, entry.kind) for entry in self._snapshots.values()]
-        for old in subsumed(entries, self._limit):
-            dropped = self._snapshots.pop(old.id)
-            if old.id not in self._not_owned:
-                self._postponed[old.id] = dropped
+        dropped_ids = [old.id for old in subsumed(entries, self._limit)]
+        for old_id in dropped_ids:
+            dropped = self._snapshots.pop(old_id)
+            if old_id not in self._not_owned:
+                self._postponed[old_id] = dropped
         lowest = min(
             (entry.id for entry in self._snapshots.values() if not entry.kind.is_savepoint), default=snapshot.id
         )
@@ -111,7 +116,9 @@ class RetainedSnapshots:
         delete = tuple(entry for entry in self._postponed.values() if entry.id not in unused.in_use)
         for entry in delete:
             del self._postponed[entry.id]
-        return Retirement(delete, tuple(item for _, item in unused.deleted))
+        newest_id = max(dropped_ids, default=NO_CHECKPOINT)
+        subsumed_id = newest_id if any(entry.id == newest_id for entry in delete) else NO_CHECKPOINT
+        return Retirement(delete, tuple(item for _, item in unused.deleted), subsumed_id)
 
     def remaining_shared(self) -> tuple[StoredObject, ...]:
         """All shared objects that may be deleted once the job keeps no checkpoint at all."""

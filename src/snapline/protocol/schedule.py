@@ -44,8 +44,10 @@ class PeriodicSchedule:
         return self.next_ms
 
     def stop(self) -> None:
+        """Stand still; the next start is a restart, and sources report anew whether they are behind."""
         self._running = False
         self.next_ms = None
+        self._backlog.clear()
 
     def fired(self, now_ms: int) -> bool:
         """The planned time has come: plan the next one; true if a checkpoint is wanted now."""

@@ -174,6 +174,11 @@ class StopSources:
 
 
 @dataclass(frozen=True, slots=True)
+class ResumeSources:
+    """Go on: the savepoint the job was to end with will not be."""
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareSnapshot:
     """Let operators emit what has to precede the barrier (a sink's committables)."""
 
@@ -291,6 +296,7 @@ SubtaskEffect: TypeAlias = (
     EndInput
     | BroadcastEndOfData
     | StopSources
+    | ResumeSources
     | PrepareSnapshot
     | BroadcastBarrier
     | SetOutputTimer

@@ -32,6 +32,7 @@ from snapline.protocol.snapshotting import (
     PartitionsEnded,
     PrepareSnapshot,
     PrioritizeOutputs,
+    ResumeSources,
     SendAcknowledgement,
     SendDecline,
     SetOutputTimer,
@@ -76,7 +77,8 @@ LIFE = TransitionTable(
         (_L.LEAVING, "end of data", _L.LEAVING),
         (_L.LEAVING, "partitions ended and outputs consumed", _L.FINISHED),
         (_L.LEAVING, "failure", _L.FAILED),
-        (_L.STOPPING, "savepoint aborted", _L.FAILED),
+        (_L.STOPPING, "savepoint aborted", _L.RUNNING),
+        (_L.STOPPING, "savepoint with drain aborted", _L.FAILED),
         (_L.RUNNING, "failure", _L.FAILED),
         (_L.ENDED, "failure", _L.FAILED),
         (_L.STOPPING, "failure", _L.FAILED),
@@ -171,6 +173,7 @@ class SubtaskCheckpointing:
         self._completed_id = NO_CHECKPOINT
         self._final_from = NO_CHECKPOINT
         self._stopping_id = NO_CHECKPOINT
+        self._is_draining = False
         self._partitions_ended = not has_inputs
         self._outputs_consumed = True
 
@@ -228,18 +231,21 @@ class SubtaskCheckpointing:
         if barrier.id <= self._last_id:
             return []
         self._last_id = barrier.id
+        resumed: list[SubtaskEffect] = []
         if self.life is Life.STOPPING:
-            return self._fail(
-                "savepoint aborted", f"stop with savepoint {self._stopping_id} failed: {barrier.id} follows"
-            )
+            # The notice that the savepoint was given up has been lost: otherwise nothing would follow it.
+            resumed = self._on_stop_aborted()
+            if self._is_draining:
+                return resumed
         was_aborted = barrier.id in self._aborted
         self._aborted = [checkpoint_id for checkpoint_id in self._aborted if checkpoint_id > barrier.id]
         if was_aborted:
-            return [CancelSnapshot(barrier.id), BroadcastCancelMarker(barrier.id)]
+            return [*resumed, CancelSnapshot(barrier.id), BroadcastCancelMarker(barrier.id)]
         barrier = barrier.behind_aligned_only_edge()
-        effects: list[SubtaskEffect] = []
+        effects: list[SubtaskEffect] = resumed
         if barrier.snapshot.is_synchronous:
             self._stopping_id = barrier.id
+            self._is_draining = barrier.drain
         if barrier.snapshot.is_synchronous and self.life is Life.RUNNING:
             self._step("synchronous savepoint", Life.STOPPING)
             effects.append(EndInput() if barrier.drain else StopSources())
@@ -340,14 +346,23 @@ class SubtaskCheckpointing:
         return effects
 
     def _on_aborted(self, checkpoint_id: int) -> list[SubtaskEffect]:
-        if checkpoint_id == self._stopping_id and self.life is Life.STOPPING:
-            self._cancel(checkpoint_id)
-            return self._fail("savepoint aborted", f"stop with savepoint {checkpoint_id} failed")
         effects = self._cancel(checkpoint_id)
+        if checkpoint_id == self._stopping_id and self.life is Life.STOPPING:
+            effects.extend(self._on_stop_aborted())
+            if self._is_draining:
+                return effects
         if checkpoint_id > self._last_id and checkpoint_id not in self._aborted:
             self._aborted = sorted([*self._aborted, checkpoint_id])[-self._max_remembered_aborts :]
         effects.append(NotifyOperatorsAborted(checkpoint_id))
         return effects
+
+    def _on_stop_aborted(self) -> list[SubtaskEffect]:
+        """The job goes on, unless its operators have been finished: then only a restart can bring them back."""
+        if self._is_draining:
+            return self._fail("savepoint with drain aborted", f"stop with savepoint {self._stopping_id} failed")
+        self._stopping_id = NO_CHECKPOINT
+        self._step("savepoint aborted", Life.RUNNING)
+        return [ResumeSources()]
 
     def _cancel(self, checkpoint_id: int) -> list[SubtaskEffect]:
         running = self._running.pop(checkpoint_id, None)

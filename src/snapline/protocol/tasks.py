@@ -12,11 +12,14 @@ from snapline.types import FailureReason, SubtaskId, TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class JobShape:
-    """The parts of a job's graph the coordinator needs."""
+    """The parts of a job's graph the coordinator needs. Of two master hooks with one name the second is ignored."""
 
     vertices: tuple[VertexInfo, ...]
     edges: tuple[Edge, ...]
     hooks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hooks", tuple(dict.fromkeys(self.hooks)))
 
     def coordinators(self) -> dict[str, VertexInfo]:
         return {uid: vertex for vertex in self.vertices for uid in vertex.coordinators}

@@ -75,6 +75,15 @@ def test_a_completion_with_nothing_prepared_counts_for_what_follows() -> None:
     assert names(committer.completed(4)) == ["x"]
 
 
+@pytest.mark.parametrize("repeated", [2, 3])
+def test_a_notice_that_comes_again_commits_what_is_covered_and_not_yet_under_way(repeated: int) -> None:
+    committer = Committer(ATTEMPT)
+    committer.completed(3)
+    committer.prepared(2, made(2, "x"), 1)
+    assert names(committer.completed(repeated)) == ["x"]
+    assert committer.completed(repeated) == []
+
+
 def test_what_is_prepared_late_for_a_complete_checkpoint_goes_with_the_next_permit() -> None:
     committer = Committer(ATTEMPT)
     committer.completed(3)

@@ -60,10 +60,10 @@ from snapline.protocol.coordination import (
 from snapline.protocol.coordinator import (
     Activity,
     CheckpointCoordinator,
-    CoordinatorMemory,
 )
 from snapline.protocol.decider import TriggerRequest, savepoint_request
 from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.memory import CoordinatorMemory
 from snapline.protocol.plan import Edge
 from snapline.protocol.retained import RetainedSnapshots
 from snapline.protocol.snapshot import KeyedPart, OperatorPart, Snapshot, StoredObject, SubtaskState, VertexInfo
@@ -143,7 +143,7 @@ class Bench:
         **settings: Any,
     ) -> None:
         self.now_ms = 1000
-        self.config = Checkpoints(**settings)
+        self.config = Checkpoints(**{"incremental": True, **settings})
         self.memory = memory if memory is not None else CoordinatorMemory.fresh(self.config)
         self.machine = CheckpointCoordinator(
             ATTEMPT,
@@ -333,11 +333,15 @@ def test_checkpoints_are_full_until_one_is_complete_and_savepoints_do_not_count(
     assert not is_full(4, CHECKPOINT)
 
 
-def test_a_manual_checkpoint_may_ask_to_be_full() -> None:
-    bench = Bench()
-    bench.ask(scope=CheckpointScope.FULL)
+@pytest.mark.parametrize("incremental", [True, False])
+@pytest.mark.parametrize("scope", list(CheckpointScope))
+def test_a_checkpoint_is_full_as_asked_or_else_as_configured(scope: CheckpointScope, incremental: bool) -> None:
+    bench = Bench(incremental=incremental)
+    bench.ask(scope=scope)
     bench.tell(IdReserved("r", 1))
-    assert all(barrier.full for barrier in triggered(bench.tell(LocationCreated(1, "x"))))
+    is_full = {barrier.full for barrier in triggered(bench.tell(LocationCreated(1, "x")))}
+    asked = {CheckpointScope.FULL: True, CheckpointScope.INCREMENTAL: False}
+    assert is_full == {asked.get(scope, not incremental)}
 
 
 def test_while_a_checkpoint_is_being_started_nothing_else_is() -> None:
@@ -1601,3 +1605,40 @@ def test_statistics_go_on_over_attempts_that_share_a_memory() -> None:
     second = Bench(memory=first.memory)
     second.complete(2)
     assert second.statistics().counts.completed == 2
+
+
+# --- from one attempt to the next ------------------------------------------------------------------------------------
+
+
+def test_after_a_failover_the_first_checkpoint_waits_for_the_minimum_pause_alone() -> None:
+    first = Bench(run=False, interval="60s", min_pause="1s")
+    for subtask in EVERYONE:
+        first.status(subtask, TaskStatus.RUNNING)
+    assert SetTimer(PERIODIC, first.now_ms + 30_500) in first.tell(JobRunning(0.5))
+    first.tell(JobLeftRunning())
+    second = Bench(run=False, memory=first.memory, interval="60s", min_pause="1s")
+    for subtask in EVERYONE:
+        second.status(subtask, TaskStatus.RUNNING)
+    assert SetTimer(PERIODIC, second.now_ms + 1_000) in second.tell(JobRunning(0.5))
+
+
+def test_the_minimum_pause_is_measured_from_the_last_completion_of_an_earlier_attempt() -> None:
+    first = Bench(interval="60s", min_pause="10s")
+    first.memory.last_completed_ms = first.now_ms
+    second = Bench(memory=first.memory, interval="60s", min_pause="10s")
+    second.now_ms += 1_000
+    periodic = TriggerRequest("p", CHECKPOINT, False, True, second.now_ms)
+    effects = second.tell(CheckpointRequested(periodic))
+    assert FailRequest(periodic, FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS, "the request was dropped") in effects
+
+
+def test_a_step_that_knows_why_it_failed_says_so() -> None:
+    bench = Bench()
+    bench.ask("r")
+    reason = FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+    effects = bench.tell(StepFailed("r", None, "a task left", io=False, reason=reason))
+    assert [effect.reason for effect in effects if isinstance(effect, FailRequest)] == [reason]
+
+
+def test_of_two_hooks_with_one_name_the_second_is_ignored() -> None:
+    assert JobShape((), (), ("h", "g", "h")).hooks == ("h", "g")

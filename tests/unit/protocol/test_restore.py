@@ -19,6 +19,7 @@ from snapline.protocol.restore import (
     SubtaskRestore,
     failover_region,
     must_be_full,
+    plan_fresh_start,
     plan_restore,
     restore_point,
 )
@@ -197,9 +198,19 @@ def test_hooks_without_state_get_none() -> None:
 
 def test_operator_coordinators_are_reset_to_their_state() -> None:
     old = snapshot(OperatorState("a", 1, 128, {0: SubtaskState()}, stored("c")), operator("b", SubtaskState()))
-    plan = plan_restore(old, [vertex("a", 1), vertex("b", 1)], [])
-    assert plan.coordinators == {"a": stored("c")}
+    vertices = [RestoreVertex(uid, 1, (uid,), coordinators=(uid,)) for uid in ("a", "b", "new")]
+    plan = plan_restore(old, vertices, [])
+    assert plan.coordinators == {"a": stored("c"), "b": None, "new": None}
     assert plan.subtask_resets == frozenset()
+
+
+def test_without_a_snapshot_everything_is_reset_to_nothing() -> None:
+    plan = plan_fresh_start([RestoreVertex("a", 2, ("a",), coordinators=("a",)), vertex("b", 1)], hooks=["h"])
+    assert plan.coordinators == {"a": None}
+    assert plan.hooks == {"h": None}
+    assert plan.max_parallelism == {"a": 128, "b": 128}
+    assert set(plan.subtasks) == {SubtaskId("a", 0), SubtaskId("a", 1), SubtaskId("b", 0)}
+    assert plan.finished == frozenset()
 
 
 # --- max parallelism -------------------------------------------------------------------------------------------------
@@ -236,14 +247,22 @@ def test_operators_with_keyed_state_of_different_maxima_cannot_be_chained() -> N
         plan_restore(snapshot(keyed("a", 1, 64), keyed("b", 1, 32)), [RestoreVertex("v", 1, ("a", "b"))], [])
 
 
-def test_without_keyed_state_stored_maxima_bind_nobody() -> None:
+def test_operators_without_state_bind_nobody() -> None:
     old = snapshot(
         operator("a", SubtaskState(), max_parallelism=64), operator("b", SubtaskState(), max_parallelism=256)
     )
     chained = ("a", "b")
-    assert max_parallelism_of(old, RestoreVertex("v", 1, chained)) == 256
+    assert max_parallelism_of(old, RestoreVertex("v", 1, chained)) == 128
     assert max_parallelism_of(old, RestoreVertex("v", 1, chained, max_parallelism=16)) == 16
     assert max_parallelism_of(old, RestoreVertex("v", 300, chained)) == 512
+
+
+def test_any_state_holds_its_operator_to_the_stored_maximum() -> None:
+    old = snapshot(OperatorState("a", 1, 64, {0: SubtaskState()}, stored("c")))
+    assert max_parallelism_of(old, RestoreVertex("v", 1, ("a",))) == 64
+    for wrong in (RestoreVertex("v", 1, ("a",), max_parallelism=16), RestoreVertex("v", 65, ("a",))):
+        with pytest.raises(RestoreError, match="written with"):
+            max_parallelism_of(old, wrong)
 
 
 def test_among_chained_operators_only_those_with_keyed_state_say_the_maximum() -> None:

@@ -116,7 +116,7 @@ def test_a_claimed_snapshot_is_deleted_once_subsumed(kind: SnapshotKind) -> None
 def test_a_claimed_savepoint_is_kept_while_a_file_inside_it_is_used() -> None:
     retained = RetainedSnapshots.restored(1, [], snapshot(7, "a", kind=SAVEPOINT), ClaimMode.CLAIM)
     assert complete(retained, 8, "a") == NOTHING
-    assert complete(retained, 9, "a") == Retirement((snapshot(8, "a"),), ())
+    assert complete(retained, 9, "a") == Retirement((snapshot(8, "a"),), (), 8)
     retirement = complete(retained, 10, "b")
     assert deleted(retirement) == [7, 9]
     assert retirement.shared == (shared("a"),)
@@ -132,7 +132,7 @@ def test_a_snapshot_that_is_not_claimed_leaves_the_row_and_is_never_deleted(
     assert retained.owned == ()
     assert complete(retained, 8, "b") == NOTHING
     assert ids(retained) == [8]
-    assert complete(retained, 9, "c") == Retirement((snapshot(8, "b"),), (shared("b"),))
+    assert complete(retained, 9, "c") == Retirement((snapshot(8, "b"),), (shared("b"),), 8)
 
 
 def test_shared_objects_of_a_snapshot_that_is_not_claimed_are_never_deleted() -> None:
@@ -146,14 +146,14 @@ def test_once_the_job_has_a_snapshot_of_its_own_one_that_was_not_claimed_is_forg
     retained = RetainedSnapshots.restored(2, [snapshot(8, "b")], snapshot(7, "a"), ClaimMode.NO_CLAIM)
     assert ids(retained) == [8]
     assert complete(retained, 9, "c") == NOTHING
-    assert complete(retained, 10, "c") == Retirement((snapshot(8, "b"),), (shared("b"),))
+    assert complete(retained, 10, "c") == Retirement((snapshot(8, "b"),), (shared("b"),), 8)
 
 
 def test_one_that_later_checkpoints_may_depend_on_is_never_forgotten() -> None:
     retained = RetainedSnapshots.restored(2, [snapshot(8, "a")], snapshot(7, "a"), ClaimMode.LEGACY)
     assert ids(retained) == [7, 8]
     complete(retained, 9, "b")
-    assert complete(retained, 10, "b") == Retirement((snapshot(8, "a"),), ())
+    assert complete(retained, 10, "b") == Retirement((snapshot(8, "a"),), (), 8)
 
 
 def test_a_claimed_one_is_deleted_though_the_job_has_snapshots_of_its_own() -> None:
@@ -216,7 +216,7 @@ def test_the_savepoint_the_job_was_to_stop_with_is_the_users_and_never_deleted()
     assert retained.latest_id == 6
     assert [entry.id for entry in retained.owned] == [5]
     assert complete(retained, 7, "a") == Retirement((snapshot(5),), ())
-    assert complete(retained, 8, "b") == Retirement((snapshot(7, "a"),), (shared("a"),))
+    assert complete(retained, 8, "b") == Retirement((snapshot(7, "a"),), (shared("a"),), 7)
 
 
 def test_in_the_end_all_shared_objects_go_that_are_the_jobs_own() -> None:
@@ -224,3 +224,9 @@ def test_in_the_end_all_shared_objects_go_that_are_the_jobs_own() -> None:
     complete(retained, 8, "a", "b")
     assert retained.remaining_shared() == (shared("a"), shared("b"))
     assert retained.remaining_shared() == ()
+
+
+def test_the_subsumed_id_is_that_of_the_newest_if_it_can_be_deleted() -> None:
+    retained = RetainedSnapshots.restored(1, [], snapshot(7, "a"), ClaimMode.NO_CLAIM)
+    assert complete(retained, 8, "b").subsumed_id == NO_CHECKPOINT
+    assert complete(retained, 9, "b").subsumed_id == 8

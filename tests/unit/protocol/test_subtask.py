@@ -35,6 +35,7 @@ from snapline.protocol.snapshotting import (
     PartitionsEnded,
     PrepareSnapshot,
     PrioritizeOutputs,
+    ResumeSources,
     SendAcknowledgement,
     SendDecline,
     SetOutputTimer,
@@ -723,13 +724,22 @@ def test_to_a_subtask_past_its_end_a_stop_is_one_more_checkpoint(drain: bool) ->
 
 
 @pytest.mark.parametrize("acknowledged", [False, True])
-def test_an_aborted_stop_with_savepoint_fails_the_task(acknowledged: bool) -> None:
+def test_after_an_aborted_stop_with_savepoint_the_job_goes_on(acknowledged: bool) -> None:
     subtask = Subtask()
     subtask.tell(CheckpointTriggered(stop_barrier(2)))
     if acknowledged:
         subtask.tell(InputsFinished(2, METRICS), SynchronousPartFinished(2, 2), written(2))
-    (failure,) = subtask.tell(aborted(2))
-    assert failure == FailTask("stop with savepoint 2 failed")
+    *cancelled, resumed, notified = subtask.tell(aborted(2))
+    assert cancelled == ([] if acknowledged else [CancelSnapshot(2)])
+    assert (resumed, notified) == (ResumeSources(), NotifyOperatorsAborted(2))
+    assert subtask.life() is Life.RUNNING
+    assert TakeSnapshot(barrier(3)) in subtask.tell(CheckpointTriggered(barrier(3)))
+
+
+def test_an_aborted_stop_with_drain_fails_the_task() -> None:
+    subtask = Subtask()
+    subtask.tell(CheckpointTriggered(stop_barrier(2, drain=True)))
+    assert subtask.tell(aborted(2))[-1] == FailTask("stop with savepoint 2 failed")
     assert subtask.life() is Life.FAILED
 
 
@@ -756,8 +766,11 @@ def test_a_stop_with_savepoint_that_was_aborted_before_its_barrier_is_skipped() 
 def test_a_checkpoint_behind_a_stop_with_savepoint_means_that_it_failed() -> None:
     subtask = Subtask()
     subtask.tell(CheckpointTriggered(stop_barrier(2)))
-    (failure,) = subtask.tell(CheckpointTriggered(barrier(3)))
-    assert failure == FailTask("stop with savepoint 2 failed: 3 follows")
+    effects = subtask.tell(CheckpointTriggered(barrier(3)))
+    assert (effects[0], effects[-1]) == (ResumeSources(), TakeSnapshot(barrier(3)))
+    drained = Subtask()
+    drained.tell(CheckpointTriggered(stop_barrier(2, drain=True)))
+    assert drained.tell(CheckpointTriggered(barrier(3))) == [FailTask("stop with savepoint 2 failed")]
 
 
 def test_a_failure_while_stopping_fails_the_task() -> None:

@@ -8,9 +8,9 @@ from snapline.config import ExponentialDelay
 from snapline.errors import RestoreError, StorageError
 from snapline.protocol import coordination as c
 from snapline.protocol import job as j
-from snapline.protocol.coordinator import CoordinatorMemory
 from snapline.protocol.decider import TriggerRequest
 from snapline.protocol.journal import Journal, RecordKind
+from snapline.protocol.memory import CoordinatorMemory
 from snapline.protocol.restart import RestartPolicy
 from snapline.protocol.snapshot import Snapshot
 from snapline.testing.sim.archive import Archive

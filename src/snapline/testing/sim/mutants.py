@@ -11,6 +11,7 @@ from snapline.protocol import coordination as c
 from snapline.protocol import restore, retained
 from snapline.protocol import snapshotting as s
 from snapline.protocol.aligning import AligningHandler
+from snapline.protocol.barriers import OpenChannels
 from snapline.protocol.commit import Committable, Committer
 from snapline.protocol.coordinator import CheckpointCoordinator
 from snapline.protocol.gate import EventGate
@@ -176,14 +177,6 @@ def _old_restore_point(_original: Any) -> Any:
     return lambda _own, given: given
 
 
-def _align_barriers_only(original: Any) -> Any:
-    def align(self: AligningHandler, channel: int, barrier: Any, now_ms: int) -> None:
-        if channel in tuple(self._open):
-            original(self, channel, barrier, now_ms)
-
-    return align
-
-
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("no-blocking", "aligned channels are read on", AligningHandler, "_block", _nothing),
     Mutant(
@@ -249,13 +242,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("no-committables", "prepared transactions are not saved", Committer, "snapshot", _no_committables),
     Mutant("old-restore-point", "recovery forgets later checkpoints", recovery, "restore_point", _old_restore_point),
-    Mutant(
-        "ends-ignored",
-        "an ended channel is waited for",
-        AligningHandler,
-        "_align",
-        _align_barriers_only,
-    ),
+    Mutant("ends-ignored", "an ended channel is waited for", OpenChannels, "close", _nothing),
     Mutant(
         "tracker-hurries", "the tracker triggers at the first barrier", TrackingHandler, "_track", _trigger_at_first
     ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snapline.protocol.coordinator import CheckpointCoordinator, CoordinatorMemory
+from snapline.protocol.coordinator import CheckpointCoordinator
+from snapline.protocol.memory import CoordinatorMemory
 from snapline.protocol.plan import Edge
 from snapline.protocol.restore import (
     RestoreEdge,
@@ -20,7 +21,7 @@ from snapline.protocol.retained import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, VertexInfo
 from snapline.protocol.tasks import JobShape
 from snapline.testing.sim.kernel import Kernel
-from snapline.testing.sim.scenario import MAX_PARALLELISM, Role, Run, Scenario
+from snapline.testing.sim.scenario import MAX_PARALLELISM, Role, Run, Scenario, SimVertex
 from snapline.types import NO_CHECKPOINT, SubtaskId
 
 HOOK = "audit"
@@ -66,7 +67,10 @@ def plan_recovery(
     start = restore_point(own, given)
     plan = None
     if start is not None:
-        vertices = [RestoreVertex(v.id, run.parallelism[v.id], (v.id,), MAX_PARALLELISM) for v in topology.vertices]
+        vertices = [
+            RestoreVertex(v.id, run.parallelism[v.id], (v.id,), MAX_PARALLELISM, coordinators_of(v))
+            for v in topology.vertices
+        ]
         edges = [RestoreEdge(e.id, e.source, e.target, e.partitioning) for e in topology.edges]
         plan = plan_restore(start, vertices, edges, hooks=_hooks(scenario))
     return Recovery(attempt, own, given, start, plan, prepared_until)
@@ -85,7 +89,7 @@ def make_coordinator(
             run.parallelism[v.id],
             MAX_PARALLELISM,
             (v.id,),
-            (v.id,) if v.role is Role.SOURCE else (),
+            coordinators_of(v),
             v.role is Role.UNION_LIST,
         )
         for v in topology.vertices
@@ -100,6 +104,11 @@ def make_coordinator(
         full_until_complete=must_be_full(recovery.own, recovery.given, run.claim_mode),
         finished=recovery.finished,
     )
+
+
+def coordinators_of(vertex: SimVertex) -> tuple[str, ...]:
+    """Sources have a coordinator that deals out their splits."""
+    return (vertex.id,) if vertex.role is Role.SOURCE else ()
 
 
 def cover_recovery(kernel: Kernel, run: Run, recovery: Recovery) -> None:

@@ -335,6 +335,10 @@ class SimTask:
                     self._sink.completed(checkpoint_id)
             case s.StopSources():
                 self._stop_source()
+            case s.ResumeSources():
+                self._kernel.cover("stop given up, the job goes on")
+                if self._source is not None:
+                    self._source.is_stopped = False
             case s.EndInput():
                 self._stop_source()
                 self._end_data()
