@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -57,6 +58,26 @@ def test_one_seed_gives_one_run() -> None:
     assert once == again
     assert len(once.story) > 20
     assert simulate(12).steps != once.steps
+
+
+def test_one_seed_gives_one_run_in_every_process() -> None:
+    program = (
+        "from snapline.testing.sim.simulation import simulate\n"
+        "for seed in range(40, 60): print(seed, *simulate(seed, story=True).story, sep='\\n')"
+    )
+    stories = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": salt},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        for salt in ("1", "2")
+    }
+    assert len(stories) == 1
+    assert len(stories.pop()) > 10_000
 
 
 def test_a_story_does_not_change_the_run() -> None:

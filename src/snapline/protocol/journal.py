@@ -199,7 +199,8 @@ class Journal:
         """Where an append stands: done, to be tried again, or never to be.
 
         To be asked after every append, not only when its outcome was unclear: where something has been deleted a
-        process that slept for long can still create, and only this tells it that what it created is a stray.
+        process that slept for long can still create, and only this tells it that what it created is a stray. Whoever
+        is fenced after an append must keep the snapshot: its record may have been canonical, and obsolete since.
         """
         if wanted.kind.is_claim:
             if self._newest is not None and self._newest.is_same(wanted):

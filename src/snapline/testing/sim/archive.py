@@ -84,10 +84,14 @@ class Archive:
         self,
         snapshot: Snapshot,
         published: Callable[[], None],
-        fenced: Callable[[Journal], None],
+        fenced: Callable[[Journal, bool], None],
         failed: Callable[[StorageError], None],
     ) -> None:
-        """Make a snapshot canonical. When the outcome of the append is unclear, the journal itself tells."""
+        """Make a snapshot canonical. When the outcome of the append is unclear, the journal itself tells.
+
+        Unless this driver is `fenced`: then the record may have been in the journal and have become obsolete since.
+        Told is the journal, and whether an append had been sent at all.
+        """
         token = self._process.name
         tries = STORAGE_RETRIES
 
@@ -102,7 +106,7 @@ class Archive:
             elif journal.publication(journal.publish(snapshot, token)) is Publication.OPEN:
                 failed(StorageError("the journal could not be written"))
             else:
-                fenced(journal)
+                fenced(journal, tries < STORAGE_RETRIES - 1)
 
         self._append(make, appended, failed, metadata=True)
 

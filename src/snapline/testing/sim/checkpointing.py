@@ -168,9 +168,10 @@ class Checkpointing:
         def published() -> None:
             self.feed(c.Published(snapshot.id))
 
-        def fenced(journal: Journal) -> None:
+        def fenced(journal: Journal, was_sent: bool) -> None:
             self._kernel.cover("publication fenced")
-            self.feed(c.FinalizeFailed(snapshot.id, f"attempt {journal.attempt} has taken over"))
+            error = f"attempt {journal.attempt} has taken over"
+            self.feed(c.FinalizeFailed(snapshot.id, error, possibly_inconsistent=was_sent))
             if not journal.owns(journal.attempt, self._process.name):
                 self._owner.publication_fenced(journal.attempt)
 

@@ -199,6 +199,8 @@ class Driver:
                 self._recover(attempt, snapshots, journal.prepared_until)
             except RestoreError as error:
                 self._job_event(j.PreparationFailed(str(error), recoverable=False))
+            except StorageError as error:
+                self._preparation_failed(error)
 
         self._archive.recover(attempt, done, self._preparation_failed)
 

@@ -92,7 +92,7 @@ def _count_duplicates(original: Any) -> Any:
     def acknowledge(self: PendingCheckpoint, subtask: SubtaskId, state: dict[str, SubtaskState]) -> c.AckResult:
         result: c.AckResult = original(self, subtask, state)
         if result is c.AckResult.DUPLICATE and self._missing_tasks:
-            self._missing_tasks.pop()
+            self._missing_tasks.discard(min(self._missing_tasks))
             return c.AckResult.SUCCESS
         return result
 
