@@ -6,10 +6,9 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass
 
-from snapline.config import Checkpoints
 from snapline.errors import SnaplineError
 from snapline.protocol.barriers import HandlerMode
-from snapline.protocol.decider import TriggerRequest
+from snapline.protocol.decider import TriggerRequest, savepoint_request
 from snapline.protocol.journal import Journal
 from snapline.protocol.snapshot import Snapshot
 from snapline.testing.sim.checkers import Checker
@@ -201,7 +200,8 @@ class Simulation:
         name = f"user-{self._requests}"
         self.kernel.tell("user", "asks for {}", kind.value.lower())
         now_ms = self.kernel.now_ms
-        self._driver.request(checkpoint_request(name, kind, self.scenario.checkpoints, now_ms, drain=drain))
+        config = self.scenario.checkpoints
+        self._driver.request(savepoint_request(name, config, now_ms, stop=kind.is_synchronous, drain=drain))
 
     def _on_request_done(self, driver: Driver, request: TriggerRequest, snapshot: Snapshot | None) -> None:
         if driver is self._driver and snapshot is not None and request.kind is SnapshotKind.SAVEPOINT:
@@ -281,12 +281,3 @@ class Simulation:
         driver.process.alive = False
         for slot in driver.slots:
             slot.kill()
-
-
-def checkpoint_request(
-    name: str, kind: SnapshotKind, config: Checkpoints, now_ms: int, *, drain: bool
-) -> TriggerRequest:
-    """What the user asks for."""
-    return TriggerRequest(
-        name, kind, kind.is_savepoint and not config.unaligned, False, now_ms, config.savepoint_dir, None, drain
-    )
