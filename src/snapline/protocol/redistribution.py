@@ -107,8 +107,14 @@ def upstream_mapper(partitioning: Partitioning) -> SubtaskMapper:
     return SubtaskMapper.UNSUPPORTED if unsupported else SubtaskMapper.ROUND_ROBIN
 
 
-def old_subtasks(mapper: SubtaskMapper, old_parallelism: int, new_parallelism: int) -> tuple[tuple[int, ...], ...]:
-    """For each new subtask the old ones it replays, ascending. Every old subtask is somewhere among them."""
+def old_subtasks(
+    mapper: SubtaskMapper, old_parallelism: int, new_parallelism: int, max_parallelism: int = MAX_PARALLELISM_LIMIT
+) -> tuple[tuple[int, ...], ...]:
+    """For each new subtask the old ones it replays, ascending. Every old subtask is somewhere among them.
+
+    Ranges are those of `max_parallelism` key groups. The records' own number must be given wherever it is known: at
+    another one, borders of ranges can fall differently, and a record's new owner would not replay it.
+    """
     _check_parallelism(old_parallelism)
     _check_parallelism(new_parallelism)
     everyone = tuple(range(old_parallelism))
@@ -117,11 +123,11 @@ def old_subtasks(mapper: SubtaskMapper, old_parallelism: int, new_parallelism: i
             return tuple(
                 tuple(
                     range(
-                        owner(groups.start, old_parallelism, MAX_PARALLELISM_LIMIT),
-                        owner(groups.end, old_parallelism, MAX_PARALLELISM_LIMIT) + 1,
+                        owner(groups.start, old_parallelism, max_parallelism),
+                        owner(groups.end, old_parallelism, max_parallelism) + 1,
                     )
                 )
-                for groups in key_group_ranges(MAX_PARALLELISM_LIMIT, new_parallelism)
+                for groups in key_group_ranges(max_parallelism, new_parallelism)
             )
         case SubtaskMapper.ROUND_ROBIN:
             return tuple(everyone[new::new_parallelism] for new in range(new_parallelism))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange, default_max_parallelism, key_group_range
 from snapline.protocol.redistribution import (
+    SubtaskMapper,
     broadcast,
     downstream_mapper,
     is_ambiguous,
@@ -178,7 +179,7 @@ def plan_restore(
         if vertex.id not in finished:
             _assign_vertex(snapshot, vertex, max_parallelism[vertex.id], subtasks)
     if options.ignore_in_flight_of != snapshot.id:
-        _assign_channels(snapshot, restarting, vertices, edges, subtasks)
+        _assign_channels(snapshot, restarting, vertices, edges, max_parallelism, subtasks)
     coordinators = {
         uid: snapshot.operators[uid].coordinator if uid in snapshot.operators else None
         for vertex in vertices
@@ -343,6 +344,7 @@ def _assign_channels(
     restarting: Sequence[RestoreVertex],
     vertices: Sequence[RestoreVertex],
     edges: Sequence[RestoreEdge],
+    max_parallelism: Mapping[str, int],
     subtasks: Mapping[SubtaskId, dict[str, SubtaskRestore]],
 ) -> None:
     by_id = {edge.id: edge for edge in edges}
@@ -364,7 +366,7 @@ def _assign_channels(
                         f"snapshot {snapshot.id} has in-flight data of the edge {channel.edge!r}, which the job does "
                         "not have; restore a savepoint or an aligned checkpoint instead"
                     )
-                shape = _EdgeShape.of(edge, snapshot, by_vertex)
+                shape = _EdgeShape.of(edge, snapshot, by_vertex, max_parallelism)
                 shape.assign(channel, is_input, uid, vertex.id, subtasks)
 
 
@@ -392,11 +394,20 @@ class _EdgeShape:
     ambiguous: tuple[bool, ...]
 
     @classmethod
-    def of(cls, edge: RestoreEdge, snapshot: Snapshot, vertices: Mapping[str, RestoreVertex]) -> _EdgeShape:
+    def of(
+        cls,
+        edge: RestoreEdge,
+        snapshot: Snapshot,
+        vertices: Mapping[str, RestoreVertex],
+        max_parallelism: Mapping[str, int],
+    ) -> _EdgeShape:
         source, target = vertices[edge.source], vertices[edge.target]
         old_source = _old_parallelism(snapshot, source, reversed(source.operators))
         old_target = _old_parallelism(snapshot, target, target.operators)
-        downstream = old_subtasks(downstream_mapper(edge.partitioning), old_target, target.parallelism)
+        mapper, key_groups = downstream_mapper(edge.partitioning), max_parallelism[target.id]
+        if mapper is SubtaskMapper.RANGE and key_groups != _old_max_parallelism(snapshot, target, key_groups):
+            mapper = SubtaskMapper.FULL  # key groups have changed: any old subtask may hold records of any new one
+        downstream = old_subtasks(mapper, old_target, target.parallelism, key_groups)
         upstream = old_subtasks(upstream_mapper(edge.partitioning), old_source, source.parallelism)
         if old_target == target.parallelism:
             downstream = tuple((index,) for index in range(old_target))
@@ -422,6 +433,11 @@ class _EdgeShape:
             else:
                 outputs = (*before.outputs, ChannelRestore(channel, filtered, targets))
                 operators[uid] = SubtaskRestore(before.keyed, before.operator, before.inputs, outputs)
+
+
+def _old_max_parallelism(snapshot: Snapshot, vertex: RestoreVertex, default: int) -> int:
+    known = [snapshot.operators[uid] for uid in vertex.operators if uid in snapshot.operators]
+    return known[0].max_parallelism if known else default
 
 
 def _old_parallelism(snapshot: Snapshot, vertex: RestoreVertex, operators: Iterable[str]) -> int:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import pytest
 
 from snapline.errors import ConfigurationError, RestoreError
+from snapline.protocol.keygroups import owner
 from snapline.protocol.redistribution import (
     ListStates,
     SubtaskMapper,
@@ -172,3 +173,12 @@ def test_an_old_subtask_that_several_new_ones_replay_is_ambiguous(
     mapping: tuple[tuple[int, ...], ...], expected: tuple[bool, ...]
 ) -> None:
     assert is_ambiguous(mapping) == expected
+
+
+@pytest.mark.parametrize(("old", "new", "max_parallelism"), [(300, 399, 3000), (3, 2, 128), (7, 5, 37)])
+def test_at_the_records_own_max_parallelism_the_new_owner_replays_every_key_group(
+    old: int, new: int, max_parallelism: int
+) -> None:
+    mapping = old_subtasks(SubtaskMapper.RANGE, old, new, max_parallelism)
+    for group in range(max_parallelism):
+        assert owner(group, old, max_parallelism) in mapping[owner(group, new, max_parallelism)]
