@@ -453,7 +453,8 @@ class CheckpointCoordinator:
             return
         pending.step("fully acknowledged", PendingPhase.WRITING_METADATA)
         self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
-        self._effects.append(c.WriteMetadata(pending.to_snapshot(self._shape.vertices, self.attempt)))
+        pending.snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
+        self._effects.append(c.WriteMetadata(pending.snapshot))
 
     def _on_metadata_written(self, checkpoint_id: int, size_bytes: int) -> None:
         pending = self._pending.get(checkpoint_id)
@@ -461,7 +462,8 @@ class CheckpointCoordinator:
             return
         pending.metadata_bytes = size_bytes
         pending.step("metadata written", PendingPhase.PUBLISHING)
-        self._effects.append(c.Publish(pending.to_snapshot(self._shape.vertices, self.attempt)))
+        assert pending.snapshot is not None
+        self._effects.append(c.Publish(pending.snapshot))
 
     def _on_published(self, checkpoint_id: int, now_ms: int) -> None:
         pending = self._pending.get(checkpoint_id)
@@ -471,7 +473,8 @@ class CheckpointCoordinator:
         self._complete(pending, now_ms)
 
     def _complete(self, pending: PendingCheckpoint, now_ms: int) -> None:
-        snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
+        snapshot = pending.snapshot
+        assert snapshot is not None
         kind, metadata_bytes = snapshot.kind, pending.metadata_bytes
         del self._pending[pending.id]
         self._failures.completed(pending.id)

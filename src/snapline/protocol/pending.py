@@ -68,6 +68,7 @@ class PendingCheckpoint:
         self.phase = PENDING.initial
         self.location: str | None = None
         self.metadata_bytes = 0
+        self.snapshot: Snapshot | None = None
         self.unconfirmed_events: set[int] = set()
         self._missing_tasks = set(plan.wait)
         self._missing_coordinators = set(coordinators)
