@@ -26,6 +26,18 @@ class StorageError(SnaplineError):
         self.possibly_inconsistent = possibly_inconsistent
 
 
+class ObjectNotFoundError(StorageError):
+    """There is no object under this path. `path` is the path."""
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class DamagedError(StorageError):
+    """What was read is not what was written: cut off, altered, or of a format this version does not know."""
+
+
 class FencedError(SnaplineError):
     """A newer attempt of the same job has taken over; this one must stop and leave everything as it is."""
 

@@ -14,21 +14,35 @@ class StoredObject:
     """One object in checkpoint storage. `shared_key` is set if several checkpoints may refer to it.
 
     An acknowledgement says of each shared object whether it was `reused`, not written anew: then it must still exist.
+    Several objects may be slices of one file: each begins at its `offset`. Small ones have no file at all but travel
+    with the metadata, as `data`; their path only names them. `crc32` is that of the bytes of the object itself.
     """
 
     path: str
     size_bytes: int
     shared_key: str | None = None
     reused: bool = field(default=False, compare=False)
+    offset: int = 0
+    crc32: int | None = field(default=None, compare=False)
+    data: bytes | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_inline(self) -> bool:
+        return self.data is not None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedPart:
-    """Keyed state of a range of key groups; several objects where a backend shares files between checkpoints."""
+    """Keyed state of a range of key groups.
+
+    One object for each state, or, where `native` names a backend, that backend's own files: the first object lists the
+    names the others have in the backend's directory.
+    """
 
     key_groups: KeyGroupRange
     objects: tuple[StoredObject, ...]
     raw: bool = False
+    native: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
