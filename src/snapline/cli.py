@@ -1,0 +1,335 @@
+"""The command `snapline`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime as dt
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NoReturn
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from snapline.errors import SnaplineError
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.snapshot import Snapshot
+from snapline.state import inspecting
+from snapline.state.format import is_pickled
+from snapline.state.inspecting import JobFacts, OperatorFacts, SnapshotFacts
+from snapline.state.plain_values import Plain, plain_rows
+from snapline.storage.filesystem import FileObjects
+from snapline.storage.source import SnapshotSource
+
+DEFAULT_LIMIT = 20
+"""How many rows of a state are shown unless `--limit` says otherwise."""
+
+BAD_INPUT = 2
+_PIPE_WIDTH = 10_000
+
+_DESCRIPTION = """\
+Show what is in a checkpoint or savepoint, without the job it belongs to.
+
+PATH is the directory of a snapshot, its _metadata file, or the directory of a job, whose checkpoints are then listed
+with the one to restore from. Local paths and URLs such as s3://bucket/jobs/7f3a/chk-12 work alike."""
+
+_EXAMPLES = """\
+examples:
+  snapline inspect /data/checkpoints/7f3a
+  snapline inspect /data/checkpoints/7f3a/chk-12
+  snapline inspect s3://bucket/savepoints/savepoint-7f3a-01ab --state count/total --limit 100
+  snapline inspect /data/checkpoints/7f3a/chk-12 --state count/total --key-group 17 --json"""
+
+
+class _UsageError(SnaplineError):
+    """The command line is wrong."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(f"{message}; see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. Returns the exit status: 0, or 2 with one line on standard error."""
+    try:
+        options = _parser().parse_args(arguments)
+        _inspect(options)
+        sys.stdout.flush()
+    except SnaplineError as error:
+        sys.stderr.write(f"snapline: {_printable(' '.join(str(error).split()))}\n")
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more when it ends, which would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="snapline", description="Consistent checkpoints for Python pipelines that run on Spark.")
+    parser.add_argument("--version", action="version", version=f"snapline {importlib.metadata.version('snapline')}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    inspect = commands.add_parser(
+        "inspect",
+        help="show what is in a checkpoint or savepoint",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspect.add_argument("path", metavar="PATH", help="a snapshot, its _metadata, or the directory of a job")
+    inspect.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
+    state = inspect.add_argument_group("rows of a state")
+    state.add_argument("--state", metavar="UID/NAME", help="show the rows of this state of this operator")
+    state.add_argument(
+        "--limit", metavar="N", type=_count, help=f"show at most N rows, 0 for all of them (default {DEFAULT_LIMIT})"
+    )
+    state.add_argument("--key-group", metavar="K", type=_count, help="only rows of this key group")
+    state.add_argument("--subtask", metavar="I", type=_count, help="only what this subtask has written")
+    state.add_argument(
+        "--unpickle",
+        action="store_true",
+        help="show pickled values themselves, not just their sizes. THIS RUNS CODE FROM THE FILE: use it only on "
+        "snapshots from people you trust, where the job's modules can be imported",
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return int(text)
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    given = [name for name in ("limit", "key_group", "subtask") if getattr(options, name) is not None]
+    if options.state is None and (given or options.unpickle):
+        name = given[0].replace("_", "-") if given else "unpickle"
+        raise _UsageError(f"--{name} needs --state UID/NAME; see snapline inspect --help")
+    objects = FileObjects()
+    found = inspecting.find(objects, _whole_path(options.path))
+    if isinstance(found, Snapshot):
+        source = SnapshotSource(objects)
+        if options.state is None:
+            facts = inspecting.snapshot_facts(found, source)
+            _print_json(_plain(facts)) if options.json else _print_snapshot(facts)
+        else:
+            shown = _rows(found, source, options)
+            _print_json(shown) if options.json else _print_rows(shown)
+    elif options.state is not None:
+        raise _UsageError(f"{found.location} is the directory of a job; name one of its checkpoints to see a state")
+    else:
+        _print_json(_plain(found)) if options.json else _print_job(found)
+
+
+def _whole_path(path: str) -> str:
+    """The path with nothing left to the current directory: paths inside a snapshot are made from it."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _rows(snapshot: Snapshot, source: SnapshotSource, options: argparse.Namespace) -> dict[str, Any]:
+    """Rows of the state asked for, and what there is to know about them."""
+    operator, state = inspecting.select(snapshot, source, options.state)
+    key_groups = None
+    if options.key_group is not None:
+        last = operator.max_parallelism - 1
+        if options.key_group > last:
+            raise _UsageError(f"operator {operator.uid!r} has no key group {options.key_group}, but 0 to {last}")
+        key_groups = KeyGroupRange(options.key_group, options.key_group)
+    limit = DEFAULT_LIMIT if options.limit is None else options.limit
+    rows: list[dict[str, Plain]] = []
+    kinds: dict[str, None] = {}
+    columns: dict[str, str] = {}
+    has_more = False
+    for part in inspecting.rows(operator, state, source, key_groups=key_groups, subtask=options.subtask):
+        kinds[part.info.kind.value] = None
+        columns |= {field.name: str(field.type) for field in part.table.schema}
+        room = limit - len(rows) if limit else part.table.num_rows
+        pickled = frozenset(field.name for field in part.table.schema if is_pickled(part.info, field))
+        shown = plain_rows(part.table.slice(0, room), pickled, unpickle=options.unpickle)
+        rows += ({"subtask": part.subtask, **row} for row in shown)
+        if part.table.num_rows > room:
+            has_more = True
+            break
+    return {
+        "snapshot": snapshot.location,
+        "uid": operator.uid,
+        "state": state,
+        "kind": ", ".join(kinds) or None,
+        "columns": columns,
+        "rows": rows,
+        "has_more": has_more,
+    }
+
+
+# JSON.
+
+
+def _print_json(document: object) -> None:
+    sys.stdout.write(f"{json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)}\n")
+
+
+def _plain(value: Any) -> Any:
+    """Facts as JSON can hold them: times in ISO 8601 beside their numbers, columns and hooks by name."""
+    if isinstance(value, KeyGroupRange):
+        return [value.start, value.end]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    plain = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    for name in ("columns", "hooks"):
+        if name in plain:
+            plain[name] = dict(plain[name])
+    if "timestamp_ms" in plain:
+        plain["timestamp"] = _time(plain["timestamp_ms"])
+    return plain
+
+
+# Tables.
+
+
+def _print_job(job: JobFacts) -> None:
+    console = _console()
+    _say(console, f"Job directory {job.location}")
+    table = _table("checkpoint", "taken at", "size", "condition", "published")
+    for it in job.checkpoints:
+        published = "?" if it.is_published is None else "yes" if it.is_published else "no"
+        condition = it.condition.value if it.problem is None else f"{it.condition.value}: {it.problem}"
+        _row(table, f"chk-{it.id}", _time(it.timestamp_ms) or "", _size(it.size_bytes), condition, published)
+    console.print(table)
+    if job.restore_from is None:
+        _say(console, f"Nothing to restore from: {job.note}.")
+    else:
+        _say(console, f"Restore from {job.restore_from}: {job.note}.")
+
+
+def _print_snapshot(facts: SnapshotFacts) -> None:
+    console = _console()
+    kind = facts.kind.value.lower().replace("_", " ")
+    form = "" if facts.format is None else f", {facts.format.value.lower()}"
+    _say(
+        console,
+        f"{kind.capitalize()} {facts.id}{form}, taken at {_time(facts.timestamp_ms)} by attempt {facts.attempt}",
+    )
+    _say(console, f"in {facts.location}")
+    _say(
+        console,
+        f"{_size(facts.size_bytes)} in {facts.files} files: {_size(facts.shared_bytes)} of it outside the directory, "
+        f"{_size(facts.inline_bytes)} inside the metadata",
+    )
+    for operator in facts.operators:
+        _print_operator(console, operator)
+    if facts.hooks:
+        table = _table("hook", "size", title="Hooks")
+        for name, size_bytes in facts.hooks:
+            _row(table, name, _size(size_bytes))
+        console.print(table)
+
+
+def _print_operator(console: Console, operator: OperatorFacts) -> None:
+    finished = sum(it.finished for it in operator.subtasks)
+    marks = [
+        f"parallelism {operator.parallelism} of at most {operator.max_parallelism}",
+        _size(operator.size_bytes),
+        "finished" if operator.fully_finished else f"{finished} subtasks finished" if finished else "",
+        "" if operator.coordinator_bytes is None else f"coordinator {_size(operator.coordinator_bytes)}",
+    ]
+    _say(console, "")
+    _say(console, f"Operator {operator.uid}: {', '.join(filter(None, marks))}")
+    if operator.states:
+        table = _table("state", "kind", "columns", "rows", "size", "subtasks")
+        for state in operator.states:
+            columns = ", ".join(f"{name} {kind}" for name, kind in state.columns)
+            columns += f" ({state.encoding.value})" if state.encoding.value != "arrow" else ""
+            columns += f", kept for {state.ttl_ms} ms" if state.ttl_ms is not None else ""
+            size = _size(state.size_bytes)
+            _row(table, state.name, state.kind.value, columns, f"{state.rows:,}", size, str(len(state.subtasks)))
+        console.print(table)
+    if operator.subtasks:
+        table = _table("subtask", "key groups", "keyed", "operator", "in flight", "")
+        for it in operator.subtasks:
+            groups = ", ".join(f"{part.start}-{part.end}" for part in it.key_groups)
+            sizes = [_size(size) for size in (it.keyed_bytes, it.operator_bytes, it.channel_bytes)]
+            _row(table, str(it.index), groups, *sizes, "finished" if it.finished else "ended" if it.ended else "")
+        console.print(table)
+    if operator.native:
+        table = _table("subtask", "backend", "key groups", "file", "size", "")
+        for part in operator.native:
+            groups = f"{part.key_groups.start}-{part.key_groups.end}"
+            for file in part.files:
+                name, shared = file.path.rsplit("/", 1)[-1], "shared" if file.is_shared else ""
+                _row(table, str(part.subtask), part.backend, groups, name, _size(file.size_bytes), shared)
+        console.print(table)
+    if operator.in_flight:
+        table = _table("edge", "captured at", "channels", "size")
+        for edge in operator.in_flight:
+            _row(table, edge.edge, edge.side, str(edge.channels), _size(edge.size_bytes))
+        console.print(table)
+
+
+def _print_rows(shown: dict[str, Any]) -> None:
+    console = _console()
+    _say(console, f"{shown['uid']}/{shown['state']}: {shown['kind'] or 'no rows'}")
+    table = _table("subtask", *shown["columns"])
+    for row in shown["rows"]:
+        cells = (row.get(name) for name in ("subtask", *shown["columns"]))
+        _row(table, *(cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells))
+    console.print(table)
+    if shown["has_more"]:
+        _say(console, f"There are more rows than these {len(shown['rows'])}; --limit 0 shows all.")
+
+
+def _console() -> Console:
+    """As wide as the terminal; in a pipe nothing is cut, wrapped or coloured."""
+    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, color_system=None)
+
+
+def _table(*columns: str, title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(Text(_printable(column)), overflow="fold")
+    return table
+
+
+def _row(table: Table, *cells: str) -> None:
+    table.add_row(*(Text(_printable(cell)) for cell in cells))
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(_printable(text)), soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """The text without what could steer a terminal: names and values come from files."""
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    amount = float(size_bytes)
+    for unit in ("kB", "MB", "GB", "TB"):
+        amount /= 1000
+        if amount < 999.95 or unit == "TB":
+            break
+    return f"{amount:.1f} {unit}"
+
+
+def _time(timestamp_ms: int | None) -> str | None:
+    if timestamp_ms is None:
+        return None
+    try:
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,109 @@
+"""Columns of values by slot, which a snapshot can hold on to without copying.
+
+`freeze` gives what a snapshot needs and costs next to nothing: whatever the column changes afterwards it copies first,
+once. A typed column holds numpy arrays or Arrow arrays, never one Python object for each value. What is frozen may be
+read by another thread; it must be released when it is not needed any more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapline.errors import UserCodeError
+from snapline.state.hashing import Ints
+from snapline.state.index import MIN_CAPACITY, Bools, grown
+
+Values: TypeAlias = Any
+"""Values of several slots: a `pyarrow.Array`, or a list where a state holds any Python object."""
+
+
+class FrozenColumn(Protocol):
+    """What a column held when it was frozen."""
+
+    def encode(self, slots: Ints) -> pa.Array:
+        """The values of slots as they are stored: of the column's type, or pickled."""
+        ...
+
+    def release(self) -> None:
+        """It is not needed any more."""
+        ...
+
+
+class Column(ABC):
+    """Values by slot. Slots that were never written have some value or other: the caller knows which ones count."""
+
+    @abstractmethod
+    def grow(self, capacity: int) -> None: ...
+
+    @abstractmethod
+    def gather(self, slots: Ints, absent: Bools | None = None) -> Values:
+        """The values of slots; null, or None, for rows that are `absent`."""
+
+    @abstractmethod
+    def scatter(self, slots: Ints, values: Values) -> None:
+        """Write values; where a slot comes twice the last one counts."""
+
+    @abstractmethod
+    def get(self, slot: int) -> Any: ...
+
+    @abstractmethod
+    def set(self, slot: int, value: Any) -> None: ...
+
+    @abstractmethod
+    def freeze(self) -> FrozenColumn: ...
+
+    @abstractmethod
+    def keep(self, slots: Ints) -> None:
+        """Forget all but these slots, which become 0, 1, 2..."""
+
+    @abstractmethod
+    def decode(self, stored: pa.Array) -> Values:
+        """The values of stored ones: the inverse of `FrozenColumn.encode`."""
+
+
+class CopyOnWrite:
+    """A numpy array that is copied before it is changed, if something frozen still needs it as it is."""
+
+    def __init__(self, dtype: npt.DTypeLike, fill: Any = 0) -> None:
+        self.array: npt.NDArray[Any] = np.full(MIN_CAPACITY, fill, dtype=dtype)
+        self._fill = fill
+        self._is_shared = False
+
+    def own(self) -> npt.NDArray[Any]:
+        """The array, to be written to."""
+        if self._is_shared:
+            self.array = self.array.copy()
+            self._is_shared = False
+        return self.array
+
+    def freeze(self) -> npt.NDArray[Any]:
+        self._is_shared = True
+        return self.array
+
+    def grow(self, capacity: int) -> None:
+        if capacity > len(self.array):
+            self.array = grown(self.array, capacity, self._fill)
+            self._is_shared = False
+
+    def keep(self, slots: Ints) -> None:
+        self.array = grown(self.array[slots], max(MIN_CAPACITY, len(slots)), self._fill)
+        self._is_shared = False
+
+
+def converted(values: Any, kind: pa.DataType) -> pa.Array:
+    """`values` as an Arrow array of a type. `UserCodeError` if they cannot be."""
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        if isinstance(values, pa.Scalar):
+            values = pa.array([values.as_py()], type=kind)
+        if not isinstance(values, pa.Array):
+            return pa.array(values, type=kind)
+        return values if values.type == kind else values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
+        raise UserCodeError(f"values for a state of type {kind} do not fit: {error}") from error

@@ -1,0 +1,245 @@
+"""Columns of values of fixed width: numbers, booleans, dates and times, and structs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.errors import EngineError, UserCodeError
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
+from snapline.state.hashing import Ints
+from snapline.state.index import MIN_CAPACITY, Bools
+
+
+def dtype_of(kind: pa.DataType) -> np.dtype[Any] | None:
+    """The numpy type that holds values of an Arrow type of fixed width; none if there is none."""
+    if pa.types.is_boolean(kind):
+        return np.dtype(np.bool_)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        return dtype
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return np.dtype(np.int32)
+    if pa.types.is_temporal(kind) and kind.bit_width == 64:
+        return np.dtype(np.int64)
+    return None
+
+
+def is_fixed_width(kind: pa.DataType) -> bool:
+    """Whether values of the type are kept in numpy arrays."""
+    if pa.types.is_struct(kind):
+        return all(is_fixed_width(kind.field(index).type) for index in range(kind.num_fields))
+    return dtype_of(kind) is not None
+
+
+def make_fixed_column(kind: pa.DataType) -> Column:
+    """An empty column for a type that `is_fixed_width`."""
+    return StructColumn(kind) if pa.types.is_struct(kind) else FixedColumn(kind)
+
+
+class _Validity:
+    """Which values are not null; nothing is kept as long as there are no nulls."""
+
+    def __init__(self) -> None:
+        self._flags: CopyOnWrite | None = None
+
+    def mask(self, slots: Ints) -> Bools | None:
+        """True for nulls."""
+        return None if self._flags is None else ~self._flags.array[slots]
+
+    def set(self, slots: Any, valid: Bools | bool, capacity: int) -> None:
+        if self._flags is None:
+            if valid is True or (not isinstance(valid, bool) and valid.all()):
+                return
+            self._flags = CopyOnWrite(np.bool_, fill=True)
+        self._flags.grow(capacity)
+        self._flags.own()[slots] = valid
+
+    def is_valid(self, slot: int) -> bool:
+        return self._flags is None or bool(self._flags.array[slot])
+
+    def grow(self, capacity: int) -> None:
+        if self._flags is not None:
+            self._flags.grow(capacity)
+
+    def keep(self, slots: Ints) -> None:
+        if self._flags is not None:
+            self._flags.keep(slots)
+
+    def freeze(self) -> Bools | None:
+        return None if self._flags is None else self._flags.freeze()
+
+
+def _either(nulls: Bools | None, absent: Bools | None) -> Bools | None:
+    if nulls is None or absent is None:
+        return absent if nulls is None else nulls
+    return nulls | absent
+
+
+def _fixed_array(kind: pa.DataType, values: npt.NDArray[Any], nulls: Bools | None) -> pa.Array:
+    array = pa.array(values, mask=nulls)
+    return array if array.type == kind else array.view(kind)
+
+
+class FixedColumn(Column):
+    """Numbers, booleans, dates and times: one numpy array."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        dtype = dtype_of(kind)
+        if dtype is None:
+            raise EngineError(f"{kind} has no fixed width")
+        self.kind = kind
+        self._values = CopyOnWrite(dtype)
+        self._validity = _Validity()
+
+    def grow(self, capacity: int) -> None:
+        self._values.grow(capacity)
+        self._validity.grow(capacity)
+
+    def gather(self, slots: Ints, absent: Bools | None = None) -> pa.Array:
+        return _fixed_array(self.kind, self._values.array[slots], _either(self._validity.mask(slots), absent))
+
+    def scatter(self, slots: Ints, values: Values) -> None:
+        array = converted(values, self.kind)
+        if array.null_count:
+            self._validity.set(slots, array.is_valid().to_numpy(zero_copy_only=False), len(self._values.array))
+            array = _zero_filled(array, self.kind)
+        else:
+            self._validity.set(slots, True, len(self._values.array))
+        self._values.own()[slots] = self._numbers(array)
+
+    def _numbers(self, array: pa.Array) -> npt.NDArray[Any]:
+        dtype = self._values.array.dtype
+        if dtype == np.bool_:
+            result: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+            return result
+        return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=array.offset * dtype.itemsize)
+
+    def get(self, slot: int) -> Any:
+        if not self._validity.is_valid(slot):
+            return None
+        if pa.types.is_temporal(self.kind):
+            return _fixed_array(self.kind, self._values.array[slot : slot + 1], None)[0].as_py()
+        return self._values.array[slot].item()
+
+    def set(self, slot: int, value: Any) -> None:
+        dtype = self._values.array.dtype
+        if (type(value) is int and dtype.kind == "i" and not pa.types.is_temporal(self.kind)) or (
+            type(value) is float and dtype == np.float64
+        ):
+            try:
+                self._values.own()[slot] = value
+            except OverflowError as error:
+                raise UserCodeError(f"{value!r} does not fit a state of type {self.kind}") from error
+            self._validity.set(slot, True, len(self._values.array))
+        else:
+            self.scatter(np.array([slot]), [value])
+
+    def freeze(self) -> FrozenColumn:
+        return _FrozenFixed(self.kind, self._values.freeze(), self._validity.freeze())
+
+    def keep(self, slots: Ints) -> None:
+        self._values.keep(slots)
+        self._validity.keep(slots)
+
+    def decode(self, stored: pa.Array) -> Values:
+        return stored
+
+
+def _zero_filled(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """`array` with zeros in place of nulls."""
+    dtype = dtype_of(kind)
+    assert dtype is not None
+    zero = pa.array(np.zeros(1, dtype=dtype))
+    return pc.fill_null(array, (zero if zero.type == kind else zero.view(kind))[0])
+
+
+class _FrozenFixed:
+    def __init__(self, kind: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> None:
+        self._kind = kind
+        self._values = values
+        self._valid = valid
+
+    def encode(self, slots: Ints) -> pa.Array:
+        nulls = None if self._valid is None else ~self._valid[slots]
+        return _fixed_array(self._kind, self._values[slots], nulls)
+
+    def release(self) -> None:
+        """Nothing to do: the arrays go when nobody refers to them."""
+
+
+class StructColumn(Column):
+    """Structs of fixed width: one column for each field."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+        self._fields = [make_fixed_column(kind.field(index).type) for index in range(kind.num_fields)]
+        self._validity = _Validity()
+        self._capacity = MIN_CAPACITY
+
+    def grow(self, capacity: int) -> None:
+        self._capacity = max(capacity, self._capacity)
+        for column in self._fields:
+            column.grow(capacity)
+        self._validity.grow(capacity)
+
+    def gather(self, slots: Ints, absent: Bools | None = None) -> pa.Array:
+        fields = [column.gather(slots) for column in self._fields]
+        return _struct_array(self.kind, fields, _either(self._validity.mask(slots), absent), len(slots))
+
+    def scatter(self, slots: Ints, values: Values) -> None:
+        array = converted(values, self.kind)
+        valid: Bools | bool = True
+        if array.null_count:
+            valid = array.is_valid().to_numpy(zero_copy_only=False)
+        for column, field in zip(self._fields, array.flatten(), strict=True):
+            column.scatter(slots, field)
+        self._validity.set(slots, valid, self._capacity)
+
+    def get(self, slot: int) -> Any:
+        if not self._validity.is_valid(slot):
+            return None
+        names = (self.kind.field(index).name for index in range(self.kind.num_fields))
+        return {name: column.get(slot) for name, column in zip(names, self._fields, strict=True)}
+
+    def set(self, slot: int, value: Any) -> None:
+        self.scatter(np.array([slot]), [value])
+
+    def freeze(self) -> FrozenColumn:
+        return _FrozenStruct(self.kind, [column.freeze() for column in self._fields], self._validity.freeze())
+
+    def keep(self, slots: Ints) -> None:
+        self._capacity = max(MIN_CAPACITY, len(slots))
+        for column in self._fields:
+            column.keep(slots)
+        self._validity.keep(slots)
+
+    def decode(self, stored: pa.Array) -> Values:
+        return stored
+
+
+def _struct_array(kind: pa.DataType, fields: Sequence[pa.Array], nulls: Bools | None, count: int) -> pa.Array:
+    if not fields:
+        return pa.array([{}] * count, type=kind)
+    mask = None if nulls is None else pa.array(nulls)
+    return pa.StructArray.from_arrays(fields, fields=[kind.field(index) for index in range(kind.num_fields)], mask=mask)
+
+
+class _FrozenStruct:
+    def __init__(self, kind: pa.DataType, fields: Sequence[FrozenColumn], valid: Bools | None) -> None:
+        self._kind = kind
+        self._fields = fields
+        self._valid = valid
+
+    def encode(self, slots: Ints) -> pa.Array:
+        nulls = None if self._valid is None else ~self._valid[slots]
+        return _struct_array(self._kind, [field.encode(slots) for field in self._fields], nulls, len(slots))
+
+    def release(self) -> None:
+        for field in self._fields:
+            field.release()

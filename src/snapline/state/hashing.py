@@ -1,0 +1,257 @@
+"""The stable hash: 64 bits for a key, the same in every process, on every platform and in every version, for ever.
+
+Key groups, and with them which subtask owns which state, come from this hash, so it can never change. In words:
+
+- All arithmetic is modulo 2**64. `mix(x)` is the finaliser of SplitMix64: `x ^= x >> 30; x *= MIX_1; x ^= x >> 27;
+  x *= MIX_2; x ^= x >> 31`. `fold(h, w) = mix((h ^ w) * GAMMA + MIX_2)`.
+- A whole number x hashes to `mix(x + GAMMA)`, whatever its width. A bool counts as 0 or 1, a date as days since 1970, a
+  timestamp as nanoseconds since 1970 in UTC, whatever its unit.
+- A float hashes as the bits of its float64, -0.0 as 0.0 and every NaN as 0x7FF8000000000000.
+- Bytes start with `h = mix(length * GAMMA + GAMMA)`; each 8 bytes, little-endian, the last ones padded with zeros, are
+  folded in. A string hashes as its UTF-8 bytes.
+- A key of n > 1 columns starts with `mix(n * GAMMA)`, and the hash of each column is folded in. A key of one column
+  hashes as that column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError, UserCodeError
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+GAMMA = 0x9E3779B97F4A7C15
+MIX_1 = 0xBF58476D1CE4E5B9
+MIX_2 = 0x94D049BB133111EB
+
+_MASK = (1 << 64) - 1
+_NAN_BITS = np.uint64(0x7FF8000000000000)
+_U = np.uint64
+_GAMMA, _MIX_1, _MIX_2 = _U(GAMMA), _U(MIX_1), _U(MIX_2)
+_TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(8)] + [_MASK], dtype=np.uint64)
+_WORD = 8
+
+_NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_DAY_MS = 86_400_000
+
+
+class NullKeyError(UserCodeError):
+    """A key is null. `column` is the name of the key column."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            f"the key column {column!r} has nulls, and a null key belongs to no key group; "
+            "filter such rows out, or fill them with a value of your own, before `key_by`"
+        )
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class FixedKeys:
+    """A key column of which each row is one word. Rows are equal exactly if their words are.
+
+    `is_hash_exact` says that different words also have different hashes.
+    """
+
+    words: Words
+    hashed: Words
+    is_hash_exact: bool = True
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def hashes(self) -> Words:
+        return mix(self.hashed + _GAMMA)
+
+    def take(self, rows: Ints) -> FixedKeys:
+        words = self.words[rows]
+        return FixedKeys(words, words if self.is_hash_exact else self.hashed[rows], self.is_hash_exact)
+
+
+@dataclass(frozen=True, slots=True)
+class WordColumn:
+    """One word of each of some rows, padded with zeros, and the mask of the bytes that count. No rows means all."""
+
+    rows: Ints | None
+    words: Words
+    masks: Words
+
+
+class BytesKeys:
+    """A key column of strings or bytes: row i is `lengths[i]` bytes of `data` from `starts[i]`.
+
+    Behind the last byte `data` has 8 more, so that a word can be read anywhere.
+    """
+
+    is_hash_exact = False
+
+    def __init__(self, data: npt.NDArray[np.uint8], starts: Ints, lengths: Ints) -> None:
+        self.data = data
+        self.starts = starts
+        self.lengths = lengths
+        self._words: list[WordColumn] | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def words(self) -> list[WordColumn]:
+        """First the first word of every row, then the second one of those that have one, and so on."""
+        if self._words is None:
+            self._words = [self._word(number) for number in range(-(-int(self.lengths.max(initial=0)) // _WORD))]
+        return self._words
+
+    def _word(self, number: int) -> WordColumn:
+        left = self.lengths - _WORD * number
+        rows: Ints | None = np.flatnonzero(left > 0)
+        assert rows is not None
+        starts = self.starts
+        if 2 * rows.size > len(left):
+            rows = None
+        else:
+            left, starts = left[rows], starts[rows]
+        masks = _TAIL_MASKS[np.clip(left, 0, _WORD)]
+        return WordColumn(
+            rows, words_at(self.data, np.minimum(starts + _WORD * number, len(self.data) - _WORD)) & masks, masks
+        )
+
+    def hashes(self) -> Words:
+        result = mix(self.lengths.astype(np.uint64) * _GAMMA + _GAMMA)
+        for number, column in enumerate(self.words()):
+            rows = column.rows
+            if rows is not None:
+                result[rows] = fold(result[rows], column.words)
+            elif (has_word := self.lengths > _WORD * number).all():
+                result = fold(result, column.words)
+            else:
+                result = np.where(has_word, fold(result, column.words), result)
+        return result
+
+    def take(self, rows: Ints) -> BytesKeys:
+        return BytesKeys(self.data, self.starts[rows], self.lengths[rows])
+
+
+EncodedKeys: TypeAlias = FixedKeys | BytesKeys
+
+
+def words_at(data: npt.NDArray[np.uint8], starts: Ints) -> Words:
+    """The words at byte positions, of which 8 bytes at least follow each."""
+    view = np.ndarray((len(data) - _WORD + 1,), dtype="<u8", buffer=data, strides=(1,))
+    return view[starts].astype(np.uint64, copy=False)
+
+
+def mix(words: Words) -> Words:
+    """Spread every bit of a word over all of it. `words` may be overwritten."""
+    words ^= words >> _U(30)
+    words *= _MIX_1
+    words ^= words >> _U(27)
+    words *= _MIX_2
+    words ^= words >> _U(31)
+    return words
+
+
+def fold(hashes: Words, words: Words) -> Words:
+    """Bring one more word into each hash."""
+    return mix((hashes ^ words) * _GAMMA + _MIX_2)
+
+
+def combine(hashes: Sequence[Words]) -> Words:
+    """The hash of rows of several columns."""
+    if len(hashes) == 1:
+        return hashes[0]
+    result = np.full(len(hashes[0]), _mix((len(hashes) * GAMMA) & _MASK), dtype=np.uint64)
+    for column in hashes:
+        result = fold(result, column)
+    return result
+
+
+def encode(column: pa.Array | pa.ChunkedArray, name: str = "key") -> EncodedKeys:
+    """A key column as words. `NullKeyError` if it has nulls, `ConfigurationError` if its type cannot be a key."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count:
+        raise NullKeyError(name)
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return _encode_bytes(column.cast(pa.large_string()))
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _encode_bytes(column.cast(pa.large_binary()))
+    if pa.types.is_integer(kind):
+        numbers = column.to_numpy(zero_copy_only=False)
+        words = numbers if kind == pa.uint64() else numbers.astype(np.int64, copy=False).view(np.uint64)
+        return FixedKeys(words, words)
+    if pa.types.is_boolean(kind):
+        words = column.cast(pa.uint8()).to_numpy().astype(np.uint64)
+        return FixedKeys(words, words)
+    if pa.types.is_floating(kind):
+        return _encode_floats(column.cast(pa.float64()).to_numpy())
+    if pa.types.is_date32(kind):
+        words = column.view(pa.int32()).to_numpy().astype(np.int64).view(np.uint64)
+        return FixedKeys(words, words)
+    if pa.types.is_date64(kind):
+        words = (column.view(pa.int64()).to_numpy() // _DAY_MS).view(np.uint64)
+        return FixedKeys(words, words)
+    if pa.types.is_timestamp(kind):
+        words = column.view(pa.int64()).to_numpy().view(np.uint64)
+        factor = _NANOSECONDS[kind.unit]
+        return FixedKeys(words, words if factor == 1 else words * _U(factor), is_hash_exact=factor == 1)
+    raise ConfigurationError(
+        f"the key column {name!r} has the type {kind}, which cannot be a key; "
+        "use whole numbers, floats, strings, binary, booleans, dates or timestamps, or several such columns"
+    )
+
+
+def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[str] | None = None) -> Words:
+    """The stable hash of each row of one or more key columns."""
+    if not columns:
+        raise ConfigurationError("a key needs at least one column")
+    names = names or [f"key[{index}]" for index in range(len(columns))]
+    return combine([encode(column, name).hashes() for column, name in zip(columns, names, strict=True)])
+
+
+def hash_key(*values: Any) -> int:
+    """The stable hash of one key, given as the values of its columns. The same as that of a column with this value."""
+    return int(hash_columns([pa.array([value]) for value in values])[0])
+
+
+def key_groups(hashes: Words, max_parallelism: int) -> npt.NDArray[np.uint16]:
+    """The key group of each hash."""
+    if max_parallelism & (max_parallelism - 1) == 0:
+        return (hashes & _U(max_parallelism - 1)).astype(np.uint16)
+    return (hashes % _U(max_parallelism)).astype(np.uint16)
+
+
+def _mix(word: int) -> int:
+    word ^= word >> 30
+    word = (word * MIX_1) & _MASK
+    word ^= word >> 27
+    word = (word * MIX_2) & _MASK
+    return word ^ (word >> 31)
+
+
+def _encode_floats(values: npt.NDArray[np.float64]) -> FixedKeys:
+    words = (values + 0.0).view(np.uint64)
+    is_nan = np.isnan(values)
+    if is_nan.any():
+        words[is_nan] = _NAN_BITS
+    return FixedKeys(words, words)
+
+
+def _encode_bytes(column: pa.Array) -> BytesKeys:
+    _, offsets_buffer, data_buffer = column.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int64, count=len(column) + 1, offset=column.offset * _WORD)
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.zeros(last - first + _WORD, dtype=np.uint8)
+    if last > first:
+        data[: last - first] = np.frombuffer(data_buffer, dtype=np.uint8, count=last - first, offset=first)
+    starts = offsets[:-1] - first
+    return BytesKeys(data, starts, offsets[1:] - offsets[:-1])

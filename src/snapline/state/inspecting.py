@@ -1,0 +1,446 @@
+"""Looking into snapshots without a job: what is at a path, what a snapshot consists of, and the rows of its states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError, DamagedError, ObjectNotFoundError, RestoreError, StorageError
+from snapline.protocol.journal import RecordKind
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
+from snapline.state import format as state_format
+from snapline.state.format import StateFile, StateInfo, StateKind, ValueEncoding
+from snapline.storage import metadata
+from snapline.storage.journals import ObjectJournal
+from snapline.storage.objects import ObjectStore
+from snapline.storage.source import SnapshotSource
+from snapline.types import SavepointFormat, SnapshotKind
+
+PARALLEL_READS = 8
+"""How many state files are looked at at a time: each takes a request or two of its own."""
+
+_METADATA = "_metadata"
+_CHECKPOINT = re.compile(r"chk-([0-9]{1,19})")
+
+
+# What is at a path.
+
+
+class Condition(Enum):
+    """Whether a checkpoint directory can be restored from, as far as its files tell."""
+
+    COMPLETE = "complete"
+    HALF_WRITTEN = "half-written or never completed"
+    FILES_MISSING = "files missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFacts:
+    """One `chk-<n>` of a job's directory. `is_published` is none if the directory has no journal to tell.
+
+    `problem` says more where the condition is not COMPLETE.
+    """
+
+    id: int
+    location: str
+    condition: Condition
+    is_published: bool | None
+    timestamp_ms: int | None
+    size_bytes: int
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """The directory of a job. `restore_from` is what to take, none if there is nothing; `note` says why."""
+
+    location: str
+    checkpoints: tuple[CheckpointFacts, ...]
+    restore_from: str | None
+    note: str
+
+
+def find(objects: ObjectStore, path: str) -> Snapshot | JobFacts:
+    """What `path` names: a snapshot by its directory or its `_metadata`, or the directory of a job.
+
+    `RestoreError` if it is none of these, with what it is instead; `DamagedError` if its metadata cannot be read.
+    """
+    path = path.rstrip("/") or path
+    location = path.removesuffix(f"/{_METADATA}")
+    try:
+        return metadata.decode(objects.read(f"{location}/{_METADATA}"), location)
+    except ObjectNotFoundError:
+        pass
+    names = {info.path.removeprefix(f"{location}/"): info.size_bytes for info in objects.list(location)}
+    if not names:
+        raise RestoreError(f"there is nothing at {path}; name the directory of a snapshot or of a job")
+    ids = sorted({int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name.partition("/")[0]))})
+    if ids:
+        return _job(objects, location, ids, names)
+    jobs = sorted({name.split("/")[0] for name in names if _CHECKPOINT.fullmatch(f"{name}//".split("/")[1])})
+    if jobs:
+        raise RestoreError(f"{location} holds the jobs {', '.join(jobs)}; name the directory of one of them")
+    raise RestoreError(f"{location} has no {_METADATA}: half-written or never completed; take another snapshot")
+
+
+def _job(objects: ObjectStore, location: str, ids: Iterable[int], names: dict[str, int]) -> JobFacts:
+    published, stopped, note = _published(objects, location, names)
+    checkpoints = tuple(_checkpoint(objects, location, number, names, published) for number in ids)
+    if stopped is not None:
+        return JobFacts(location, checkpoints, stopped, "the savepoint that the job was stopped with")
+    good = [it for it in checkpoints if it.condition is Condition.COMPLETE]
+    chosen = [it for it in good if it.is_published] or good
+    if not chosen:
+        return JobFacts(location, checkpoints, None, "no checkpoint is complete")
+    return JobFacts(location, checkpoints, chosen[-1].location, f"the newest complete one{note}")
+
+
+def _published(
+    objects: ObjectStore, location: str, names: Iterable[str]
+) -> tuple[frozenset[int] | None, str | None, str]:
+    """The ids that the journal here knows, the savepoint the job was stopped with, and what to add to the advice."""
+    if not any(name.startswith("journal/") for name in names):
+        return None, None, "; there is no journal here that tells which were published"
+    try:
+        journal = ObjectJournal(objects, f"{location}/journal").read()
+    except StorageError as error:
+        return None, None, f"; the journal cannot be read ({error})"
+    latest = journal.latest
+    stopped = latest.location if latest is not None and latest.kind is RecordKind.STOP else None
+    ids = frozenset(record.checkpoint_id for record in journal.recovery_points if record.checkpoint_id is not None)
+    return ids, stopped, "" if ids else "; the journal lists none"
+
+
+def _checkpoint(
+    objects: ObjectStore, job: str, number: int, names: dict[str, int], published: frozenset[int] | None
+) -> CheckpointFacts:
+    location = f"{job}/chk-{number}"
+    size_bytes = sum(size for name, size in names.items() if name.startswith(f"chk-{number}/"))
+    is_published = None if published is None else number in published
+    if f"chk-{number}/{_METADATA}" not in names:
+        problem = f"it has no {_METADATA}"
+        return CheckpointFacts(number, location, Condition.HALF_WRITTEN, is_published, None, size_bytes, problem)
+    try:
+        snapshot = metadata.decode(objects.read(f"{location}/{_METADATA}"), location)
+    except StorageError as error:
+        return CheckpointFacts(number, location, Condition.DAMAGED, is_published, None, size_bytes, str(error))
+    inside = (item.path for item in snapshot.objects() if not item.is_inline and item.path.startswith(f"{job}/"))
+    missing = sorted({path for path in inside if path.removeprefix(f"{job}/") not in names})
+    return CheckpointFacts(
+        number,
+        location,
+        Condition.FILES_MISSING if missing else Condition.COMPLETE,
+        is_published,
+        snapshot.timestamp_ms,
+        size_bytes,
+        f"{len(missing)} of its files are not there, {missing[0]} among them" if missing else None,
+    )
+
+
+# What a snapshot consists of.
+
+
+@dataclass(frozen=True, slots=True)
+class StateFacts:
+    """One state over all subtasks of its operator. `columns` are names and types, from a subtask that has rows."""
+
+    name: str
+    kind: StateKind
+    encoding: ValueEncoding
+    columns: tuple[tuple[str, str], ...]
+    ttl_ms: int | None
+    rows: int
+    size_bytes: int
+    subtasks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """A file of a backend."""
+
+    path: str
+    size_bytes: int
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFacts:
+    """Keyed state in a backend's own files."""
+
+    subtask: int
+    backend: str
+    key_groups: KeyGroupRange
+    files: tuple[FileFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeFacts:
+    """In-flight data of one edge, captured at the inputs or the outputs of the operator."""
+
+    edge: str
+    side: str
+    channels: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskFacts:
+    """What one subtask contributed. `ended`: its operator had finished; `finished`: the subtask had left before."""
+
+    index: int
+    key_groups: tuple[KeyGroupRange, ...]
+    keyed_bytes: int
+    operator_bytes: int
+    channel_bytes: int
+    ended: bool
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFacts:
+    uid: str
+    parallelism: int
+    max_parallelism: int
+    fully_finished: bool
+    size_bytes: int
+    coordinator_bytes: int | None
+    subtasks: tuple[SubtaskFacts, ...]
+    states: tuple[StateFacts, ...]
+    native: tuple[NativeFacts, ...]
+    in_flight: tuple[EdgeFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFacts:
+    """A snapshot as a whole. Sizes are of the objects it refers to, each once; `shared_bytes` of those outside it."""
+
+    id: int
+    kind: SnapshotKind
+    format: SavepointFormat | None
+    attempt: int
+    timestamp_ms: int
+    location: str
+    size_bytes: int
+    inline_bytes: int
+    shared_bytes: int
+    files: int
+    operators: tuple[OperatorFacts, ...]
+    hooks: tuple[tuple[str, int], ...]
+
+
+def snapshot_facts(snapshot: Snapshot, source: SnapshotSource) -> SnapshotFacts:
+    """Everything but the rows. Reads the footer of every state file; raises `StorageError` if one cannot be read."""
+    with ThreadPoolExecutor(PARALLEL_READS, "snapline-inspect") as pool:
+        items = [item for operator in snapshot.operators.values() for _, item in _state_objects(operator)]
+        files = dict(zip(items, pool.map(lambda item: _described(item, source), items), strict=True))
+    distinct = set(snapshot.objects())
+    own = f"{snapshot.location}/"
+    return SnapshotFacts(
+        snapshot.id,
+        snapshot.kind,
+        snapshot.format,
+        snapshot.attempt,
+        snapshot.timestamp_ms,
+        snapshot.location,
+        _size(distinct),
+        _size(item for item in distinct if item.is_inline),
+        _size(item for item in distinct if not item.is_inline and not item.path.startswith(own)),
+        len({item.path for item in distinct if not item.is_inline}),
+        tuple(_operator(operator, files) for operator in snapshot.operators.values()),
+        tuple((name, item.size_bytes) for name, item in snapshot.hooks.items()),
+    )
+
+
+def _operator(operator: OperatorState, files: dict[StoredObject, StateFile]) -> OperatorFacts:
+    return OperatorFacts(
+        operator.uid,
+        operator.parallelism,
+        operator.max_parallelism,
+        operator.fully_finished,
+        _size(set(operator.objects())),
+        None if operator.coordinator is None else operator.coordinator.size_bytes,
+        tuple(_subtask(index, state) for index, state in operator.subtasks.items()),
+        tuple(_states(operator, files)),
+        tuple(
+            NativeFacts(index, part.native, part.key_groups, tuple(_file(item) for item in part.objects))
+            for index, state in operator.subtasks.items()
+            for part in state.keyed
+            if part.native is not None
+        ),
+        tuple(_edges(operator)),
+    )
+
+
+def _file(item: StoredObject) -> FileFacts:
+    return FileFacts(item.path, item.size_bytes, item.shared_key is not None)
+
+
+def _subtask(index: int, state: SubtaskState) -> SubtaskFacts:
+    return SubtaskFacts(
+        index,
+        tuple(dict.fromkeys(part.key_groups for part in state.keyed)),
+        _size(item for part in state.keyed for item in part.objects),
+        _size(part.object for part in state.operator),
+        _size(part.object for part in (*state.inputs, *state.outputs)),
+        state.ended,
+        state.finished,
+    )
+
+
+def _states(operator: OperatorState, files: dict[StoredObject, StateFile]) -> Iterator[StateFacts]:
+    found: dict[tuple[str, StateKind], list[tuple[int, StoredObject]]] = {}
+    for index, item in _state_objects(operator):
+        info = files[item].info
+        found.setdefault((info.state, info.kind), []).append((index, item))
+    for (name, kind), items in found.items():
+        shown = max((files[item] for _, item in items), key=lambda file: file.rows)
+        yield StateFacts(
+            name,
+            kind,
+            shown.info.encoding,
+            tuple((field.name, str(field.type)) for field in shown.schema),
+            shown.info.ttl_ms,
+            sum(files[item].rows for _, item in items),
+            _size(item for _, item in items),
+            tuple(sorted({index for index, _ in items})),
+        )
+
+
+def _edges(operator: OperatorState) -> Iterator[EdgeFacts]:
+    for side in ("inputs", "outputs"):
+        sizes: dict[str, list[int]] = {}
+        for state in operator.subtasks.values():
+            for part in state.inputs if side == "inputs" else state.outputs:
+                sizes.setdefault(part.edge, []).append(part.object.size_bytes)
+        for edge, channels in sizes.items():
+            yield EdgeFacts(edge, side, len(channels), sum(channels))
+
+
+def _state_objects(operator: OperatorState) -> Iterator[tuple[int, StoredObject]]:
+    """The state files of an operator, each with the subtask that wrote it."""
+    for index, state in operator.subtasks.items():
+        for part in state.keyed:
+            if part.native is None:
+                yield from ((index, item) for item in part.objects)
+        yield from ((index, part.object) for part in state.operator)
+
+
+def _described(item: StoredObject, source: SnapshotSource) -> StateFile:
+    try:
+        with source.open(item) as file:
+            return state_format.describe(file)
+    except DamagedError as error:
+        raise DamagedError(f"{item.path}: {error}") from error
+
+
+def _size(items: Iterable[StoredObject]) -> int:
+    return sum(item.size_bytes for item in items)
+
+
+# The rows of a state.
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a state as one subtask has written them."""
+
+    subtask: int
+    info: StateInfo
+    table: pa.Table
+
+
+def select(snapshot: Snapshot, source: SnapshotSource, name: str) -> tuple[OperatorState, str]:
+    """The operator and the state that `name`, of the form uid/state, means. Both parts may contain slashes.
+
+    `ConfigurationError` if there is no such state, with what there is.
+    """
+    cuts = [index for index, letter in enumerate(name) if letter == "/"]
+    splits = [(name[:cut], name[cut + 1 :]) for cut in cuts if name[:cut] in snapshot.operators]
+    if not splits:
+        listed = ", ".join(sorted(snapshot.operators)) or "none"
+        raise ConfigurationError(f"no operator of {name!r} is in the snapshot; write UID/NAME; the uids are: {listed}")
+    known: set[str] = set()
+    for uid, state in splits:
+        operator = snapshot.operators[uid]
+        for _, item in _state_objects(operator):
+            found = _described(item, source).info.state
+            if found == state:
+                return operator, state
+            known.add(f"{uid}/{found}")
+        if len(splits) == 1 and any(part.native for it in operator.subtasks.values() for part in it.keyed):
+            return operator, state
+    raise ConfigurationError(
+        f"there is no state {name!r} in the snapshot; there is: {', '.join(sorted(known)) or 'none'}"
+    )
+
+
+def rows(
+    operator: OperatorState,
+    state: str,
+    source: SnapshotSource,
+    *,
+    key_groups: KeyGroupRange | None = None,
+    subtask: int | None = None,
+) -> Iterator[Rows]:
+    """The rows of one state, some at a time, subtask by subtask; all of them, or only those asked for.
+
+    `key_groups` leaves out operator state, which has none.
+    """
+    if subtask is not None and not 0 <= subtask < operator.parallelism:
+        raise ConfigurationError(
+            f"operator {operator.uid!r} has no subtask {subtask}, but 0 to {operator.parallelism - 1}"
+        )
+    for index, contributed in operator.subtasks.items():
+        if subtask is not None and index != subtask:
+            continue
+        for part in contributed.keyed:
+            if key_groups is None or part.key_groups.intersection(key_groups):
+                yield from _keyed_rows(index, part, state, source, key_groups)
+        if key_groups is None:
+            for operator_part in contributed.operator:
+                yield from _rows_of(index, operator_part.object, state, source, None)
+
+
+def _keyed_rows(
+    subtask: int, part: KeyedPart, state: str, source: SnapshotSource, key_groups: KeyGroupRange | None
+) -> Iterator[Rows]:
+    if part.native is not None:
+        for info, table in native_tables(part, state, source, key_groups):
+            yield Rows(subtask, info, table)
+        return
+    for item in part.objects:
+        yield from _rows_of(subtask, item, state, source, key_groups)
+
+
+def _rows_of(
+    subtask: int, item: StoredObject, state: str, source: SnapshotSource, key_groups: KeyGroupRange | None
+) -> Iterator[Rows]:
+    try:
+        with source.open(item) as file:
+            info = state_format.read_info(file)
+            if info.state == state:
+                for table in state_format.iterate(file, key_groups):
+                    yield Rows(subtask, info, table)
+    except DamagedError as error:
+        raise DamagedError(f"{item.path}: {error}") from error
+
+
+def native_tables(
+    part: KeyedPart, state: str, source: SnapshotSource, key_groups: KeyGroupRange | None
+) -> Iterator[tuple[StateInfo, pa.Table]]:
+    """The rows of one state in a backend's own files, some at a time, as a state file would have them.
+
+    The one place where inspection meets the files of a backend.
+    """
+    del source, key_groups
+    raise ConfigurationError(
+        f"the rows of {state!r} are in files of {part.native}, which cannot be shown; take a canonical savepoint of "
+        "the job and look into that"
+    )

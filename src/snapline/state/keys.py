@@ -1,0 +1,250 @@
+"""Keys of a batch of rows: encoded and hashed once, looked up once in each place that state is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.state.dtypes import StateType
+from snapline.state.hashing import EncodedKeys, Ints, Words, combine, encode, fold
+from snapline.state.index import FrozenKeys, KeyIndex, grown
+
+
+class KeyTypes:
+    """The columns of a key, or of a namespace. A type that is a struct has a column for each of its fields."""
+
+    def __init__(self, kind: pa.DataType, what: str = "key") -> None:
+        self.kind = kind
+        self._is_struct = pa.types.is_struct(kind)
+        if self._is_struct:
+            fields = [kind.field(index) for index in range(kind.num_fields)]
+            if not fields:
+                raise ConfigurationError(f"a {what} needs at least one column")
+            self.names = tuple(field.name for field in fields)
+            self.kinds = tuple(field.type for field in fields)
+        else:
+            self.names, self.kinds = (what,), (kind,)
+        for name, column in zip(self.names, self.kinds, strict=True):
+            encode(pa.array([], column), name)
+
+    def columns(self, values: Any) -> list[pa.Array]:
+        """The columns of keys given as an Arrow array, a list of values, or for several columns a list of arrays."""
+        if isinstance(values, pa.RecordBatch | pa.Table):
+            values = values.columns
+        if self._is_struct and isinstance(values, list | tuple) and values and isinstance(values[0], pa.Array):
+            columns = list(values)
+        elif isinstance(values, pa.ChunkedArray):
+            return self.columns(values.combine_chunks())
+        elif self._is_struct:
+            array = values if isinstance(values, pa.Array) else self._array(values)
+            columns = array.flatten()
+        else:
+            if isinstance(values, list | tuple) and len(values) == 1 and isinstance(values[0], pa.Array):
+                values = values[0]
+            columns = [values if isinstance(values, pa.Array | pa.ChunkedArray) else self._array(values)]
+        if len(columns) != len(self.kinds):
+            raise UserCodeError(f"keys have {len(columns)} columns, but the state is keyed by {', '.join(self.names)}")
+        return [
+            self._cast(column, kind, name) for column, kind, name in zip(columns, self.kinds, self.names, strict=True)
+        ]
+
+    def encode(self, values: Any) -> list[EncodedKeys]:
+        return [encode(column, name) for column, name in zip(self.columns(values), self.names, strict=True)]
+
+    def decode(self, columns: Sequence[FrozenKeys]) -> pa.Array:
+        """Keys as one Arrow array of `kind`."""
+        return self.together([column.to_arrow() for column in columns])
+
+    def together(self, arrays: Sequence[pa.Array]) -> pa.Array:
+        """The columns as one Arrow array of `kind`."""
+        if not self._is_struct:
+            return arrays[0]
+        return pa.StructArray.from_arrays(arrays, fields=[self.kind.field(index) for index in range(len(arrays))])
+
+    def _array(self, values: Any) -> pa.Array:
+        if self._is_struct:
+            values = [
+                dict(zip(self.names, value, strict=True)) if isinstance(value, tuple | list) else value
+                for value in values
+            ]
+        try:
+            return pa.array(values, type=self.kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
+            raise UserCodeError(f"keys are not of the type {self.kind}: {error}") from error
+
+    @staticmethod
+    def _cast(column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+        if column.type == kind:
+            return column
+        try:
+            return column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UserCodeError(
+                f"the key column {name!r} is {column.type}, and not all of it is {kind}: {error}"
+            ) from error
+
+
+class Rows:
+    """Keys of a batch, perhaps with a namespace and an inner key behind them: what one entry of a state is filed under.
+
+    `hashes` are those of all columns, `key_hashes` those of the key alone, which decide the key group.
+    """
+
+    __slots__ = ("_derived", "_slots", "encoded", "hashes", "key_hashes")
+
+    def __init__(self, encoded: Sequence[EncodedKeys], key_hashes: Words, hashes: Words | None = None) -> None:
+        self.encoded = encoded
+        self.key_hashes = key_hashes
+        self.hashes = key_hashes if hashes is None else hashes
+        self._slots: dict[int, tuple[int, Ints]] = {}
+        self._derived: dict[tuple[int, Any], Rows] = {}
+
+    @classmethod
+    def of(cls, encoded: Sequence[EncodedKeys]) -> Rows:
+        return cls(encoded, combine([column.hashes() for column in encoded]))
+
+    def __len__(self) -> int:
+        return len(self.key_hashes)
+
+    def inside(self, columns: Sequence[EncodedKeys]) -> Rows:
+        """These rows with more columns."""
+        hashes = self.hashes
+        for column in columns:
+            hashes = fold(hashes, column.hashes())
+        return Rows([*self.encoded, *columns], self.key_hashes, hashes)
+
+    def take(self, rows: Ints) -> Rows:
+        hashes = None if self.hashes is self.key_hashes else self.hashes[rows]
+        return Rows([column.take(rows) for column in self.encoded], self.key_hashes[rows], hashes)
+
+    def one(self, row: int, columns: Sequence[EncodedKeys], label: Any) -> Rows:
+        """A single row with more columns, remembered under a `label` that stands for them."""
+        found = self._derived.get((row, label))
+        if found is None:
+            found = self._derived[row, label] = self.take(np.array([row])).inside(columns)
+        return found
+
+    def slots(self, space: Space, *, add: bool) -> Ints:
+        """The slot of each row, -1 for those without one, of which there are none if they are to be added."""
+        version, slots = self._slots.get(id(space), (-1, None))
+        if slots is None or version != space.version or (add and slots.min(initial=0) < 0):
+            slots = space.ensure(self) if add else space.find(self)
+            self._slots[id(space)] = space.version, slots
+        return slots
+
+
+class Attached:
+    """Something whose arrays are indexed by the slots of a space."""
+
+    def grow(self, capacity: int) -> None:
+        """Slots below `capacity` will be used."""
+
+    def is_used(self, size: int) -> Any:
+        """For each of the first slots whether it is needed."""
+
+    def keep(self, slots: Ints) -> None:
+        """Forget all but these slots, which become 0, 1, 2..."""
+
+
+class Space:
+    """The slots that states with the same kind of key share.
+
+    `version` changes whenever slots are renumbered: then what was looked up before counts for nothing.
+    """
+
+    def __init__(self, kinds: Sequence[pa.DataType]) -> None:
+        self.version = 0
+        self._kinds = list(kinds)
+        self._index = KeyIndex(kinds)
+        self._key_hashes: Words = np.zeros(self._index.capacity, dtype=np.uint64)
+        self._attached: list[Attached] = []
+        self._capacity = self._index.capacity
+        self._scratch = np.zeros(self._capacity, dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        return self._index.size
+
+    def attach(self, attached: Attached) -> None:
+        attached.grow(self._capacity)
+        self._attached.append(attached)
+
+    def find(self, rows: Rows) -> Ints:
+        return self._index.find(rows.encoded, rows.hashes)
+
+    def ensure(self, rows: Rows) -> Ints:
+        """The slot of each row; keys that have none get one. May renumber slots to make room."""
+        slots = self.find(rows)
+        missing = int((slots < 0).sum())
+        if not missing:
+            return slots
+        if self.size + missing > self._capacity and self._reclaim(missing):
+            slots = self.find(rows)
+        start = self.size
+        new = self._index.add_missing(rows.encoded, rows.hashes, slots)
+        self._make_room(self.size)
+        self._key_hashes[start : self.size] = rows.key_hashes[new]
+        return slots
+
+    def distinct(self, slots: Ints) -> tuple[Ints, Ints | None]:
+        """Each slot once, and for each row which of them is its own; none if they are all different already."""
+        scratch, count = self._scratch, len(slots)
+        order = np.arange(count)
+        scratch[slots] = order
+        is_last = scratch[slots] == order
+        if is_last.all():
+            return slots, None
+        distinct = slots[is_last]
+        scratch[distinct] = order[: len(distinct)]
+        return distinct, scratch[slots]
+
+    def key_hashes(self) -> Words:
+        """By slot; may be kept and read while the space grows."""
+        return self._key_hashes[: self.size]
+
+    def columns(self) -> list[FrozenKeys]:
+        """The columns by slot; may be kept and read while the space grows."""
+        return self._index.frozen_keys()
+
+    def keep(self, slots: Ints) -> None:
+        """Forget all but these slots, ascending, which become 0, 1, 2..."""
+        self.version += 1
+        self._index = self._index.without(slots)
+        self._capacity = max(self._index.capacity, len(slots))
+        self._key_hashes = grown(self._key_hashes[slots], self._capacity)
+        self._scratch = np.zeros(self._capacity, dtype=np.int64)
+        for attached in self._attached:
+            attached.keep(slots)
+            attached.grow(self._capacity)
+
+    def _reclaim(self, wanted: int) -> bool:
+        """Drop keys without state, if that makes room for a while."""
+        used = np.zeros(self.size, dtype=np.bool_)
+        for attached in self._attached:
+            used |= attached.is_used(self.size)
+        kept = np.flatnonzero(used)
+        if 2 * (len(kept) + wanted) >= self._capacity:
+            return False
+        self.keep(kept)
+        return True
+
+    def _make_room(self, size: int) -> None:
+        if size <= self._capacity:
+            return
+        while self._capacity < size:
+            self._capacity *= 2
+        self._key_hashes = grown(self._key_hashes, self._capacity)
+        self._scratch = np.zeros(self._capacity, dtype=np.int64)
+        for attached in self._attached:
+            attached.grow(self._capacity)
+
+
+def key_types(declared: StateType, what: str) -> KeyTypes:
+    """The columns of a declared key or namespace."""
+    if declared.arrow is None:
+        raise ConfigurationError(f"a {what} cannot be any Python object; declare its type, for example 'string'")
+    return KeyTypes(declared.arrow, what)

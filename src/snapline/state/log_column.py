@@ -1,0 +1,150 @@
+"""Columns of Arrow values of any width: strings, lists, maps, decimals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapline.errors import EngineError
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
+from snapline.state.hashing import Ints
+from snapline.state.index import Bools
+
+_TAIL = 1024
+"""Single values are turned into Arrow arrays by the so many."""
+
+_MAX_CHUNKS = 12
+
+
+class LogColumn(Column):
+    """Values of any other Arrow type: they are only ever appended to a log, and each slot refers to its newest one."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self.kind = kind
+        self._refs = CopyOnWrite(np.int64, fill=-1)
+        self._log = _Log(kind)
+
+    def grow(self, capacity: int) -> None:
+        self._refs.grow(capacity)
+
+    def gather(self, slots: Ints, absent: Bools | None = None) -> pa.Array:
+        refs = self._refs.array[slots]
+        return self._log.take(refs if absent is None else np.where(absent, -1, refs))
+
+    def scatter(self, slots: Ints, values: Values) -> None:
+        start = self._log.append(converted(values, self.kind))
+        self._refs.own()[slots] = np.arange(start, start + len(slots))
+        if self._log.length > 2 * len(self._refs.array) + _TAIL:
+            self._compact()
+
+    def _compact(self) -> None:
+        refs = self._refs.own()
+        used = np.flatnonzero(refs >= 0)
+        log = _Log(self.kind)
+        log.append(self._log.take(refs[used]))
+        refs[used] = np.arange(len(used))
+        self._log = log
+
+    def get(self, slot: int) -> Any:
+        return self._log.get(int(self._refs.array[slot]))
+
+    def set(self, slot: int, value: Any) -> None:
+        self._refs.own()[slot] = self._log.append_one(value)
+        if self._log.length > 2 * len(self._refs.array) + _TAIL:
+            self._compact()
+
+    def freeze(self) -> FrozenColumn:
+        return _FrozenLog(self._refs.freeze(), self._log.freeze())
+
+    def keep(self, slots: Ints) -> None:
+        self._refs.keep(slots)
+        self._compact()
+
+    def decode(self, stored: pa.Array) -> Values:
+        return stored
+
+
+class _Log:
+    """An append-only sequence of Arrow values. Chunks of like size are merged, so there are never many."""
+
+    def __init__(self, kind: pa.DataType, chunks: Sequence[pa.Array] = ()) -> None:
+        self._kind = kind
+        self._chunks = list(chunks)
+        self._tail: list[Any] = []
+        self._sealed = sum(len(chunk) for chunk in chunks)
+
+    @property
+    def length(self) -> int:
+        return self._sealed + len(self._tail)
+
+    def append(self, values: pa.Array) -> int:
+        """Where the first of the values is."""
+        self._seal()
+        start = self._sealed
+        if len(values):
+            self._push(values)
+        return start
+
+    def append_one(self, value: Any) -> int:
+        is_plain = (type(value) is str and pa.types.is_string(self._kind)) or (
+            type(value) is bytes and pa.types.is_binary(self._kind)
+        )
+        if not is_plain:
+            value = converted([value], self._kind)[0].as_py()
+        self._tail.append(value)
+        if len(self._tail) >= _TAIL:
+            self._seal()
+        return self.length - 1
+
+    def take(self, positions: Ints) -> pa.Array:
+        """Values by position, null for -1."""
+        self._seal()
+        absent = positions < 0
+        indices = pa.array(positions, mask=absent) if absent.any() else pa.array(positions)
+        if len(self._chunks) == 1:
+            return self._chunks[0].take(indices)
+        taken = pa.chunked_array(self._chunks, self._kind).take(indices)
+        return taken.combine_chunks()
+
+    def get(self, position: int) -> Any:
+        if position < 0:
+            return None
+        if position >= self._sealed:
+            return self._tail[position - self._sealed]
+        for chunk in self._chunks:
+            if position < len(chunk):
+                return chunk[position].as_py()
+            position -= len(chunk)
+        raise EngineError("a slot refers behind the end of its log")
+
+    def freeze(self) -> _Log:
+        self._seal()
+        return _Log(self._kind, self._chunks)
+
+    def _seal(self) -> None:
+        if self._tail:
+            values, self._tail = self._tail, []
+            self._push(converted(values, self._kind))
+
+    def _push(self, values: pa.Array) -> None:
+        chunks = self._chunks
+        chunks.append(values)
+        self._sealed += len(values)
+        while len(chunks) > 1 and (len(chunks[-2]) < 2 * len(chunks[-1]) or len(chunks) > _MAX_CHUNKS):
+            chunks[-2:] = [pa.concat_arrays(chunks[-2:])]
+
+
+class _FrozenLog:
+    def __init__(self, refs: npt.NDArray[np.int64], log: _Log) -> None:
+        self._refs = refs
+        self._log = log
+
+    def encode(self, slots: Ints) -> pa.Array:
+        return self._log.take(self._refs[slots])
+
+    def release(self) -> None:
+        """Nothing to do: the arrays go when nobody refers to them."""

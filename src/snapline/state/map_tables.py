@@ -1,0 +1,240 @@
+"""Tables of many entries for each key: the entries of maps, and the elements of lists."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.state.columns import CopyOnWrite, Values
+from snapline.state.dtypes import StateType
+from snapline.state.hashing import EncodedKeys, Ints
+from snapline.state.index import Bools
+from snapline.state.keys import Attached, Rows, Space
+from snapline.state.tables import Backing, Clock, Layout, ValueTable
+
+_SHORT = 16
+"""A chain with fewer entries is not worth tidying."""
+
+
+class ScanBacking(Backing, Protocol):
+    """A backing that can also be asked for everything below a key."""
+
+    def scan(self, space: Space, slot: int) -> tuple[list[EncodedKeys], Values, Ints | None]:
+        """The inner keys of all entries of one owner, with values and when they were updated if that is kept."""
+        ...
+
+
+class Chain:
+    """Which entries belong to which owner: every entry refers to the one before it, every owner to its last one.
+
+    Owners and entries are slots of two spaces. An entry that is not linked belongs to no owner.
+    """
+
+    def __init__(self, owners: Space, entries: Space, values: ValueTable) -> None:
+        self._values = values
+        self._tails = CopyOnWrite(np.int64, fill=-1)
+        self._previous = CopyOnWrite(np.int64, fill=-1)
+        self._owners = CopyOnWrite(np.int64, fill=-1)
+        owners.attach(_OwnerSide(self))
+        entries.attach(_EntrySide(self))
+
+    def link(self, entries: Ints, owners: Ints) -> None:
+        """Append those entries that are not linked to the chains of their owners, in their order."""
+        is_new = self._owners.array[entries] < 0
+        if not is_new.any():
+            return
+        entries, firsts = np.unique(entries[is_new], return_index=True)
+        owners = owners[is_new][firsts]
+        order = np.argsort(owners, kind="stable")
+        entries, owners = entries[order], owners[order]
+        is_first = np.ones(len(owners), dtype=np.bool_)
+        is_first[1:] = owners[1:] != owners[:-1]
+        before = np.roll(entries, 1)
+        self._previous.array[entries] = np.where(is_first, self._tails.array[owners], before)
+        self._owners.array[entries] = owners
+        is_last = np.roll(is_first, -1)
+        self._tails.array[owners[is_last]] = entries[is_last]
+
+    def walk(self, owners: Ints) -> tuple[Ints, Ints]:
+        """The entries of owners that are there, oldest first, and for each which of the `owners` it belongs to."""
+        rows, entries = [], []
+        row = np.flatnonzero(owners >= 0)
+        entry = self._tails.array[owners[row]]
+        while (left := entry >= 0).any():
+            row, entry = row[left], entry[left]
+            rows.append(row)
+            entries.append(entry)
+            entry = self._previous.array[entry]
+        if not rows:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        all_rows, all_entries = np.concatenate(rows[::-1]), np.concatenate(entries[::-1])
+        present = self._values.is_present(all_entries)
+        if len(owners) == 1:
+            self._tidy(int(owners[0]), all_entries, present)
+            return all_rows[present], all_entries[present]
+        all_rows, all_entries = all_rows[present], all_entries[present]
+        order = np.argsort(all_rows, kind="stable")
+        return all_rows[order], all_entries[order]
+
+    def unlink_all(self, owner: int) -> None:
+        """Let an owner begin anew."""
+        entry = int(self._tails.array[owner])
+        while entry >= 0:
+            self._owners.array[entry] = -1
+            entry = int(self._previous.array[entry])
+        self._tails.array[owner] = -1
+
+    def _tidy(self, owner: int, entries: Ints, present: Bools) -> None:
+        """Leave entries that are gone out of a chain, so that walking it does not get slower and slower."""
+        if len(entries) > _SHORT and 2 * present.sum() < len(entries):
+            self._owners.array[entries] = -1
+            self._tails.array[owner] = -1
+            self.link(entries[present], np.full(int(present.sum()), owner))
+
+    # When slots are renumbered.
+
+    def grow_owners(self, capacity: int) -> None:
+        self._tails.grow(capacity)
+
+    def used_owners(self, size: int) -> Bools:
+        used = np.zeros(size, dtype=np.bool_)
+        entries = np.flatnonzero(self._values.is_used(self._values.space.size))
+        owners = self._owners.array[entries]
+        used[owners[owners >= 0]] = True
+        return used
+
+    def keep_owners(self, slots: Ints) -> None:
+        renumbered = np.full(len(self._tails.array) + 1, -1, dtype=np.int64)
+        renumbered[slots] = np.arange(len(slots))
+        self._owners.array = renumbered[self._owners.array]
+        self._tails.keep(slots)
+
+    def grow_entries(self, capacity: int) -> None:
+        self._previous.grow(capacity)
+        self._owners.grow(capacity)
+
+    def keep_entries(self, slots: Ints) -> None:
+        self._owners.keep(slots)
+        owners = self._owners.array[: len(slots)].copy()
+        self._owners.array[:] = -1
+        self._previous.keep(slots)
+        self._previous.array[:] = -1
+        self._tails.array[:] = -1
+        linked = np.flatnonzero(owners >= 0)
+        self.link(linked, owners[linked])
+
+
+class _OwnerSide(Attached):
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def grow(self, capacity: int) -> None:
+        self._chain.grow_owners(capacity)
+
+    def is_used(self, size: int) -> Bools:
+        return self._chain.used_owners(size)
+
+    def keep(self, slots: Ints) -> None:
+        self._chain.keep_owners(slots)
+
+
+class _EntrySide(Attached):
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+
+    def grow(self, capacity: int) -> None:
+        self._chain.grow_entries(capacity)
+
+    def is_used(self, size: int) -> Bools:
+        """A link alone is no reason to keep an entry."""
+        return np.zeros(size, dtype=np.bool_)
+
+    def keep(self, slots: Ints) -> None:
+        self._chain.keep_entries(slots)
+
+
+class MapTable(Attached):
+    """Entries under a key within a key. `owners` is the space of the keys, `values.space` that of the entries."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        owners: Space,
+        kind: StateType,
+        *,
+        ttl_ms: int | None,
+        clock: Clock,
+        backing: ScanBacking | None = None,
+    ) -> None:
+        self.owners = owners
+        self.values = ValueTable(layout, layout.space(), kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
+        self._chain = Chain(owners, self.values.space, self.values)
+        self._backing = backing
+        self._complete = CopyOnWrite(np.bool_)
+        if backing is not None:
+            owners.attach(self)
+
+    # What the space of the owners asks of it: an owner whose entries are all here need not be asked for again.
+
+    def grow(self, capacity: int) -> None:
+        self._complete.grow(capacity)
+
+    def is_used(self, size: int) -> Bools:
+        return np.zeros(size, dtype=np.bool_)
+
+    def keep(self, slots: Ints) -> None:
+        self._complete.keep(slots)
+
+    # Entries.
+
+    def ensure(self, owners: Rows, entries: Rows) -> Ints:
+        """The slots of entries, linked to their owners."""
+        slots = entries.slots(self.values.space, add=True)
+        self._chain.link(slots, owners.slots(self.owners, add=True))
+        return slots
+
+    def walk(self, owners: Rows) -> tuple[Ints, Ints]:
+        """The entries of rows that are there, oldest first, and for each the row it belongs to."""
+        slots = owners.slots(self.owners, add=self._backing is not None)
+        self._complete_all(owners, slots)
+        return self._chain.walk(slots)
+
+    def inner_keys(self, entries: Ints) -> pa.Array:
+        """The keys of entries within their owners."""
+        layout = self.values.layout
+        assert layout.inner is not None
+        columns = self.values.space.columns()[-len(layout.inner.kinds) :]
+        return layout.inner.decode([column.take(entries) for column in columns])
+
+    def clear(self, owners: Rows) -> None:
+        """Remove every entry of rows."""
+        _, entries = self.walk(owners)
+        self.values.erase(entries)
+        slots = owners.slots(self.owners, add=False)
+        for owner in np.unique(slots[slots >= 0]).tolist():
+            self._chain.unlink_all(owner)
+
+    def restore(self, stored: pa.Table) -> Ints:
+        layout = self.values.layout
+        slots = self.values.restore(stored)
+        owners = Layout(layout.key, layout.namespace).rows(stored)
+        self._chain.link(slots, owners.slots(self.owners, add=True))
+        return slots
+
+    def _complete_all(self, rows: Rows, slots: Ints) -> None:
+        """See to it that all entries of these owners are here."""
+        if self._backing is None:
+            return
+        unknown, firsts = np.unique(slots, return_index=True)
+        is_open = ~self._complete.array[unknown]
+        for slot, row in zip(unknown[is_open].tolist(), firsts[is_open].tolist(), strict=True):
+            inner, values, updated = self._backing.scan(self.owners, slot)
+            count = len(inner[0])
+            if count:
+                owner = rows.take(np.full(count, row))
+                entries = owner.inside(inner).slots(self.values.space, add=True)
+                self.values.learn(entries, values, updated)
+                self._chain.link(entries, np.full(count, slot))
+            self._complete.own()[slot] = True

@@ -1,0 +1,109 @@
+"""Columns of any Python objects."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+
+from snapline.errors import UserCodeError
+from snapline.state.columns import Column, FrozenColumn, Values
+from snapline.state.hashing import Ints
+from snapline.state.index import Bools
+
+_PAGE = 1024
+_IMMUTABLE = (int, float, complex, bool, str, bytes, type(None))
+
+
+class ObjectColumn(Column):
+    """Any Python objects, in pages.
+
+    While something frozen is in use, whoever asks for an object gets a copy of his own, once: he may change it, and the
+    snapshot must not see that. So the synchronous part of a snapshot does not depend on how many objects there are.
+    """
+
+    def __init__(self) -> None:
+        self._pages: list[list[Any]] = [[None] * _PAGE]
+        self._shared_pages: set[int] = set()
+        self._private: set[int] = set()
+        self._frozen: set[int] = set()
+
+    def grow(self, capacity: int) -> None:
+        while len(self._pages) * _PAGE < capacity:
+            self._pages.append([None] * _PAGE)
+
+    def gather(self, slots: Ints, absent: Bools | None = None) -> list[Any]:
+        if absent is None:
+            return [self.get(slot) for slot in slots.tolist()]
+        pairs = zip(slots.tolist(), absent.tolist(), strict=True)
+        return [None if is_absent else self.get(slot) for slot, is_absent in pairs]
+
+    def scatter(self, slots: Ints, values: Values) -> None:
+        values = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
+        for slot, value in zip(slots.tolist(), values, strict=True):
+            self.set(slot, value)
+
+    def get(self, slot: int) -> Any:
+        value = self._pages[slot // _PAGE][slot % _PAGE]
+        if self._frozen and slot not in self._private and not isinstance(value, _IMMUTABLE):
+            value = unpickled(pickled(value))
+            self.set(slot, value)
+        return value
+
+    def set(self, slot: int, value: Any) -> None:
+        number = slot // _PAGE
+        if self._frozen:
+            if number in self._shared_pages:
+                self._pages[number] = list(self._pages[number])
+                self._shared_pages.discard(number)
+            self._private.add(slot)
+        self._pages[number][slot % _PAGE] = value
+
+    def freeze(self) -> FrozenColumn:
+        frozen = _FrozenObjects(list(self._pages), self._frozen)
+        self._private = set()
+        self._shared_pages = set(range(len(self._pages)))
+        return frozen
+
+    def keep(self, slots: Ints) -> None:
+        values = [self._pages[slot // _PAGE][slot % _PAGE] for slot in slots.tolist()]
+        private = {new for new, old in enumerate(slots.tolist()) if old in self._private}
+        self._pages = [values[start : start + _PAGE] for start in range(0, max(len(values), 1), _PAGE)]
+        self._pages[-1] += [None] * (_PAGE - len(self._pages[-1]))
+        self._private, self._shared_pages = private, set()
+
+    def decode(self, stored: pa.Array) -> Values:
+        return [unpickled(data) for data in stored.to_pylist()]
+
+
+class _FrozenObjects:
+    """`users` holds the numbers of those that are in use; adding and removing one is safe from any thread."""
+
+    def __init__(self, pages: list[list[Any]], users: set[int]) -> None:
+        self._pages = pages
+        self._users = users
+        users.add(id(self))
+
+    def encode(self, slots: Ints) -> pa.Array:
+        pages = self._pages
+        return pa.array([pickled(pages[slot // _PAGE][slot % _PAGE]) for slot in slots.tolist()], pa.binary())
+
+    def release(self) -> None:
+        self._users.discard(id(self))
+
+
+def pickled(value: Any) -> bytes:
+    """An object as bytes; `UserCodeError` if it cannot be."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception as error:
+        raise UserCodeError(
+            f"a value of the type {type(value).__name__} in a state of any Python object cannot be pickled ({error}); "
+            "keep something that can, or declare a type for the state"
+        ) from error
+
+
+def unpickled(data: bytes) -> Any:
+    """The object again. Only ever for state that this job, or one it was restored from, has written."""
+    return pickle.loads(data)  # noqa: S301

@@ -1,0 +1,462 @@
+"""Operator state: lists, union lists, broadcast maps and raw elements that belong to a subtask, not to a key."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
+from snapline.protocol.restore import ElementRef
+from snapline.protocol.snapshot import OperatorPart, StoredObject
+from snapline.state import format as state_file
+from snapline.state.dtypes import OBJECT, StateType, resolve, shortened
+from snapline.state.format import StateInfo, StateKind, ValueEncoding
+from snapline.storage.source import SnapshotSource
+from snapline.storage.target import SnapshotTarget
+from snapline.types import OperatorStateMode
+
+MAX_STATES = 1000
+"""How many states one operator may declare."""
+
+RAW_STATE = "raw"
+"""The name of raw state unless the operator gives another one."""
+
+KEY_ENCODING = b"snapline.encoding"
+"""In the metadata of the field `map_key`: `pickle` if keys are any Python objects."""
+
+_FILE = "operator-state"
+_MODES: Final = {
+    StateKind.OPERATOR_LIST: OperatorStateMode.SPLIT,
+    StateKind.OPERATOR_UNION: OperatorStateMode.UNION,
+    StateKind.OPERATOR_BROADCAST: OperatorStateMode.BROADCAST,
+    StateKind.RAW_OPERATOR: OperatorStateMode.SPLIT,
+}
+_BYTES: Final = StateType(pa.binary())
+_H = TypeVar("_H", bound="_Handle")
+
+
+class OperatorStates:
+    """The operator state of one operator in one subtask; only its task thread uses it, and its handles.
+
+    State that was restored and never declared is carried from snapshot to snapshot as it is, until a job that declares
+    it is restored.
+    """
+
+    def __init__(self, uid: str, subtask: int) -> None:
+        self._uid = uid
+        self._subtask = subtask
+        self._handles: dict[str, _Handle] = {}
+        self._restored: dict[str, _Content] = {}
+
+    def restore(self, refs: Mapping[str, Sequence[ElementRef]], source: SnapshotSource) -> None:
+        """Take over the elements of a snapshot that were dealt out to this subtask, before anything is declared.
+
+        All of them are read now, each object once, since the snapshot need not stay. `RestoreError` if elements of one
+        state do not fit together; `DamagedError` if they are not what was written.
+        """
+        if self._handles or self._restored:
+            raise EngineError(f"operator state of {self._uid!r} must be restored before it is declared, and once")
+        objects = _Objects(source)
+        self._restored = {
+            name: _restored_content(name, objects, elements) for name, elements in refs.items() if elements
+        }
+
+    def list_state(self, name: str, type: object = object) -> OperatorList:
+        """A list whose elements are split evenly over the subtasks when the parallelism changes.
+
+        Asking again gives the same list. `ConfigurationError` if `name` is something else here already, `RestoreError`
+        if it was in the snapshot.
+        """
+        return self._declare(OperatorList(self._uid, name, StateKind.OPERATOR_LIST, resolve(type)))
+
+    def union_list_state(self, name: str, type: object = object) -> OperatorList:
+        """A list of which every subtask gets the elements of all subtasks when it is restored; else as `list_state`.
+
+        Whoever restores it keeps what is his own and sets the list to that, or it grows with every restore.
+        """
+        return self._declare(OperatorList(self._uid, name, StateKind.OPERATOR_UNION, resolve(type)))
+
+    def broadcast_state(self, name: str, key_type: object = object, value_type: object = object) -> BroadcastState:
+        """A map that the user keeps the same in all subtasks; every restored one gets a copy. Else as `list_state`."""
+        return self._declare(BroadcastState(self._uid, name, resolve(key_type), resolve(value_type)))
+
+    def raw_state(self, name: str = RAW_STATE) -> RawOperatorState:
+        """Elements the operator encodes itself, split like those of `list_state`. Else as `list_state`."""
+        return self._declare(RawOperatorState(self._uid, name))
+
+    def snapshot(self) -> OperatorSnapshot:
+        """A copy of everything, encoded: what the user changes afterwards is not in it.
+
+        `UserCodeError` if something cannot be encoded.
+        """
+        contents = [handle.content() for handle in self._handles.values()]
+        contents += [content for content in self._restored.values() if self._is_carried_on(content)]
+        return OperatorSnapshot(tuple(content for content in contents if content.is_reported))
+
+    def _is_carried_on(self, content: _Content) -> bool:
+        """Every subtask has all of a union list: were each to write it, the next restore would multiply it."""
+        return content.info.kind is not StateKind.OPERATOR_UNION or self._subtask == 0
+
+    def _declare(self, handle: _H) -> _H:
+        known = self._handles.get(handle.name)
+        if known is not None:
+            if not (isinstance(known, type(handle)) and known.is_declared_as(handle)):
+                raise ConfigurationError(
+                    f"operator {self._uid!r} declares the state {handle.name!r} as {handle.declaration}, but it was "
+                    f"declared as {known.declaration} before; give one of them another name"
+                )
+            return known
+        if len(self._handles) >= MAX_STATES:
+            raise ConfigurationError(
+                f"operator {self._uid!r} declares more than {MAX_STATES} states; keep their entries in one of them"
+            )
+        restored = self._restored.get(handle.name)
+        if restored is not None:
+            handle.restore(restored)
+            del self._restored[handle.name]
+        self._handles[handle.name] = handle
+        return handle
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """The entries of one state, as they are stored."""
+
+    info: StateInfo
+    table: pa.Table
+
+    @property
+    def is_reported(self) -> bool:
+        """An empty list adds nothing to a snapshot; an empty map is a copy like any other."""
+        return self.table.num_rows > 0 or self.info.kind is StateKind.OPERATOR_BROADCAST
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSnapshot:
+    """Operator state as it was at one moment. It never changes; `write` may be called from any thread."""
+
+    _contents: tuple[_Content, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Roughly how much memory it takes."""
+        return sum(content.table.nbytes for content in self._contents)
+
+    def write(self, target: SnapshotTarget) -> tuple[OperatorPart, ...]:
+        """Store it: all states in one file. Raises what storage raises, or `SnapshotCancelledError`."""
+        if not self._contents:
+            return ()
+        files = [
+            state_file.write(content.info, content.table, zstd=target.options.zstd, check=target.check)
+            for content in self._contents
+        ]
+        objects = target.write_slices(_FILE, [memoryview(file) for file in files])
+        return tuple(
+            OperatorPart(
+                content.info.state,
+                _MODES[content.info.kind],
+                content.table.num_rows,
+                item,
+                raw=content.info.kind is StateKind.RAW_OPERATOR,
+            )
+            for content, item in zip(self._contents, objects, strict=True)
+        )
+
+
+class _Handle(ABC):
+    """What all declared states have in common."""
+
+    def __init__(self, uid: str, name: str, kind: StateKind, columns: Mapping[str, StateType]) -> None:
+        if not name:
+            raise ConfigurationError(f"a state of operator {uid!r} has no name; give it one")
+        self.name = name
+        self._uid = uid
+        self._kind = kind
+        self._columns = columns
+
+    @property
+    def declaration(self) -> str:
+        """What it was declared as, in words."""
+        return _declaration(self._kind, self._columns)
+
+    def is_declared_as(self, other: _Handle) -> bool:
+        return self._kind is other._kind and self._columns == other._columns
+
+    def content(self) -> _Content:
+        """Its entries, encoded."""
+        columns = self._entries()
+        fields = [_field(name, kind) for name, kind in self._columns.items()]
+        arrays = [self._encoded(kind, columns[name]) for name, kind in self._columns.items()]
+        is_pickled = self._columns.get("value", _BYTES).is_object
+        encoding = ValueEncoding.PICKLE if is_pickled else ValueEncoding.ARROW
+        info = StateInfo(self._uid, self.name, self._kind, None, encoding)
+        return _Content(info, pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+
+    def restore(self, content: _Content) -> None:
+        """Take over restored entries; `RestoreError` if they are of another kind or type."""
+        stored = _stored_types(content)
+        fits = content.info.kind is self._kind and all(
+            kind.accepts(stored[name]) for name, kind in self._columns.items()
+        )
+        if not fits:
+            raise RestoreError(
+                f"operator {self._uid!r} declares the state {self.name!r} as {self.declaration}, but in the snapshot "
+                f"it is {_described(content)}; declare it as it was, or give it another name"
+            )
+        self._take({name: self._decoded(kind, content.table[name]) for name, kind in self._columns.items()})
+
+    @abstractmethod
+    def _entries(self) -> Mapping[str, Sequence[Any]]:
+        """The values of each column."""
+
+    @abstractmethod
+    def _take(self, columns: Mapping[str, list[Any]]) -> None: ...
+
+    def _convert(self, kind: StateType, value: Any) -> Any:
+        try:
+            return kind.convert(value)
+        except UserCodeError as error:
+            raise UserCodeError(f"operator {self._uid!r}, state {self.name!r}: {error}") from error
+
+    def _encoded(self, kind: StateType, values: Sequence[Any]) -> pa.Array:
+        if kind.arrow is None:
+            return pa.array([self._pickled(value) for value in values], pa.binary())
+        if kind.arrow.num_fields:
+            # Lists and dicts may have been changed since they were added and checked.
+            values = [self._convert(kind, value) for value in values]
+        return pa.array(values, kind.arrow)
+
+    def _pickled(self, value: Any) -> bytes:
+        try:
+            return pickle.dumps(value, protocol=5)
+        except Exception as error:
+            raise UserCodeError(
+                f"operator {self._uid!r}, state {self.name!r}: {shortened(value)} cannot be pickled ({error}); "
+                "keep something that can, or declare a type for the state"
+            ) from error
+
+    def _decoded(self, kind: StateType, column: pa.ChunkedArray) -> list[Any]:
+        if kind.arrow is None:
+            return [self._unpickled(data) for data in column.to_pylist()]
+        values: list[Any] = column.cast(kind.arrow).to_pylist(maps_as_pydicts="strict")
+        return values
+
+    def _unpickled(self, data: bytes) -> Any:
+        try:
+            return pickle.loads(data)  # noqa: S301  # the job's own snapshot
+        except Exception as error:
+            raise RestoreError(
+                f"operator {self._uid!r}, state {self.name!r}: an element of the snapshot cannot be unpickled "
+                f"({type(error).__name__}: {error}); make its class importable under the name it had"
+            ) from error
+
+
+class OperatorList(_Handle):
+    """A list of one subtask. Elements of a declared type are checked when they are added."""
+
+    def __init__(self, uid: str, name: str, kind: StateKind, element: StateType) -> None:
+        super().__init__(uid, name, kind, {"value": element})
+        self._element = element
+        self._elements: list[Any] = []
+
+    def get(self) -> list[Any]:
+        """The elements, in a new list."""
+        return list(self._elements)
+
+    def add(self, element: Any) -> None:
+        self._elements.append(self._convert(self._element, element))
+
+    def extend(self, elements: Iterable[Any]) -> None:
+        """Add all of them, or none if one is of the wrong type."""
+        self._elements += [self._convert(self._element, element) for element in elements]
+
+    def set(self, elements: Iterable[Any]) -> None:
+        """Put these elements in place of the others; nothing changes if one is of the wrong type."""
+        self._elements = [self._convert(self._element, element) for element in elements]
+
+    def clear(self) -> None:
+        self._elements = []
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+    def _entries(self) -> Mapping[str, Sequence[Any]]:
+        return {"value": self._elements}
+
+    def _take(self, columns: Mapping[str, list[Any]]) -> None:
+        self._elements = columns["value"]
+
+
+class BroadcastState(_Handle):
+    """A map of one subtask, in the order of insertion. Keys are hashable; keys and values of a type are checked."""
+
+    def __init__(self, uid: str, name: str, key: StateType, value: StateType) -> None:
+        super().__init__(uid, name, StateKind.OPERATOR_BROADCAST, {"map_key": key, "value": value})
+        self._key = key
+        self._value = value
+        self._map: dict[Any, Any] = {}
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self._map.get(self._hashable(key), default)
+
+    def put(self, key: Any, value: Any) -> None:
+        self._map[self._hashable(key)] = self._convert(self._value, value)
+
+    def remove(self, key: Any) -> None:
+        """Forget a key; it need not be there."""
+        self._map.pop(self._hashable(key), None)
+
+    def contains(self, key: Any) -> bool:
+        return self._hashable(key) in self._map
+
+    def keys(self) -> list[Any]:
+        return list(self._map)
+
+    def items(self) -> list[tuple[Any, Any]]:
+        return list(self._map.items())
+
+    def clear(self) -> None:
+        self._map = {}
+
+    def __contains__(self, key: object) -> bool:
+        return self.contains(key)
+
+    def __len__(self) -> int:
+        return len(self._map)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def _hashable(self, key: Any) -> Any:
+        key = self._convert(self._key, key)
+        try:
+            hash(key)
+        except TypeError as error:
+            raise UserCodeError(
+                f"operator {self._uid!r}, state {self.name!r}: {shortened(key)} cannot be a key ({error}); "
+                "use a number, text or a tuple"
+            ) from error
+        return key
+
+    def _entries(self) -> Mapping[str, Sequence[Any]]:
+        return {"map_key": list(self._map), "value": list(self._map.values())}
+
+    def _take(self, columns: Mapping[str, list[Any]]) -> None:
+        self._map = dict(zip(columns["map_key"], columns["value"], strict=True))
+
+
+class RawOperatorState(_Handle):
+    """Bytes the operator makes of its state itself: read once after a restore, written anew for every snapshot."""
+
+    def __init__(self, uid: str, name: str) -> None:
+        super().__init__(uid, name, StateKind.RAW_OPERATOR, {"data": _BYTES})
+        self._restored: list[bytes] = []
+        self._written: list[bytes] = []
+
+    def read(self) -> list[bytes]:
+        """The elements the subtask was restored with."""
+        return list(self._restored)
+
+    def write(self, element: bytes) -> None:
+        """Add an element to the next snapshot, and to that alone."""
+        self._written.append(self._convert(_BYTES, element))
+
+    def content(self) -> _Content:
+        content = super().content()
+        self._written = []
+        return content
+
+    def _entries(self) -> Mapping[str, Sequence[Any]]:
+        return {"data": self._written}
+
+    def _take(self, columns: Mapping[str, list[Any]]) -> None:
+        self._restored = columns["data"]
+
+
+class _Objects:
+    """Stored objects with operator state, each read once."""
+
+    def __init__(self, source: SnapshotSource) -> None:
+        self._source = source
+        self._contents: dict[StoredObject, _Content] = {}
+
+    def rows(self, item: StoredObject, start: int, count: int) -> _Content:
+        if item not in self._contents:
+            # Read as a whole, and so checked as a whole.
+            self._contents[item] = _Content(*state_file.read(io.BytesIO(self._source.read(item))))
+        content = self._contents[item]
+        if start + count > content.table.num_rows or content.info.kind not in _MODES:
+            raise DamagedError(f"{item.path} does not have the {start + count} elements its metadata speaks of")
+        return _Content(content.info, content.table.slice(start, count))
+
+
+def _restored_content(name: str, objects: _Objects, refs: Sequence[ElementRef]) -> _Content:
+    """The elements in their order; those of one list may come from several objects."""
+    # Elements that follow one another in one object have the same distance from their places in the list.
+    runs = groupby(enumerate(refs), key=lambda entry: (entry[1].object, entry[1].index - entry[0]))
+    pieces = []
+    for (item, _), run in runs:
+        indices = [ref.index for _, ref in run]
+        pieces.append(objects.rows(item, indices[0], len(indices)))
+    widest = pieces[0]
+    for piece in pieces[1:]:
+        if _accepts(piece, widest):
+            widest = piece
+    for piece in pieces:
+        if not _accepts(widest, piece):
+            raise RestoreError(
+                f"subtasks wrote the state {name!r} with different types: {_described(widest)} and "
+                f"{_described(piece)}; restore an older snapshot"
+            )
+    return _Content(widest.info, pa.concat_tables([piece.table.cast(widest.table.schema) for piece in pieces]))
+
+
+def _accepts(wide: _Content, narrow: _Content) -> bool:
+    types = _stored_types(narrow)
+    return wide.info.kind is narrow.info.kind and all(
+        kind.accepts(types[column]) for column, kind in _stored_types(wide).items()
+    )
+
+
+def _stored_types(content: _Content) -> dict[str, StateType]:
+    return {
+        field.name: OBJECT if _is_pickled(content.info, field) else StateType(field.type)
+        for field in content.table.schema
+    }
+
+
+def _is_pickled(info: StateInfo, field: pa.Field) -> bool:
+    if field.name == "value":
+        return info.encoding is ValueEncoding.PICKLE
+    return (field.metadata or {}).get(KEY_ENCODING) == b"pickle"
+
+
+def _field(name: str, kind: StateType) -> pa.Field:
+    if kind.arrow is not None:
+        return pa.field(name, kind.arrow)
+    return pa.field(name, pa.binary(), metadata={KEY_ENCODING: b"pickle"} if name == "map_key" else None)
+
+
+def _described(content: _Content) -> str:
+    return _declaration(content.info.kind, _stored_types(content))
+
+
+def _declaration(kind: StateKind, columns: Mapping[str, StateType]) -> str:
+    match kind:
+        case StateKind.OPERATOR_LIST:
+            return f"a list of {columns['value']}"
+        case StateKind.OPERATOR_UNION:
+            return f"a union list of {columns['value']}"
+        case StateKind.OPERATOR_BROADCAST:
+            return f"a broadcast map of {columns['map_key']} to {columns['value']}"
+    return "raw state"

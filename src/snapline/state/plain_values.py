@@ -1,0 +1,99 @@
+"""Arrow values as JSON can hold them, nothing lost that a person would look for."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+import pickle
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+Plain: TypeAlias = bool | int | float | str | list["Plain"] | dict[str, "Plain"] | None
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def plain(value: pa.Scalar) -> Plain:
+    """One value: times as ISO 8601 (with `Z` if they have a zone), bytes as `{"base64": ...}`, maps as pairs.
+
+    Decimals are text, and so are floats that JSON has no number for.
+    """
+    kind = value.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain(value.value)
+    if not value.is_valid:
+        return None
+    if pa.types.is_dictionary(kind) or pa.types.is_union(kind):
+        return plain(value.value)
+    if pa.types.is_struct(kind):
+        return {kind.field(index).name: plain(value[index]) for index in range(kind.num_fields)}
+    if pa.types.is_map(kind):
+        return [[plain(entry[0]), plain(entry[1])] for entry in value.values]
+    if pa.types.is_nested(kind) and hasattr(value, "values"):
+        return [plain(item) for item in value.values]
+    if pa.types.is_timestamp(kind):
+        return _moment(value.value, kind.unit) + ("" if kind.tz is None else "Z")
+    if pa.types.is_time(kind):
+        return _moment(value.value, kind.unit).partition("T")[2]
+    if pa.types.is_duration(kind):
+        return f"PT{Decimal(value.value) / _PER_SECOND[kind.unit]:f}S"
+    return plain_object(value.as_py())
+
+
+def plain_object(value: Any) -> Plain:
+    """A Python object: what JSON knows as it is, the rest as `{"repr": ...}`."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case bytes():
+            return {"base64": base64.b64encode(value).decode()}
+        case Decimal():
+            return str(value)
+        case dt.datetime() | dt.date() | dt.time():
+            return value.isoformat()
+        case pa.MonthDayNano():
+            return {"months": value.months, "days": value.days, "nanoseconds": value.nanoseconds}
+        case list() | tuple():
+            return [plain_object(item) for item in value]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: plain_object(item) for key, item in value.items()}
+        case _:
+            return {"repr": repr(value)}
+
+
+def plain_pickle(data: bytes, *, unpickle: bool) -> Plain:
+    """A pickled value: its size, or if `unpickle` the value, which runs whatever code the pickle names."""
+    if not unpickle:
+        return {"pickle": len(data)}
+    try:
+        return plain_object(pickle.loads(data))  # noqa: S301
+    except Exception as error:  # whatever the code in the pickle raises
+        return {"pickle": len(data), "error": f"{type(error).__name__}: {error}"}
+
+
+def plain_rows(table: pa.Table, pickled: frozenset[str], *, unpickle: bool = False) -> list[dict[str, Plain]]:
+    """Every row of a table; `pickled` are the columns that hold pickles."""
+    columns = {
+        name: [
+            plain_pickle(value.as_py(), unpickle=unpickle) if name in pickled and value.is_valid else plain(value)
+            for value in table[name]
+        ]
+        for name in table.column_names
+    }
+    return [{name: values[row] for name, values in columns.items()} for row in range(table.num_rows)]
+
+
+def _moment(value: int, unit: str) -> str:
+    """A time since 1970 in ISO 8601, to the last digit the unit has; the bare number with its unit if out of range."""
+    seconds, fraction = divmod(value, _PER_SECOND[unit])
+    try:
+        whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat()
+    except OverflowError:
+        return f"{value}{unit}"
+    return f"{whole}.{fraction:0{len(str(_PER_SECOND[unit])) - 1}d}" if fraction else whole

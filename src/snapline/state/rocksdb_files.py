@@ -1,0 +1,204 @@
+"""Files of a RocksDB database in a snapshot: which there are, which states they hold, and reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.errors import ConfigurationError, DamagedError, RestoreError, StorageError
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.snapshot import StoredObject
+from snapline.state.backend import Shape, stored_shape
+from snapline.state.format import StateInfo, StateKind, ValueEncoding
+from snapline.state.keys import KeyTypes
+from snapline.state.row_codec import HEAD_BYTES, ValueCodec, decode_keys, head, unstamp
+from snapline.storage.metadata import newer
+from snapline.storage.source import SnapshotSource
+
+if TYPE_CHECKING:
+    from rocksdict import Rdict
+
+LISTING_VERSION = 1
+BLOCK_CACHE_BYTES = 64 << 20
+FILE_ROWS = 1 << 20
+"""A canonical savepoint begins a new file after so many rows of a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntry:
+    """A state in a database: the number its keys begin with, and the columns it would be stored with."""
+
+    id: int
+    info: StateInfo
+    schema: pa.Schema
+
+    def shape(self, key: KeyTypes) -> Shape:
+        """What the state is; `RestoreError` if it has other keys."""
+        stored = self.schema.field("key").type
+        if stored != key.kind:
+            raise RestoreError(
+                f"state {self.info.state!r} of {self.info.uid!r} was saved with keys of the type {stored}, and is "
+                f"keyed by {key.kind} now; cast the key column to {stored}, or use another uid"
+            )
+        return stored_shape(key, self.info, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a saved database holds. `sequence` is greater than the position of every element of a list."""
+
+    states: Sequence[StateEntry]
+    sequence: int
+    files: Sequence[str] = ()
+
+
+class _WireState(msgspec.Struct):
+    id: int
+    uid: str
+    state: str
+    kind: StateKind
+    encoding: ValueEncoding
+    max_parallelism: int
+    ttl_ms: int | None
+    schema: bytes
+
+
+class _WireListing(msgspec.Struct):
+    version: int
+    sequence: int
+    files: list[str]
+    states: list[_WireState]
+
+
+def encode_listing(listing: Listing, files: list[str]) -> bytes:
+    states = [
+        _WireState(
+            entry.id,
+            entry.info.uid,
+            entry.info.state,
+            entry.info.kind,
+            entry.info.encoding,
+            entry.info.max_parallelism or 1,
+            entry.info.ttl_ms,
+            entry.schema.serialize().to_pybytes(),
+        )
+        for entry in listing.states
+    ]
+    return msgspec.json.encode(_WireListing(LISTING_VERSION, listing.sequence, files, states))
+
+
+def decode_listing(data: bytes, path: str) -> Listing:
+    """`DamagedError` if it is not what `encode_listing` has made."""
+    try:
+        wire = msgspec.json.decode(data, type=_WireListing)
+    except msgspec.MsgspecError as error:
+        raise DamagedError(f"{path} does not list the files of a RocksDB database: {error}") from error
+    if wire.version > LISTING_VERSION:
+        raise DamagedError(newer(path, wire.version, LISTING_VERSION))
+    if any(not name or "/" in name or name in (".", "..") for name in wire.files):
+        raise DamagedError(f"{path} lists a file with an impossible name")
+    entries = [
+        StateEntry(
+            state.id,
+            StateInfo(state.uid, state.state, state.kind, state.max_parallelism, state.encoding, state.ttl_ms),
+            pa.ipc.read_schema(pa.py_buffer(state.schema)),
+        )
+        for state in wire.states
+    ]
+    return Listing(entries, wire.sequence, wire.files)
+
+
+def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
+    """Open a database, or make an empty one."""
+    try:
+        from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
+    except ImportError as error:
+        raise ConfigurationError("the rocksdb backend needs rocksdict: pip install 'snapline[rocksdb]'") from error
+    options = Options(raw_mode=True)
+    options.create_if_missing(not read_only)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_max_open_files(-1)
+    options.set_keep_log_file_num(1)
+    blocks = BlockBasedOptions()
+    blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))
+    blocks.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(blocks)
+    try:
+        access = AccessType.read_only(False) if read_only else AccessType.read_write()
+        database = Rdict(str(directory), options, access_type=access)
+    except Exception as error:
+        raise StorageError(f"the RocksDB database in {directory} cannot be opened: {error}") from error
+    if not read_only:
+        # What is lost in a crash comes back from the last checkpoint, so there is no use for a log.
+        write = WriteOptions()
+        write.disable_wal = True  # type: ignore[method-assign, assignment]
+        database.set_write_options(write)
+    return database
+
+
+def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObject], source: SnapshotSource) -> None:
+    """Put the files of a saved database into a directory."""
+    directory.mkdir(parents=True)
+    for name, item in zip(names, files, strict=True):
+        source.fetch(item, directory / name)
+
+
+def entries_between(database: Rdict, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The entries from one key on and up to another."""
+    for key, value in database.items(from_key=start):
+        assert isinstance(key, bytes)
+        if key >= end:
+            return
+        yield key, value
+
+
+def read_state(
+    database: Rdict,
+    entry: StateEntry,
+    shape: Shape,
+    groups: KeyGroupRange,
+    *,
+    now_ms: int | None = None,
+    check: Callable[[], None] | None = None,
+) -> Iterator[pa.Table]:
+    """The entries of a state in the open format, by key group; at least one table, unless there is no entry.
+
+    What has outlived its time to live at `now_ms` is left out.
+    """
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    for key, value in entries_between(database, head(entry.id, groups.start), head(entry.id, groups.end + 1)):
+        keys.append(key)
+        values.append(value)
+        if len(keys) >= FILE_ROWS:
+            if check is not None:
+                check()
+            yield _table(entry.info, shape, keys, values, now_ms)
+            keys, values = [], []
+    if keys:
+        yield _table(entry.info, shape, keys, values, now_ms)
+
+
+def _table(info: StateInfo, shape: Shape, keys: list[bytes], values: list[bytes], now_ms: int | None) -> pa.Table:
+    groups = np.frombuffer(b"".join(key[2:HEAD_BYTES] for key in keys), dtype=">u2").astype(np.int32)
+    columns = {"key_group": pa.array(groups)}
+    kinds = [kind for _, types in shape.layout.parts() for kind in types.kinds]
+    arrays = iter(decode_keys(keys, HEAD_BYTES, kinds))
+    for name, types in shape.layout.parts():
+        columns[name] = types.together([next(arrays) for _ in types.kinds])
+    updated = None
+    if info.ttl_ms is not None:
+        values, times = unstamp(values)
+        updated = pa.array(times)
+    columns["value"] = ValueCodec(shape.values.arrow or pa.binary()).decode(values)
+    if updated is None or info.ttl_ms is None:
+        return pa.table(columns)
+    table = pa.table(columns | {"last_update_ms": updated})
+    return table if now_ms is None else table.filter(pc.greater(updated, now_ms - info.ttl_ms))

@@ -1,0 +1,182 @@
+"""Entries as keys and values of bytes: how state looks inside RocksDB.
+
+A key is the number of the state and the key group, two bytes each and big-endian, so that the entries of a state are
+together and in the order of their key groups; then the columns it is filed under: eight bytes for those of fixed width,
+for strings and bytes the length in four bytes and then the bytes. So no key is the beginning of another by chance, and
+all entries of a key begin alike. A value begins with eight bytes for the time of its last update if that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapline.state.fixed_columns import dtype_of, is_fixed_width
+from snapline.state.hashing import Ints
+from snapline.state.index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
+
+HEAD_BYTES = 4
+_WORD = 8
+
+
+def heads(state: int, groups: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
+    """The beginnings of keys, four bytes each."""
+    result = np.empty((len(groups), 2), dtype=">u2")
+    result[:, 0] = state
+    result[:, 1] = groups
+    return result.view(np.uint8)
+
+
+def head(state: int, group: int) -> bytes:
+    """The beginning of all keys of a key group; that of the next one is where they end."""
+    return ((state << 16) + group).to_bytes(HEAD_BYTES + 1, "big")[1:]
+
+
+def encode_keys(start: npt.NDArray[np.uint8], columns: Sequence[FrozenKeys]) -> list[bytes]:
+    """The keys of entries: `start` and behind it the columns."""
+    if not any(isinstance(column, FrozenBytesKeys) for column in columns):
+        words = [_word_bytes(column) for column in columns]
+        return _rows(np.hstack([start, *words]))
+    pieces = [_rows(start)]
+    for column in columns:
+        if isinstance(column, FrozenBytesKeys):
+            lengths = np.diff(column.offsets).astype("<u4")
+            pieces.append(_rows(lengths.view(np.uint8).reshape(-1, 4)))
+            pieces.append(column.to_arrow().cast(pa.large_binary()).to_pylist())
+        else:
+            pieces.append(_rows(_word_bytes(column)))
+    return [b"".join(parts) for parts in zip(*pieces, strict=True)]
+
+
+def decode_keys(keys: Sequence[bytes], start: int, kinds: Sequence[pa.DataType]) -> list[pa.Array]:
+    """The columns of keys, from a position on."""
+    fixed = [dtype_of(kind) is not None for kind in kinds]
+    if all(fixed):
+        matrix = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
+        return [
+            _from_words(np.ascontiguousarray(matrix[:, at : at + _WORD]).view("<u8").ravel(), kind)
+            for kind, at in zip(kinds, range(start, start + _WORD * len(kinds), _WORD), strict=True)
+        ]
+    columns: list[list[Any]] = [[] for _ in kinds]
+    for key in keys:
+        at = start
+        for column, is_fixed in zip(columns, fixed, strict=True):
+            if is_fixed:
+                column.append(int.from_bytes(key[at : at + _WORD], "little"))
+                at += _WORD
+            else:
+                length = int.from_bytes(key[at : at + 4], "little")
+                column.append(key[at + 4 : at + 4 + length])
+                at += 4 + length
+    return [
+        _from_words(np.array(column, dtype=np.uint64), kind) if is_fixed else pa.array(column, pa.binary()).cast(kind)
+        for column, kind, is_fixed in zip(columns, kinds, fixed, strict=True)
+    ]
+
+
+def _word_bytes(column: FrozenKeys) -> npt.NDArray[np.uint8]:
+    assert not isinstance(column, FrozenBytesKeys)
+    return np.ascontiguousarray(column.words.astype("<u8", copy=False)).view(np.uint8).reshape(-1, _WORD)
+
+
+def _from_words(words: npt.NDArray[np.uint64], kind: pa.DataType) -> pa.Array:
+    return FrozenFixedKeys(kind, words).to_arrow()
+
+
+def _rows(matrix: npt.NDArray[np.uint8]) -> list[bytes]:
+    """Each row of a matrix of bytes."""
+    width = matrix.shape[1]
+    rows: list[bytes] = np.ascontiguousarray(matrix).reshape(-1).view(f"V{width}").tolist() if len(matrix) else []
+    return rows
+
+
+class ValueCodec:
+    """Values of one type, none of them null, as bytes."""
+
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._is_fixed = is_fixed_width(kind)
+        self._is_bytes = pa.types.is_string(kind) or pa.types.is_binary(kind)
+
+    def encode(self, values: pa.Array) -> list[bytes]:
+        if self._is_fixed:
+            return _rows(np.hstack(_fixed_bytes(values, is_top=True)))
+        if self._is_bytes:
+            stored: list[bytes] = values.cast(pa.binary()).to_pylist()
+            return stored
+        return [
+            pa.record_batch([values.slice(row, 1)], names=["value"]).serialize().to_pybytes()
+            for row in range(len(values))
+        ]
+
+    def decode(self, stored: Sequence[bytes]) -> pa.Array:
+        if self._is_fixed:
+            if not stored:
+                return pa.array([], self._kind)
+            matrix = np.frombuffer(b"".join(stored), dtype=np.uint8).reshape(len(stored), -1)
+            return _from_fixed_bytes(matrix, 0, self._kind, is_top=True)[0]
+        if self._is_bytes:
+            return pa.array(stored, pa.binary()).cast(self._kind)
+        schema = pa.schema([("value", self._kind)])
+        rows = [pa.ipc.read_record_batch(pa.py_buffer(data), schema).column(0) for data in stored]
+        return pa.concat_arrays(rows) if rows else pa.array([], self._kind)
+
+
+def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[npt.NDArray[np.uint8]]:
+    """Columns of bytes: whether a value is there, unless it must be, and the value; for structs those of the fields."""
+    parts = []
+    if not is_top:
+        parts.append(values.is_valid().cast(pa.uint8()).to_numpy().reshape(-1, 1))
+    if pa.types.is_struct(values.type):
+        for field in values.flatten():
+            parts += _fixed_bytes(field, is_top=False)
+        return parts
+    dtype = dtype_of(values.type)
+    assert dtype is not None
+    if pa.types.is_boolean(values.type):
+        numbers = values.fill_null(False).cast(pa.uint8()).to_numpy()
+    else:
+        numbers = np.frombuffer(
+            values.buffers()[1], dtype=dtype, count=len(values), offset=values.offset * dtype.itemsize
+        )
+    parts.append(np.ascontiguousarray(numbers).view(np.uint8).reshape(len(values), -1))
+    return parts
+
+
+def _from_fixed_bytes(
+    matrix: npt.NDArray[np.uint8], at: int, kind: pa.DataType, *, is_top: bool
+) -> tuple[pa.Array, int]:
+    """The values in columns of bytes from `at` on, and where they end."""
+    nulls = None
+    if not is_top:
+        nulls = matrix[:, at] == 0
+        at += 1
+    if pa.types.is_struct(kind):
+        fields = []
+        for index in range(kind.num_fields):
+            field, at = _from_fixed_bytes(matrix, at, kind.field(index).type, is_top=False)
+            fields.append(field)
+        mask = None if nulls is None else pa.array(nulls)
+        names = [kind.field(index) for index in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(fields, fields=names, mask=mask), at
+    dtype = dtype_of(kind)
+    assert dtype is not None
+    end = at + dtype.itemsize
+    numbers = np.ascontiguousarray(matrix[:, at:end]).view(dtype).ravel()
+    array = pa.array(numbers, mask=nulls)
+    return (array if array.type == kind else array.view(kind)), end
+
+
+def stamp(values: list[bytes], updated: Ints) -> list[bytes]:
+    """Values with the time of their last update before them."""
+    times = _rows(np.ascontiguousarray(updated.astype("<i8", copy=False)).view(np.uint8).reshape(-1, _WORD))
+    return [time + value for time, value in zip(times, values, strict=True)]
+
+
+def unstamp(stored: Sequence[bytes]) -> tuple[list[bytes], Ints]:
+    times = np.frombuffer(b"".join(value[:_WORD] for value in stored), dtype="<i8").astype(np.int64)
+    return [value[_WORD:] for value in stored], times

@@ -1,0 +1,466 @@
+"""The states of a key, as users see them.
+
+Each has calls for the key that is being processed, and vectorised ones for all keys of a batch. Keys of a batch are
+given as the backend's `keys(...)`, which hashes them once for all states, or as what that takes. A `namespace`, where
+the state was declared with one, is an array with a value for each row, or one value for all of them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.errors import UserCodeError
+from snapline.state.columns import Values, converted
+from snapline.state.groups import Groups
+from snapline.state.hashing import EncodedKeys, Ints
+from snapline.state.keys import KeyTypes, Rows
+from snapline.state.map_tables import MapTable
+from snapline.state.tables import ValueTable
+
+Keys: TypeAlias = Any
+"""What `KeyedBackend.keys` gives, or takes: an array, a list of values, for composite keys a list of arrays."""
+
+A = TypeVar("A")
+
+
+class Current(Protocol):
+    """Which key, and which namespace, the calls for one key mean."""
+
+    def rows(self, keys: Keys) -> Rows: ...
+
+    def current(self) -> tuple[Rows, int, Any]:
+        """The keys of the batch in process, the row in process, and the namespace."""
+        ...
+
+
+class Scope:
+    """Finds the slots of a state: for many keys, or for the one in process."""
+
+    def __init__(self, current: Current, namespace: KeyTypes | None) -> None:
+        self._current = current
+        self._namespace = namespace
+
+    def rows(self, keys: Keys, namespace: Any) -> Rows:
+        rows = self._current.rows(keys)
+        if self._namespace is None:
+            if namespace is not None:
+                raise UserCodeError("this state has no namespace; declare it with one, or leave `namespace` out")
+            return rows
+        return rows.inside(self._namespaces(len(rows), namespace))
+
+    def one(self) -> tuple[Rows, int]:
+        """The rows to look in, and which of them is the one in process."""
+        rows, row, namespace = self._current.current()
+        if self._namespace is None:
+            return rows, row
+        if namespace is None:
+            raise UserCodeError("this state has a namespace; set the current one first")
+        return rows.one(row, self._namespace.encode([namespace]), _label(namespace)), 0
+
+    def _namespaces(self, count: int, namespace: Any) -> list[EncodedKeys]:
+        assert self._namespace is not None
+        if namespace is None:
+            raise UserCodeError("this state has a namespace; give it with the keys")
+        if isinstance(namespace, pa.Array | pa.ChunkedArray | list):
+            if len(namespace) != count:
+                raise UserCodeError(f"{len(namespace)} namespaces for {count} keys; give one for each, or one for all")
+            return self._namespace.encode(namespace)
+        nowhere = np.zeros(count, dtype=np.int64)
+        return [column.take(nowhere) for column in self._namespace.encode([namespace])]
+
+
+def _label(namespace: Any) -> Any:
+    return tuple(sorted(namespace.items())) if isinstance(namespace, dict) else namespace
+
+
+class ValueState:
+    """One value for each key. None is no value: setting it removes what is there."""
+
+    def __init__(self, scope: Scope, table: ValueTable, default: Any = None, *, refresh_on_read: bool = False) -> None:
+        self._scope = scope
+        self._table = table
+        self._default = default
+        self._refresh_on_read = refresh_on_read
+
+    # For the key in process.
+
+    def get(self) -> Any:
+        """The value, or the default the state was declared with."""
+        rows, row = self._scope.one()
+        slot = int(rows.slots(self._table.space, add=False)[row])
+        value = self._table.get(slot)
+        if value is None:
+            return self._default
+        if self._refresh_on_read:
+            self._table.touch(np.array([slot]))
+        return value
+
+    def set(self, value: Any) -> None:
+        rows, row = self._scope.one()
+        self._table.set(int(rows.slots(self._table.space, add=True)[row]), value)
+
+    def clear(self) -> None:
+        self.set(None)
+
+    # For all keys of a batch.
+
+    def take(self, keys: Keys, namespace: Any = None) -> Values:
+        """The value of each key; null where there is none."""
+        rows = self._scope.rows(keys, namespace)
+        slots = rows.slots(self._table.space, add=self._table.is_cache)
+        if self._refresh_on_read:
+            self._table.touch(slots)
+        return self._table.read(slots)
+
+    def put(self, keys: Keys, values: Values, namespace: Any = None) -> None:
+        """Set the value of each key; where a key comes twice the last one counts. Nulls remove."""
+        rows = self._scope.rows(keys, namespace)
+        self._table.write(rows.slots(self._table.space, add=True), values)
+
+    def update(self, keys: Keys, function: Callable[[Values, Groups], Values], namespace: Any = None) -> None:
+        """Set the value of each distinct key to what `function` makes of it.
+
+        The function is called once, with the present values of the distinct keys (null where there is none) and the
+        `Groups` that say which rows belong to which of them; it returns their new values in the same order.
+        """
+        slots = self._scope.rows(keys, namespace).slots(self._table.space, add=True)
+        distinct, indices = self._table.space.distinct(slots)
+        groups = Groups(len(distinct), indices)
+        values = function(self._table.read(distinct), groups)
+        if len(values) != groups.count:
+            raise UserCodeError(
+                f"the function given to `update` returned {len(values)} values for {groups.count} keys; "
+                "it must return one for each group"
+            )
+        self._table.write(distinct, values)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        """Remove the values of keys."""
+        rows = self._scope.rows(keys, namespace)
+        self._table.erase(rows.slots(self._table.space, add=self._table.is_cache))
+
+
+Reduce: TypeAlias = str | Callable[[Any, Any], Any]
+"""How two values become one: "sum", "min", "max", "first" or "last", which are vectorised, or a function of two."""
+
+_MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
+    "sum": lambda old, new: pc.add(pc.fill_null(old, pa.scalar(0, old.type)), new),
+    "min": pc.min_element_wise,
+    "max": pc.max_element_wise,
+    "first": pc.coalesce,
+    "last": lambda old, new: pc.coalesce(new, old),
+}
+_SCALAR_MERGES: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": operator.add,
+    "min": min,
+    "max": max,
+    "first": lambda old, _: old,
+    "last": lambda _, new: new,
+}
+REDUCERS = tuple(_MERGES)
+
+
+class ReducingState:
+    """One value for each key, into which every value that is added is merged."""
+
+    def __init__(self, values: ValueState, reduce: Reduce) -> None:
+        self._values = values
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        return self._values.get()
+
+    def add(self, value: Any) -> None:
+        old = self._values.get()
+        if old is None:
+            self._values.set(value)
+        else:
+            reduce = _SCALAR_MERGES[self._reduce] if isinstance(self._reduce, str) else self._reduce
+            self._values.set(reduce(old, value))
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def take(self, keys: Keys, namespace: Any = None) -> Values:
+        """The merged value of each key; null where there is none."""
+        return self._values.take(keys, namespace)
+
+    def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
+        """Merge in one value for each row."""
+        reduce = self._reduce
+        if isinstance(reduce, str):
+            merge = _MERGES[reduce]
+            self._values.update(
+                keys, lambda old, groups: merge(old, getattr(groups, reduce)(values).cast(old.type)), namespace
+            )
+            return
+
+        def merged(old: Values, groups: Groups) -> list[Any]:
+            result = _list(old)
+            for group, value in _by_group(groups, values):
+                result[group] = value if result[group] is None else reduce(result[group], value)
+            return result
+
+        self._values.update(keys, merged, namespace)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        self._values.delete(keys, namespace)
+
+
+class AggregateFunction(Protocol, Generic[A]):
+    """How values become an accumulator, and an accumulator a result."""
+
+    def create(self) -> A:
+        """An accumulator of nothing."""
+        ...
+
+    def add(self, accumulator: A, value: Any) -> A:
+        """The accumulator with one more value in it; it may be the same object."""
+        ...
+
+    def result(self, accumulator: A) -> Any: ...
+
+    def merge(self, one: A, other: A) -> A: ...
+
+
+class AggregatingState(Generic[A]):
+    """An accumulator for each key."""
+
+    def __init__(self, values: ValueState, function: AggregateFunction[A]) -> None:
+        self._values = values
+        self._function = function
+
+    def get(self) -> Any:
+        """The result so far; None if nothing was added."""
+        accumulator = self._values.get()
+        return None if accumulator is None else self._function.result(accumulator)
+
+    def add(self, value: Any) -> None:
+        accumulator = self._values.get()
+        self._values.set(self._function.add(self._function.create() if accumulator is None else accumulator, value))
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def take(self, keys: Keys, namespace: Any = None) -> list[Any]:
+        """The result for each key; None where nothing was added."""
+        accumulators = _list(self._values.take(keys, namespace))
+        return [None if item is None else self._function.result(item) for item in accumulators]
+
+    def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
+        """Add one value for each row."""
+
+        def added(old: Values, groups: Groups) -> list[Any]:
+            result = _list(old)
+            for group, value in _by_group(groups, values):
+                accumulator = self._function.create() if result[group] is None else result[group]
+                result[group] = self._function.add(accumulator, value)
+            return result
+
+        self._values.update(keys, added, namespace)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        self._values.delete(keys, namespace)
+
+
+class MapState:
+    """A map for each key. A value of None is no entry: putting it removes what is there."""
+
+    def __init__(self, scope: Scope, table: MapTable, *, refresh_on_read: bool = False) -> None:
+        inner = table.values.layout.inner
+        assert inner is not None
+        self._scope = scope
+        self._table = table
+        self._inner = inner
+        self._refresh_on_read = refresh_on_read
+
+    # For the key in process.
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        slot = self._find(key)
+        value = self._table.values.get(slot)
+        if value is not None and self._refresh_on_read:
+            self._table.values.touch(np.array([slot]))
+        return default if value is None else value
+
+    def put(self, key: Any, value: Any) -> None:
+        owner, entry = self._one(key)
+        self._table.values.set(int(self._table.ensure(owner, entry)[0]), value)
+
+    def remove(self, key: Any) -> None:
+        self._table.values.erase(np.array([self._find(key)]))
+
+    def __contains__(self, key: Any) -> bool:
+        return self._table.values.get(self._find(key)) is not None
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def keys(self) -> list[Any]:
+        """The keys of the map, oldest first."""
+        return _list(self._table.inner_keys(self._entries()))
+
+    def values(self) -> list[Any]:
+        return _list(self._table.values.read(self._entries()))
+
+    def items(self) -> list[tuple[Any, Any]]:
+        entries = self._entries()
+        pairs = zip(_list(self._table.inner_keys(entries)), _list(self._table.values.read(entries)), strict=True)
+        return list(pairs)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def clear(self) -> None:
+        self._table.clear(self._owner())
+
+    # For all keys of a batch.
+
+    def take(self, keys: Keys, map_keys: Any, namespace: Any = None) -> Values:
+        """The value under each pair of key and map key; null where there is none."""
+        entries = self._scope.rows(keys, namespace).inside(self._inner.encode(map_keys))
+        values = self._table.values
+        slots = entries.slots(values.space, add=values.is_cache)
+        if self._refresh_on_read:
+            values.touch(slots)
+        return values.read(slots)
+
+    def put_all(self, keys: Keys, map_keys: Any, values: Values, namespace: Any = None) -> None:
+        """Set the value under each pair of key and map key. Nulls remove."""
+        owners = self._scope.rows(keys, namespace)
+        slots = self._table.ensure(owners, owners.inside(self._inner.encode(map_keys)))
+        self._table.values.write(slots, values)
+
+    def entries(self, keys: Keys, namespace: Any = None) -> tuple[Ints, pa.Array, Values]:
+        """All entries of keys: for each the row of its key, its map key and its value, by row and oldest first."""
+        rows, entries = self._table.walk(self._scope.rows(keys, namespace))
+        return rows, self._table.inner_keys(entries), self._table.values.read(entries)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        """Remove all entries of keys."""
+        self._table.clear(self._scope.rows(keys, namespace))
+
+    def _owner(self) -> Rows:
+        rows, row = self._scope.one()
+        return rows if len(rows) == 1 else rows.one(row, [], _OWNER)
+
+    def _one(self, key: Any) -> tuple[Rows, Rows]:
+        owner = self._owner()
+        return owner, owner.inside(self._inner.encode([key]))
+
+    def _find(self, key: Any) -> int:
+        values = self._table.values
+        return int(self._one(key)[1].slots(values.space, add=values.is_cache)[0])
+
+    def _entries(self) -> Ints:
+        return self._table.walk(self._owner())[1]
+
+
+class ListState:
+    """A list for each key. Its elements are never None."""
+
+    def __init__(self, scope: Scope, table: MapTable, sequence: Callable[[int], int]) -> None:
+        self._scope = scope
+        self._table = table
+        self._sequence = sequence
+
+    # For the key in process.
+
+    def get(self) -> list[Any]:
+        return _list(self._table.values.read(self._sorted(self._table.walk(self._owner())[1])))
+
+    def add(self, value: Any) -> None:
+        self.extend([value])
+
+    def extend(self, values: Iterable[Any]) -> None:
+        values = list(values)
+        owner = self._owner()
+        self._append(owner.take(np.zeros(len(values), dtype=np.int64)), values)
+
+    def set(self, values: Iterable[Any]) -> None:
+        """Have these elements instead of those there are."""
+        self.clear()
+        self.extend(values)
+
+    def clear(self) -> None:
+        self._table.clear(self._owner())
+
+    def __len__(self) -> int:
+        return len(self._table.walk(self._owner())[1])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+    # For all keys of a batch.
+
+    def append(self, keys: Keys, values: Values, namespace: Any = None) -> None:
+        """Add one element for each row to the list of its key."""
+        self._append(self._scope.rows(keys, namespace), values)
+
+    def elements(self, keys: Keys, namespace: Any = None) -> tuple[Ints, Values]:
+        """All elements of keys: for each the row of its key, and its value, by row and oldest first."""
+        return self._elements(self._scope.rows(keys, namespace))
+
+    def take(self, keys: Keys, namespace: Any = None) -> Values:
+        """The list of each key; empty where there is none."""
+        rows = self._scope.rows(keys, namespace)
+        owners, values = self._elements(rows)
+        ends = np.searchsorted(owners, np.arange(len(rows) + 1))
+        if isinstance(values, pa.Array):
+            return pa.LargeListArray.from_arrays(pa.array(ends), values)
+        return [values[start:end] for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        """Remove the lists of keys."""
+        self._table.clear(self._scope.rows(keys, namespace))
+
+    def _elements(self, owners: Rows) -> tuple[Ints, Values]:
+        rows, entries = self._table.walk(owners)
+        order = np.lexsort((self._positions(entries), rows))
+        return rows[order], self._table.values.read(entries[order])
+
+    def _append(self, owners: Rows, values: Values) -> None:
+        kind = self._table.values.kind.arrow
+        values = list(values) if kind is None else converted(values, kind)
+        has_null = None in values if kind is None else values.null_count > 0
+        if has_null:
+            raise UserCodeError("an element of a list state cannot be null; leave it out")
+        if not len(values):
+            return
+        start = self._sequence(len(values))
+        inner = self._table.values.layout.inner
+        assert inner is not None
+        positions = inner.encode(pa.array(np.arange(start, start + len(values))))
+        self._table.values.write(self._table.ensure(owners, owners.inside(positions)), values)
+
+    def _owner(self) -> Rows:
+        rows, row = self._scope.one()
+        return rows if len(rows) == 1 else rows.one(row, [], _OWNER)
+
+    def _positions(self, entries: Ints) -> Ints:
+        positions: Ints = self._table.inner_keys(entries).to_numpy()
+        return positions
+
+    def _sorted(self, entries: Ints) -> Ints:
+        return entries[np.argsort(self._positions(entries), kind="stable")]
+
+
+_OWNER = object()
+"""The label of a single row without more columns."""
+
+
+def _list(values: Values) -> list[Any]:
+    return list(values) if isinstance(values, list) else list(values.to_pylist())
+
+
+def _by_group(groups: Groups, values: Any) -> Iterator[tuple[int, Any]]:
+    """Each value that is not null, with the number of its group."""
+    items: Sequence[Any] = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values
+    indices = range(groups.count) if groups.indices is None else groups.indices.tolist()
+    return ((group, item) for group, item in zip(indices, items, strict=True) if item is not None)

@@ -1,0 +1,343 @@
+"""Tables: the entries of one state, in columns by slot. The states users see are views of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.errors import UserCodeError
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
+from snapline.state.dtypes import StateType
+from snapline.state.fixed_columns import is_fixed_width, make_fixed_column
+from snapline.state.hashing import Ints, Words, key_groups
+from snapline.state.index import Bools, FrozenKeys
+from snapline.state.keys import Attached, KeyTypes, Rows, Space
+from snapline.state.log_column import LogColumn
+from snapline.state.object_column import ObjectColumn
+
+Clock = Callable[[], int]
+"""Processing time in milliseconds."""
+
+
+def make_column(kind: StateType) -> Column:
+    """An empty column for values of a declared type."""
+    if kind.arrow is None:
+        return ObjectColumn()
+    return make_fixed_column(kind.arrow) if is_fixed_width(kind.arrow) else LogColumn(kind.arrow)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns entries are filed under: the key, perhaps a namespace, perhaps a key within the state."""
+
+    key: KeyTypes
+    namespace: KeyTypes | None = None
+    inner: KeyTypes | None = None
+
+    def parts(self) -> list[tuple[str, KeyTypes]]:
+        """The columns by the name they are stored under."""
+        inner = "position" if self.inner is not None and self.inner.names == ("position",) else "map_key"
+        named = (("key", self.key), ("namespace", self.namespace), (inner, self.inner))
+        return [(name, types) for name, types in named if types is not None]
+
+    def types(self) -> tuple[tuple[str, pa.DataType], ...]:
+        return tuple((name, types.kind) for name, types in self.parts())
+
+    def space(self) -> Space:
+        return Space([kind for _, types in self.parts() for kind in types.kinds])
+
+    def arrays(self, columns: list[FrozenKeys]) -> dict[str, pa.Array]:
+        """The columns of entries as they are stored, by name."""
+        result, start = {}, 0
+        for name, types in self.parts():
+            end = start + len(types.kinds)
+            result[name] = types.decode(columns[start:end])
+            start = end
+        return result
+
+    def rows(self, stored: pa.Table) -> Rows:
+        """The entries of a stored table."""
+        rows = Rows.of(self.key.encode(stored.column("key")))
+        for name, types in self.parts()[1:]:
+            rows = rows.inside(types.encode(stored.column(name)))
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTable:
+    """The entries of a state at one moment, in columns that do not change any more.
+
+    Those that count are the `present` ones that were updated after `expired_until_ms`.
+    """
+
+    layout: Layout
+    keys: list[FrozenKeys]
+    key_hashes: Words
+    present: Bools
+    values: FrozenColumn
+    updated: Ints | None
+    expired_until_ms: int | None
+
+    def to_arrow(self, max_parallelism: int) -> pa.Table:
+        """The entries as they are stored: by key group, and within one in the order of their arrival."""
+        present = self.present
+        if self.updated is not None and self.expired_until_ms is not None:
+            present = present & (self.updated[: len(present)] > self.expired_until_ms)
+        slots = np.flatnonzero(present)
+        groups = key_groups(self.key_hashes[slots], max_parallelism)
+        order = np.argsort(groups, kind="stable")
+        slots = slots[order]
+        columns: dict[str, pa.Array] = {"key_group": pa.array(groups[order].astype(np.int32))}
+        columns |= self.layout.arrays([column.take(slots) for column in self.keys])
+        columns["value"] = self.values.encode(slots)
+        if self.updated is not None:
+            columns["last_update_ms"] = pa.array(self.updated[slots])
+        return pa.table(columns)
+
+    def release(self) -> None:
+        self.values.release()
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenChanges:
+    """The entries of a cache that were changed since they were last written: those `present`, and those removed."""
+
+    keys: list[FrozenKeys]
+    key_hashes: Words
+    slots: Ints
+    present: Bools
+    values: FrozenColumn
+    updated: Ints | None
+
+    def release(self) -> None:
+        self.values.release()
+
+
+class Backing(Protocol):
+    """Where entries are that a table does not hold in memory."""
+
+    def load(self, space: Space, slots: Ints) -> tuple[Bools, Values, Ints | None]:
+        """Of entries: which exist, the values of those that do, and when they were updated if that is kept."""
+        ...
+
+
+class ValueTable(Attached):
+    """One value for each entry. Null is no value: writing one removes the entry.
+
+    With a `backing` the table is a cache: of each slot it either knows all, or nothing, and then it asks.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        space: Space,
+        kind: StateType,
+        *,
+        ttl_ms: int | None,
+        clock: Clock,
+        backing: Backing | None = None,
+    ) -> None:
+        self.layout = layout
+        self.space = space
+        self.kind = kind
+        self.values = make_column(kind)
+        self.ttl_ms = ttl_ms
+        self._present = CopyOnWrite(np.bool_)
+        self._updated = None if ttl_ms is None else CopyOnWrite(np.int64)
+        self._clock = clock
+        self._backing = backing
+        self._known = CopyOnWrite(np.bool_)
+        self._dirty = CopyOnWrite(np.bool_)
+        space.attach(self)
+
+    @property
+    def is_cache(self) -> bool:
+        """Whether there may be entries that have no slot: then one has to be made to look for them."""
+        return self._backing is not None
+
+    # What a space asks of it.
+
+    def grow(self, capacity: int) -> None:
+        self.values.grow(capacity)
+        for array in self._arrays():
+            array.grow(capacity)
+
+    def is_used(self, size: int) -> Bools:
+        if self._backing is not None:
+            return np.asarray(self._dirty.array[:size] | self._known.array[:size])
+        return np.asarray(self._present.array[:size])
+
+    def keep(self, slots: Ints) -> None:
+        self.values.keep(slots)
+        for array in self._arrays():
+            array.keep(slots)
+
+    def _arrays(self) -> list[CopyOnWrite]:
+        arrays = [self._present]
+        if self._updated is not None:
+            arrays.append(self._updated)
+        if self._backing is not None:
+            arrays += [self._known, self._dirty]
+        return arrays
+
+    # Many at once. A slot of -1 is an entry that is not there.
+
+    def is_present(self, slots: Ints) -> Bools:
+        self._load(slots)
+        present = self._present.array[slots] & (slots >= 0)
+        if self._updated is not None and self.ttl_ms is not None:
+            present &= self._updated.array[slots] > self._clock() - self.ttl_ms
+        return np.asarray(present)
+
+    def read(self, slots: Ints) -> Values:
+        """The values of slots; null, or None, where there is none."""
+        present = self.is_present(slots)
+        return self.values.gather(slots, None if present.all() else ~present)
+
+    def write(self, slots: Ints, values: Values) -> None:
+        """Write values; where a slot comes twice, the last one counts."""
+        if len(values) != len(slots):
+            raise UserCodeError(f"{len(values)} values for {len(slots)} keys; give one for each")
+        if self.kind.arrow is not None:
+            values = converted(values, self.kind.arrow)
+            if values.null_count:
+                valid = values.is_valid().to_numpy(zero_copy_only=False)
+                # In order, so that the last one counts where a null and a value have the same key.
+                self.values.scatter(slots[valid], values.drop_null())
+                self._mark(slots, valid)
+                return
+            self.values.scatter(slots, values)
+            self._mark(slots, True)
+            return
+        valid = np.array([value is not None for value in values], dtype=np.bool_)
+        self.values.scatter(slots[valid], [value for value in values if value is not None])
+        self._mark(slots, valid)
+
+    def erase(self, slots: Ints) -> None:
+        self._mark(slots[slots >= 0], False)
+
+    def _mark(self, slots: Ints, present: Bools | bool) -> None:
+        if self._backing is not None:
+            self._known.own()[slots] = True
+            self._dirty.own()[slots] = True
+        if self._updated is not None:
+            self._updated.own()[slots] = self._clock()
+        if present is True and self._present.array[slots].all():
+            return
+        self._present.own()[slots] = present
+
+    # One at a time.
+
+    def get(self, slot: int) -> Any:
+        """The value of a slot; None if there is none."""
+        if slot < 0:
+            return None
+        if self._backing is not None and not self._known.array[slot]:
+            self._load(np.array([slot]))
+        if not self._present.array[slot] or self._is_expired(slot):
+            return None
+        return self.values.get(slot)
+
+    def set(self, slot: int, value: Any) -> None:
+        if value is None:
+            self.erase(np.array([slot]))
+            return
+        self.values.set(slot, value)
+        if not self._present.array[slot]:
+            self._present.own()[slot] = True
+        if self._updated is not None:
+            self._updated.own()[slot] = self._clock()
+        if self._backing is not None:
+            self._known.own()[slot] = True
+            self._dirty.own()[slot] = True
+
+    def _is_expired(self, slot: int) -> bool:
+        if self._updated is None or self.ttl_ms is None:
+            return False
+        return bool(self._updated.array[slot] <= self._clock() - self.ttl_ms)
+
+    def touch(self, slots: Ints) -> None:
+        """Let the time to live begin anew for what is there."""
+        if self._updated is not None:
+            slots = slots[self.is_present(slots)]
+            self._updated.own()[slots] = self._clock()
+            if self._backing is not None:
+                self._dirty.own()[slots] = True
+
+    # Snapshots and restores.
+
+    def freeze(self) -> FrozenTable:
+        """All entries that are there now. Only for tables without a backing."""
+        size = self.space.size
+        return FrozenTable(
+            self.layout,
+            self.space.columns(),
+            self.space.key_hashes(),
+            self._present.freeze()[:size],
+            self.values.freeze(),
+            None if self._updated is None else self._updated.freeze(),
+            None if self.ttl_ms is None else self._clock() - self.ttl_ms,
+        )
+
+    def restore(self, stored: pa.Table) -> Ints:
+        """Take in stored entries; the slots they have got."""
+        slots = self.layout.rows(stored).slots(self.space, add=True)
+        self.values.scatter(slots, self.values.decode(stored.column("value").combine_chunks()))
+        self._mark(slots, True)
+        if self._updated is not None and "last_update_ms" in stored.column_names:
+            self._updated.own()[slots] = stored.column("last_update_ms").to_numpy()
+        return slots
+
+    # The cache.
+
+    def _load(self, slots: Ints) -> None:
+        """See to it that everything about these slots is known."""
+        if self._backing is None:
+            return
+        unknown = slots[(slots >= 0) & ~self._known.array[slots]]
+        if not unknown.size:
+            return
+        unknown = np.unique(unknown)
+        exists, values, updated = self._backing.load(self.space, unknown)
+        found = unknown[exists]
+        if found.size:
+            self.values.scatter(found, values)
+            if self._updated is not None and updated is not None:
+                self._updated.own()[found] = updated
+        self._present.own()[unknown] = exists
+        self._known.own()[unknown] = True
+
+    def learn(self, slots: Ints, values: Values, updated: Ints | None) -> None:
+        """Take in what was found below, for slots of which nothing was known."""
+        is_new = ~self._known.array[slots]
+        slots = slots[is_new]
+        if slots.size:
+            picked = (
+                values.filter(pa.array(is_new))
+                if isinstance(values, pa.Array)
+                else [value for value, new in zip(values, is_new.tolist(), strict=True) if new]
+            )
+            self.values.scatter(slots, picked)
+            if self._updated is not None and updated is not None:
+                self._updated.own()[slots] = updated[is_new]
+            self._present.own()[slots] = True
+            self._known.own()[slots] = True
+
+    def freeze_changes(self) -> FrozenChanges:
+        """What is to be written below. It counts as written from now on."""
+        size = self.space.size
+        dirty, self._dirty = self._dirty.array[:size], CopyOnWrite(np.bool_)
+        self._dirty.grow(len(self._present.array))
+        slots = np.flatnonzero(dirty)
+        return FrozenChanges(
+            self.space.columns(),
+            self.space.key_hashes(),
+            slots,
+            self._present.freeze()[slots],
+            self.values.freeze(),
+            None if self._updated is None else self._updated.freeze(),
+        )

@@ -1,0 +1,268 @@
+"""Timers of keys: for a point in event time or processing time, each at most once for a key, a namespace and a time."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.errors import RestoreError, UserCodeError
+from snapline.state.columns import CopyOnWrite
+from snapline.state.hashing import Ints, Words, encode, key_groups
+from snapline.state.index import Bools, FrozenKeys
+from snapline.state.keys import Attached, KeyTypes, Rows
+from snapline.state.tables import Layout
+
+TIMERS_STATE = "_timers"
+"""What timers are stored as."""
+
+
+class TimeDomain(Enum):
+    """What a timer's time is measured by."""
+
+    EVENT = "event"
+    PROCESSING = "processing"
+
+
+class Current(Protocol):
+    """Which key, and which namespace, the calls for one key mean."""
+
+    def rows(self, keys: Any) -> Rows: ...
+
+    def current(self) -> tuple[Rows, int, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DueTimers:
+    """Timers whose time has come, in the order of their times. `rows` are their keys, for the vectorised calls."""
+
+    rows: Rows
+    keys: pa.Array
+    namespaces: pa.Array | None
+    times: Ints
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class Timers:
+    """The timers of one operator in one subtask, by the columns of `layout`."""
+
+    def __init__(self, layout: Layout, current: Current) -> None:
+        self._layout = layout
+        self._current = current
+        self._domains = {domain: _Wheel(layout) for domain in TimeDomain}
+
+    # For the key in process.
+
+    def register(self, domain: TimeDomain, time_ms: int) -> None:
+        """Have a timer at a time; if there is one already, nothing changes."""
+        self._domains[domain].add(self._one(), np.array([_checked(time_ms)]))
+
+    def delete(self, domain: TimeDomain, time_ms: int) -> None:
+        """Have no timer at a time."""
+        self._domains[domain].remove(self._one(), np.array([_checked(time_ms)]))
+
+    # For all keys of a batch.
+
+    def register_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
+        """Have a timer for each row. `times_ms` is an array, or one time for all."""
+        rows = self._rows(keys, namespace)
+        self._domains[domain].add(rows, _times(times_ms, len(rows)))
+
+    def delete_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
+        rows = self._rows(keys, namespace)
+        self._domains[domain].remove(rows, _times(times_ms, len(rows)))
+
+    # Time passing.
+
+    def next_ms(self, domain: TimeDomain) -> int | None:
+        """The earliest time anything might be due at; none if there is no timer."""
+        return self._domains[domain].next_ms()
+
+    def due(self, domain: TimeDomain, now_ms: int, limit: int | None = None) -> DueTimers | None:
+        """Take out timers up to and including a time, at most about `limit` of them; none if none is due.
+
+        What a timer does may register more that are due: ask until there are none.
+        """
+        return self._domains[domain].due(now_ms, limit)
+
+    def __len__(self) -> int:
+        return sum(wheel.count for wheel in self._domains.values())
+
+    # Snapshots and restores.
+
+    def freeze(self) -> FrozenTimers:
+        return FrozenTimers(self._layout, [(domain, *wheel.freeze()) for domain, wheel in self._domains.items()])
+
+    def restore(self, stored: pa.Table) -> None:
+        rows = self._layout.rows(stored)
+        times = stored.column("time").to_numpy()
+        domains = stored.column("domain").to_numpy()
+        for domain, wheel in self._domains.items():
+            chosen = np.flatnonzero(domains == domain.value)
+            if chosen.size:
+                wheel.add(rows.take(chosen), times[chosen])
+
+    def check_namespace(self, namespace: KeyTypes | None) -> None:
+        """Timers have one namespace for all time."""
+        mine = self._layout.namespace
+        if (mine and mine.kind) != (namespace and namespace.kind):
+            raise RestoreError(
+                f"timers have the namespace {mine and mine.kind}, and were asked for with "
+                f"{namespace and namespace.kind}; use the one they were saved with"
+            )
+
+    def _one(self) -> Rows:
+        rows, row, namespace = self._current.current()
+        types = self._layout.namespace
+        if types is None:
+            return rows.take(np.array([row]))
+        if namespace is None:
+            raise UserCodeError("these timers have a namespace; set the current one first")
+        return rows.take(np.array([row])).inside(types.encode([namespace]))
+
+    def _rows(self, keys: Any, namespace: Any) -> Rows:
+        rows = self._current.rows(keys)
+        types = self._layout.namespace
+        if (types is None) != (namespace is None):
+            raise UserCodeError("give a namespace with the keys exactly if the timers have one")
+        if types is None:
+            return rows
+        if isinstance(namespace, pa.Array | pa.ChunkedArray | list):
+            return rows.inside(types.encode(namespace))
+        nowhere = np.zeros(len(rows), dtype=np.int64)
+        return rows.inside([column.take(nowhere) for column in types.encode([namespace])])
+
+
+class _Wheel(Attached):
+    """The timers of one domain: a slot for each, and the slots by time."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = Layout(layout.key, layout.namespace, KeyTypes(pa.int64(), "time"))
+        self._space = self._layout.space()
+        self._present = CopyOnWrite(np.bool_)
+        self._times: list[int] = []
+        self._slots: dict[int, list[Ints]] = {}
+        self.count = 0
+        self._space.attach(self)
+
+    def grow(self, capacity: int) -> None:
+        self._present.grow(capacity)
+
+    def is_used(self, size: int) -> Bools:
+        return np.asarray(self._present.array[:size])
+
+    def keep(self, slots: Ints) -> None:
+        self._present.keep(slots)
+        self._times, self._slots = [], {}
+        present = np.flatnonzero(self._present.array[: len(slots)])
+        self._remember(present, self._space.columns()[-1].take(present).to_arrow().to_numpy())
+
+    def add(self, rows: Rows, times: Ints) -> None:
+        if not len(rows):
+            return
+        entries = rows.inside([encode(pa.array(times))])
+        slots = entries.slots(self._space, add=True)
+        slots, firsts = np.unique(slots, return_index=True)
+        times = times[firsts]
+        is_new = ~self._present.array[slots]
+        slots, times = slots[is_new], times[is_new]
+        self._present.own()[slots] = True
+        self.count += len(slots)
+        self._remember(slots, times)
+
+    def _remember(self, slots: Ints, times: Ints) -> None:
+        if not len(slots):
+            return
+        order = np.argsort(times, kind="stable")
+        slots, times = slots[order], times[order]
+        starts = np.flatnonzero(np.concatenate(([True], times[1:] != times[:-1])))
+        for time, part in zip(times[starts].tolist(), np.split(slots, starts[1:]), strict=True):
+            if time not in self._slots:
+                self._slots[time] = []
+                heapq.heappush(self._times, time)
+            self._slots[time].append(part)
+
+    def remove(self, rows: Rows, times: Ints) -> None:
+        slots = rows.inside([encode(pa.array(times))]).slots(self._space, add=False)
+        slots = np.unique(slots[slots >= 0])
+        slots = slots[self._present.array[slots]]
+        self._present.own()[slots] = False
+        self.count -= len(slots)
+
+    def next_ms(self) -> int | None:
+        return self._times[0] if self._times else None
+
+    def due(self, now_ms: int, limit: int | None) -> DueTimers | None:
+        chosen: list[Ints] = []
+        times: list[Ints] = []
+        count = 0
+        while self._times and self._times[0] <= now_ms and (limit is None or count < limit):
+            time = heapq.heappop(self._times)
+            # A timer that was deleted and registered again is filed twice.
+            slots = np.unique(np.concatenate(self._slots.pop(time)))
+            slots = slots[self._present.array[slots]]
+            if slots.size:
+                self._present.own()[slots] = False
+                chosen.append(slots)
+                times.append(np.full(len(slots), time))
+                count += len(slots)
+        self.count -= count
+        if not chosen:
+            return None
+        slots = np.concatenate(chosen)
+        columns = [column.take(slots) for column in self._space.columns()]
+        arrays = self._layout.arrays(columns)
+        rows = Rows.of(self._layout.key.encode(arrays["key"]))
+        return DueTimers(rows, arrays["key"], arrays.get("namespace"), np.concatenate(times))
+
+    def freeze(self) -> tuple[list[FrozenKeys], Words, Bools]:
+        return self._space.columns(), self._space.key_hashes(), self._present.freeze()[: self._space.size]
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTimers:
+    """Timers as they were at one moment."""
+
+    layout: Layout
+    domains: list[tuple[TimeDomain, list[FrozenKeys], Words, Bools]]
+
+    def to_arrow(self, max_parallelism: int) -> pa.Table:
+        """The timers as they are stored, by key group."""
+        tables = []
+        layout = Layout(self.layout.key, self.layout.namespace, KeyTypes(pa.int64(), "time"))
+        for domain, keys, hashes, present in self.domains:
+            slots = np.flatnonzero(present)
+            arrays = layout.arrays([column.take(slots) for column in keys])
+            groups = key_groups(hashes[slots], max_parallelism).astype(np.int32)
+            columns = {"key_group": pa.array(groups), "key": arrays["key"]}
+            if "namespace" in arrays:
+                columns["namespace"] = arrays["namespace"]
+            columns["time"] = arrays["map_key"]
+            columns["domain"] = pa.array([domain.value]).take(pa.array(np.zeros(len(slots), dtype=np.int64)))
+            tables.append(pa.table(columns))
+        table = pa.concat_tables(tables)
+        return table.take(pa.array(np.argsort(table.column("key_group").to_numpy(), kind="stable")))
+
+
+def _checked(time_ms: Any) -> int:
+    if not isinstance(time_ms, int | np.integer) or isinstance(time_ms, bool):
+        raise UserCodeError(f"{time_ms!r} is no time of a timer; give whole milliseconds since 1970")
+    return int(time_ms)
+
+
+def _times(times_ms: Any, count: int) -> Ints:
+    if isinstance(times_ms, int | np.integer):
+        return np.full(count, _checked(times_ms), dtype=np.int64)
+    array = times_ms if isinstance(times_ms, pa.Array | pa.ChunkedArray) else pa.array(times_ms, pa.int64())
+    if array.null_count or len(array) != count:
+        raise UserCodeError(f"{len(array) - array.null_count} times for {count} timers; give one for each")
+    if pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.int64())
+    times: Ints = array.cast(pa.int64()).to_numpy()
+    return times

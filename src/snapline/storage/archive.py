@@ -1,0 +1,379 @@
+"""One driver's side of the durable storage of one job: its journal, its snapshots, and what may be deleted."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random, SystemRandom
+
+from snapline.errors import (
+    DamagedError,
+    EngineError,
+    FencedError,
+    ObjectNotFoundError,
+    RestoreError,
+    StorageError,
+)
+from snapline.protocol.journal import Journal, Record, RecordKind
+from snapline.protocol.orphans import orphans
+from snapline.protocol.retained import RetainedSnapshots
+from snapline.protocol.retention import keeps
+from snapline.protocol.snapshot import Snapshot, StoredObject
+from snapline.storage import metadata
+from snapline.storage.journals import JournalStore
+from snapline.storage.objects import ObjectStore
+from snapline.storage.publishing import RETRIES, RETRY_PAUSE_S, JournalClient
+from snapline.storage.target import attempt_of
+from snapline.types import NO_CHECKPOINT, ExternalizedRetention, JobStatus
+
+SAVEPOINT_NAME_TRIES = 10
+
+METADATA = "_metadata"
+_SWEEPABLE = re.compile(r"(chk-[0-9]+|shared)/")
+_SHARED = "shared"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What an attempt finds: the journal, its recovery points oldest first, and what is worth telling the user."""
+
+    journal: Journal
+    snapshots: tuple[Snapshot, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Readings:
+    snapshots: tuple[Snapshot, ...]
+    missing: tuple[Record, ...]
+    damaged: tuple[Record, ...]
+    warnings: tuple[str, ...]
+
+
+class Archive(JournalClient):
+    """The storage of one job, as one driver uses it.
+
+    `directory` is the job's own: `chk-<n>/` with what belongs to one checkpoint, `shared/` with what several refer to,
+    `taskowned/` with what only tasks delete. If it is not `exclusive`, other jobs use it as well: then nothing is
+    swept, and only what is known to be this job's is deleted. `random` names savepoints.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        journal: JournalStore,
+        directory: str,
+        token: str,
+        *,
+        retries: int = RETRIES,
+        retry_pause_s: float = RETRY_PAUSE_S,
+        exclusive: bool = True,
+        random: Random | None = None,
+    ) -> None:
+        super().__init__(journal, token, retries=retries, retry_pause_s=retry_pause_s)
+        self._is_exclusive = exclusive
+        self.directory = directory.rstrip("/")
+        self._objects = objects
+        self._random = random or SystemRandom()
+
+    # Places.
+
+    @property
+    def shared_directory(self) -> str:
+        return f"{self.directory}/{_SHARED}"
+
+    @property
+    def taskowned_directory(self) -> str:
+        return f"{self.directory}/taskowned"
+
+    def location(self, checkpoint_id: int) -> str:
+        """Where the objects of a checkpoint go."""
+        return f"{self.directory}/chk-{checkpoint_id}"
+
+    def savepoint_location(self, target_directory: str, job_id: str) -> str:
+        """A place for a savepoint that nothing is in yet."""
+        for _ in range(SAVEPOINT_NAME_TRIES):
+            name = f"savepoint-{job_id[:6]}-{self._random.getrandbits(48):012x}"
+            location = f"{target_directory.rstrip('/')}/{name}"
+            if not self._repeat(partial(self._objects.list, location)):
+                return location
+        raise StorageError(
+            f"{SAVEPOINT_NAME_TRIES} names for a savepoint in {target_directory} are all taken; give another directory"
+        )
+
+    # Metadata.
+
+    def write_metadata(self, snapshot: Snapshot) -> int:
+        """Write the metadata of a snapshot whose objects are all stored; how many bytes it has.
+
+        Never in place of another's: `FencedError` if other metadata is there.
+        """
+        data = metadata.encode(snapshot)
+        self._repeat(lambda: self._write_metadata(snapshot, data))
+        return len(data)
+
+    def _write_metadata(self, snapshot: Snapshot, data: bytes) -> None:
+        path = snapshot.metadata_path
+        if self._objects.create(path, data):
+            return
+        there = self._objects.read(path)
+        if there != data:
+            other = metadata.decode(there, snapshot.location)
+            raise FencedError(
+                f"{path} is that of snapshot {other.id} of attempt {other.attempt}; somebody else writes into "
+                f"{self.directory}: give each job a directory of its own",
+                attempt=snapshot.attempt,
+                current=other.attempt,
+            )
+
+    def read_snapshot(self, path: str) -> Snapshot:
+        """The snapshot in a directory, which may also be given by its `_metadata` file."""
+        location = path.rstrip("/").removesuffix(f"/{METADATA}")
+        try:
+            return self._read_metadata(location)
+        except ObjectNotFoundError as error:
+            raise RestoreError(
+                f"no checkpoint there: {location} has no {METADATA}: it was never completed, it has been deleted, or "
+                "the path is wrong"
+            ) from error
+
+    def _read_metadata(self, location: str) -> Snapshot:
+        return metadata.decode(self._repeat(lambda: self._objects.read(f"{location}/{METADATA}")), location)
+
+    def _read_all(self, records: Iterable[Record]) -> _Readings:
+        """What records name. A store that does not answer is an error; what is not there, or not readable, is told."""
+        snapshots, missing, damaged, warnings = [], [], [], []
+        for record in records:
+            location = str(record.location)
+            try:
+                snapshots.append(self._read_metadata(location))
+            except ObjectNotFoundError:
+                missing.append(record)
+                warnings.append(f"{location} is in the journal, but its {METADATA} is gone; it can't be restored from")
+            except DamagedError as error:
+                damaged.append(record)
+                warnings.append(f"{location} can't be restored from: {error}")
+        return _Readings(tuple(snapshots), tuple(missing), tuple(damaged), tuple(warnings))
+
+    # Recovery.
+
+    def recover(self, attempt: int) -> Recovered:
+        """Read the snapshots the job can recover from, and sweep what older attempts have left.
+
+        To be called after `attempt` was claimed and before it writes anything. `FencedError` if a newer one has taken
+        over. If the newest snapshot can't be read, nothing is swept and that is an error; an older one is passed over
+        with a warning: a record may be back that had been deleted with its snapshot.
+        """
+        journal = self._journal_of(attempt)
+        readings = self._read_all(journal.recovery_points)
+        if journal.latest in (*readings.missing, *readings.damaged):
+            self._journal_of(attempt)
+            raise DamagedError(
+                f"the job can't recover: {readings.warnings[-1]}. Nothing was changed. Bring it back from a backup; or "
+                "submit the job under a new id, restored from an older checkpoint or a savepoint"
+            )
+        for warning in readings.warnings:
+            _log.warning("%s", warning)
+        swept = self._sweep(readings, attempt)
+        return Recovered(journal, readings.snapshots, (*readings.warnings, *swept))
+
+    def _journal_of(self, attempt: int) -> Journal:
+        journal = self.read_journal()
+        if not journal.owns(attempt, self.token):
+            raise self._fenced(attempt, journal)
+        return journal
+
+    def _sweep(self, needed: _Readings, attempt: int, *, ended: bool = False) -> tuple[str, ...]:
+        """Delete what attempts before this one have made and these snapshots do not refer to; warnings, if it did not.
+
+        Names tell who made an object, metadata tells it itself; what tells nothing stays. So does all that lies with
+        metadata that can't be read, and all of savepoints: they are not in the places that are looked at.
+        """
+        if not self._is_exclusive:
+            return ()
+        listing = self._repeat(lambda: self._objects.list(self.directory))
+        listed = [info.path for info in listing if self._top(info.path) is not None]
+        kept = {snapshot.metadata_path: snapshot for snapshot in needed.snapshots if not snapshot.kind.is_savepoint}
+        if not kept.keys() <= set(listed):
+            # Somebody deletes them right now, or the directory is spelled in another way: nothing can be compared.
+            warning = f"nothing was swept: the job's checkpoints are not among the objects found in {self.directory}"
+            _log.warning("%s", warning)
+            return (warning,)
+        spared = {str(record.location) for record in needed.damaged}
+        made: list[tuple[str, int]] = []
+        for path in listed:
+            directory, _, name = path.rpartition("/")
+            if path in kept or self._top(path) in spared:
+                continue
+            if name != METADATA:
+                made_by = attempt_of(path)
+            elif (found := self._whole_snapshot(directory)) is None:
+                made_by = None
+            else:
+                made_by = found.attempt
+                if not self._journal.outlives_driver:
+                    # A journal that began with this driver knows nothing of an earlier run in the same directory.
+                    kept[path] = found
+            if made_by is not None:
+                made.append((path, made_by))
+        doomed = orphans(made, tuple(kept.values()), attempt, ended=ended)
+        self._repeat(lambda: self._delete_listed(doomed, listed))
+        return ()
+
+    def _whole_snapshot(self, location: str) -> Snapshot | None:
+        try:
+            return self._read_metadata(location)
+        except (ObjectNotFoundError, DamagedError):
+            return None
+
+    def _delete_listed(self, doomed: Sequence[str], listed: Sequence[str]) -> None:
+        """Delete objects, and the directories of checkpoints of which nothing stays."""
+        is_metadata = [path for path in doomed if path.endswith(f"/{METADATA}")]
+        self._delete(is_metadata)
+        self._delete(sorted(set(doomed) - set(is_metadata)))
+        staying = {self._top(path) for path in set(listed) - set(doomed)} | {self.shared_directory}
+        for directory in sorted({top for path in doomed if (top := self._top(path)) is not None} - staying):
+            self._objects.delete_tree(directory)
+
+    def _top(self, path: str) -> str | None:
+        """The directory of the job that an object is in, if a sweep may look there."""
+        match = _SWEEPABLE.match(path.removeprefix(f"{self.directory}/"))
+        return f"{self.directory}/{match.group(1)}" if match and path.startswith(f"{self.directory}/") else None
+
+    # Deletion: each may be repeated until it succeeds. What never is, a later recovery sweeps.
+
+    def delete_snapshot(self, snapshot: Snapshot, retained: RetainedSnapshots) -> None:
+        """First the pointer, then what it points to: a journal never names a checkpoint that is half gone.
+
+        `retained` is what the coordinator keeps, this snapshot no longer among it. Shared objects stay.
+        """
+        journal = self._journal.read()
+        kept = _retained_ids(journal, retained)
+        obsolete = journal.obsolete(kept)
+        if any(record.location == snapshot.location for record in journal.recovery_points if record not in obsolete):
+            raise EngineError(f"{snapshot.location} was to be deleted while the job may still recover from it")
+        self._journal.delete(obsolete)
+        self._delete_data(snapshot)
+
+    def delete_shared(self, objects: Iterable[StoredObject], retained: RetainedSnapshots | None = None) -> None:
+        """Delete shared objects nobody refers to; a file stays while `retained` refers to another slice of it."""
+        used = set() if retained is None else _paths(item for entry in retained.snapshots for item in entry.objects())
+        self._delete(sorted(_paths(objects) - used))
+
+    def discard(self, objects: Iterable[StoredObject], location: str | None, attempt: int) -> None:
+        """Delete what is left of a checkpoint that came to nothing, with its place if that is this attempt's."""
+        paths = _paths(objects)
+        if location is None:
+            self._delete(sorted(paths))
+            return
+        try:
+            is_own = self._read_metadata(location).attempt == attempt
+        except ObjectNotFoundError:
+            is_own = True
+        except DamagedError:
+            is_own = False
+        if is_own:
+            self._delete([f"{location}/{METADATA}"])
+        self._delete(sorted(paths))
+        if is_own and self._is_own_checkpoint(location):
+            self._objects.delete_tree(location)
+        else:
+            self._remove_if_empty(location)
+
+    def finish(
+        self,
+        attempt: int,
+        status: JobStatus,
+        policy: ExternalizedRetention,
+        retained: RetainedSnapshots | None = None,
+        claimed: Snapshot | None = None,
+    ) -> None:
+        """Close the job, and keep or delete its checkpoints as the policy says. Savepoints are never deleted.
+
+        A job that is only suspended is left as it is. `retained` is what the last attempt keeps, none if no attempt
+        came so far; `claimed` the snapshot of another job that this one owns. May be repeated, also by a driver that
+        finds the job ended (with attempt 0 and the status in the journal). The record of the end stays for ever, and
+        with it the records of checkpoints that are kept.
+        """
+        if not status.is_globally_terminal:
+            return
+        journal = self.close(attempt, status)
+        if journal.ended is not status:
+            raise self._fenced(attempt, journal)
+        keep = keeps(policy, status)
+        shared = () if keep or retained is None else retained.remaining_shared()
+        self._repeat(lambda: self._tidy(keep, retained, claimed, shared))
+
+    def _tidy(
+        self,
+        keep: bool,
+        retained: RetainedSnapshots | None,
+        claimed: Snapshot | None,
+        shared: Sequence[StoredObject],
+    ) -> None:
+        journal = self._journal.read()
+        own = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]
+        kept_ids = set() if not keep else _retained_ids(journal, retained)
+        kept = self._read_all(record for record in own if record.checkpoint_id in kept_ids)
+        dropped = [record for record in own if record.checkpoint_id not in kept_ids]
+        deleted = self._read_all(dropped)
+        obsolete = {*journal.obsolete(kept_ids), *dropped}
+        self._journal.delete(record for record in journal.records if record in obsolete)
+        for snapshot in deleted.snapshots:
+            self._delete_data(snapshot)
+        if claimed is not None and retained is not None:
+            is_retained = any(entry.id == claimed.id for entry in retained.snapshots)
+            if not (keep and is_retained):
+                self._delete_claimed(claimed, kept.snapshots)
+        self.delete_shared(shared)
+        if not kept.missing:
+            # Else another job has claimed and deleted it, and may still refer to objects it shared.
+            self._sweep(kept, journal.attempt, ended=True)
+
+    def _delete_claimed(self, claimed: Snapshot, needed: Iterable[Snapshot]) -> None:
+        """Delete a snapshot of another job, but nothing that these refer to."""
+        self._delete([claimed.metadata_path])
+        used = _paths(item for snapshot in needed for item in snapshot.objects())
+        self._delete(sorted(_paths(claimed.objects()) - used))
+        self._remove_if_empty(claimed.location)
+
+    def _delete_data(self, snapshot: Snapshot) -> None:
+        """Metadata first: whatever has metadata is whole."""
+        self._delete([snapshot.metadata_path])
+        if not snapshot.kind.is_savepoint and self._is_own_checkpoint(snapshot.location):
+            self._objects.delete_tree(snapshot.location)
+        else:
+            self._delete(sorted(_paths(item for item in snapshot.objects() if item.shared_key is None)))
+            self._remove_if_empty(snapshot.location)
+
+    def _is_own_checkpoint(self, location: str) -> bool:
+        """Whether a place is one that this job alone uses, so that all in it may go."""
+        return self._is_exclusive and self._top(f"{location}/") == location != self.shared_directory
+
+    def _remove_if_empty(self, location: str) -> None:
+        if not self._objects.list(location):
+            self._objects.delete_tree(location)
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        if paths:
+            self._objects.delete(paths)
+
+
+def _paths(objects: Iterable[StoredObject]) -> set[str]:
+    """The files that objects are in: several may be slices of one, and some have none."""
+    return {item.path for item in objects if not item.is_inline}
+
+
+def _retained_ids(journal: Journal, retained: RetainedSnapshots | None) -> set[int]:
+    """The ids of the checkpoints to keep. What was published since, by whomever, is not for `retained` to judge."""
+    published = {record.checkpoint_id or 0 for record in journal.canonical}
+    if retained is None:
+        return published
+    kept = {snapshot.id for snapshot in retained.snapshots}
+    newest = max(kept, default=NO_CHECKPOINT)
+    return kept | {checkpoint_id for checkpoint_id in published if checkpoint_id > newest}

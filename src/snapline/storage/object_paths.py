@@ -1,0 +1,112 @@
+"""Paths of objects: checked, taken apart, and the temporary names beside them."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from snapline.errors import ConfigurationError
+
+TEMPORARY = ".tmp-"
+"""Start of the names of unfinished files and of their directories. No listing shows them, no object may be so named."""
+
+SCHEMES = "a local path, file://, s3://, hdfs://, memory:// or another scheme that fsspec knows"
+
+_SAME_SCHEME = {"s3a": "s3"}
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
+_ONE_SLASH_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A path, taken apart.
+
+    `rest` is what follows the scheme, `authority` the host or bucket (none for a local path), `parts` the components
+    of `rest`, the authority among them as the first.
+    """
+
+    path: str
+    scheme: str
+    rest: str
+    authority: str
+    parts: tuple[str, ...]
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is a whole file system. A bucket is not: whoever names it means it."""
+        return not self.parts or (self.scheme == "hdfs" and self.parts == (self.authority,))
+
+
+def canonical_scheme(scheme: str) -> str:
+    """The one name of a scheme that has several."""
+    return _SAME_SCHEME.get(scheme.lower(), scheme.lower())
+
+
+def object_location(path: str) -> Location:
+    """Check the path of an object and take it apart; `ConfigurationError` says what is wrong with it.
+
+    Nothing in a path is decoded: `%20` is three characters, after `file://` too.
+    """
+    location = directory_location(path)
+    if path.endswith("/"):
+        raise wrong_path(path, "ends in «/», so it names a directory; name an object")
+    if location.is_root or (location.scheme == "s3" and len(location.parts) == 1):
+        raise wrong_path(path, "names a whole file system or bucket; name an object in it")
+    return location
+
+
+def directory_location(path: str) -> Location:
+    """Check the path of a directory, with or without a slash at its end, and take it apart."""
+    if not isinstance(path, str) or not path:
+        raise wrong_path(path, f"is not a path; use {SCHEMES}")
+    if _CONTROL.search(path):
+        raise wrong_path(path, "has a control character in it; remove it")
+    url = _URL.fullmatch(path)
+    if url is None and ("://" in path or _ONE_SLASH_URL.match(path)):
+        raise wrong_path(path, f"is neither a local path nor a URL such as file:///data; use {SCHEMES}")
+    scheme = canonical_scheme(url["scheme"]) if url else "file"
+    rest = url["rest"] if url else path
+    authority = rest.partition("/")[0] if url else ""
+    if ":" in authority.rpartition("@")[0]:
+        raise ConfigurationError("a storage path has a password in it; take it out and pass it as a storage option")
+    if scheme == "file" and authority:
+        raise wrong_path(path, f"has a host in it, {authority!r}; write a local URL with three slashes, file:///data")
+    if scheme == "file" and not rest:
+        raise wrong_path(path, "names no directory; write file:///data")
+    if scheme == "s3" and not authority:
+        raise wrong_path(path, "names no bucket; write s3://bucket/path")
+    if scheme == "s3" and "?versionId=" in path:
+        raise wrong_path(path, "asks for a version of an object; leave out ?versionId=")
+    inner = rest if authority else rest.removeprefix("./").removeprefix("/")
+    inner = inner.removesuffix("/")
+    parts = tuple(inner.split("/")) if inner else ()
+    if any(part in ("", ".", "..") for part in parts):
+        raise wrong_path(path, "has an empty component, «.» or «..» in it; write the path out")
+    if any(part.startswith(TEMPORARY) for part in parts):
+        raise wrong_path(path, f"has a component that starts with {TEMPORARY!r}, kept for unfinished files; rename it")
+    return Location(path, scheme, rest, authority, parts)
+
+
+def wrong_path(path: object, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"the storage path {path!r} {problem}")
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A temporary path to write a local file to; it becomes `target` at the end, or is removed if that is not reached.
+
+    Makes the directory. Does not sync: for files that are needed only while the machine runs.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f"{TEMPORARY}{uuid.uuid4().hex}"
+    try:
+        yield temporary
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,635 @@
+"""One suite for a driver's storage, over every store of objects and journals: the life of a job's checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from snapline.errors import DamagedError, EngineError, FencedError, RestoreError, StorageError
+from snapline.protocol.retained import RetainedSnapshots, Retirement
+from snapline.protocol.retention import keeps
+from snapline.protocol.snapshot import Snapshot, StoredObject
+from snapline.storage.archive import SAVEPOINT_NAME_TRIES, Archive
+from snapline.storage.cleaning import Cleaner
+from snapline.storage.filesystem import FileObjects
+from snapline.storage.journals import JournalStore, MemoryJournal, ObjectJournal
+from snapline.storage.memory import MemoryObjects
+from snapline.storage.objects import ObjectStore
+from snapline.storage.zookeeper import ZooKeeperJournal
+from snapline.testing.faulty import FaultyObjects
+from snapline.testing.stored import JOURNAL, damage, leftovers, store_objects
+from snapline.testing.zookeeper import ZooKeeperServer
+from snapline.types import ClaimMode, ExternalizedRetention, JobStatus, SnapshotKind
+
+WAIT_S = 30.0
+PAUSE_S = 0.01
+
+
+class Job:
+    """The storage of one job, and of what lies around it; each of its drivers has connections of its own."""
+
+    def __init__(self, root: str, objects: ObjectStore, journal: Callable[[str], JournalStore]) -> None:
+        self.root = root
+        self.directory = f"{root}/job"
+        self.objects = objects
+        self._journal = journal
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether whole checkpoints that were never published can be told from those of an earlier run."""
+        return self._journal(self.directory).outlives_driver
+
+    def driver(self, token: str, directory: str | None = None) -> Driver:
+        place = directory or self.directory
+        return Driver(Archive(self.objects, self._journal(place), place, token, retry_pause_s=PAUSE_S), self.objects)
+
+
+class Driver:
+    """What a driver does with its archive, step by step, as its coordinator would order it."""
+
+    def __init__(self, archive: Archive, objects: ObjectStore) -> None:
+        self.archive = archive
+        self.objects = objects
+        self.attempt = 0
+        self.retained = RetainedSnapshots(1)
+        self.warnings: tuple[str, ...] = ()
+
+    def start(self, retain: int = 1, given: Snapshot | None = None, mode: ClaimMode = ClaimMode.NO_CLAIM) -> Driver:
+        journal, is_ours = self.archive.claim(self.attempt)
+        assert is_ours
+        self.attempt = journal.attempt
+        recovered = self.archive.recover(self.attempt)
+        self.warnings = recovered.warnings
+        self.retained = RetainedSnapshots.restored(retain, recovered.snapshots, given, mode)
+        return self
+
+    @property
+    def ids(self) -> list[int]:
+        return [snapshot.id for snapshot in self.retained.snapshots]
+
+    def prepare(self, *, after: int = 0, shared: Iterable[str] = (), reused: Iterable[StoredObject] = ()) -> Snapshot:
+        """A checkpoint whose data and metadata are stored, but which is not published."""
+        checkpoint_id = self.archive.reserve_id(self.attempt, uuid.uuid4().hex, after)
+        snapshot = store_objects(self.objects, self.archive, self.attempt, checkpoint_id, shared=shared, reused=reused)
+        assert self.archive.write_metadata(snapshot) == self.objects.size_bytes(snapshot.metadata_path)
+        return snapshot
+
+    def complete(
+        self, *, after: int = 0, shared: Iterable[str] = (), reused: Iterable[StoredObject] = ()
+    ) -> tuple[Snapshot, Retirement]:
+        snapshot = self.prepare(after=after, shared=shared, reused=reused)
+        for operator in snapshot.operators.values():
+            assert self.retained.register_all(operator.subtasks.values(), snapshot.id) is None
+        self.archive.publish(snapshot)
+        retirement = self.retained.add(snapshot)
+        for old in retirement.delete:
+            self.archive.delete_snapshot(old, self.retained)
+        self.archive.delete_shared(retirement.shared, self.retained)
+        return snapshot, retirement
+
+    def savepoint(self, kind: SnapshotKind = SnapshotKind.SAVEPOINT) -> Snapshot:
+        target = f"{self.archive.directory.rpartition('/')[0]}/savepoints"
+        location = self.archive.savepoint_location(target, "0123456789")
+        checkpoint_id = self.archive.reserve_id(self.attempt, uuid.uuid4().hex)
+        snapshot = store_objects(self.objects, self.archive, self.attempt, checkpoint_id, kind=kind, location=location)
+        self.archive.write_metadata(snapshot)
+        self.archive.publish(snapshot)
+        return snapshot
+
+    def finish(self, status: JobStatus, policy: ExternalizedRetention, claimed: Snapshot | None = None) -> None:
+        self.archive.finish(self.attempt, status, policy, self.retained, claimed)
+
+    def leftovers(self, *snapshots: Snapshot) -> list[str]:
+        """What is in the job's directory beside these, which have to be whole."""
+        assert [damage(self.objects, snapshot) for snapshot in snapshots] == [[] for _ in snapshots]
+        return leftovers(self.objects, self.archive.directory, snapshots)
+
+
+STORES = ["memory", "files", "s3", pytest.param("zookeeper", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=STORES)
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Job]:
+    with ExitStack() as stack:
+        if request.param == "memory":
+            journals: dict[str, MemoryJournal] = {}
+            yield Job("memory://store", MemoryObjects(), lambda place: journals.setdefault(place, MemoryJournal()))
+        elif request.param == "zookeeper":
+            server: ZooKeeperServer = request.getfixturevalue("zookeeper")
+            base = f"/snapline/{uuid.uuid4().hex}"
+
+            def connect(place: str) -> JournalStore:
+                journal = ZooKeeperJournal(server.hosts, f"{base}/{place.rpartition('/')[2]}")
+                stack.callback(journal.close)
+                return journal
+
+            yield Job(str(tmp_path), FileObjects(), connect)
+        else:
+            options = request.getfixturevalue("s3_options") if request.param == "s3" else {}
+            root = request.getfixturevalue("s3_root") if request.param == "s3" else str(tmp_path)
+            objects = FileObjects(options={"s3": options})
+            yield Job(root, objects, lambda place: ObjectJournal(objects, f"{place}/{JOURNAL}"))
+
+
+@pytest.fixture
+def small() -> Job:
+    """For what does not depend on the store."""
+    objects = MemoryObjects()
+    return Job("memory://store", objects, lambda place: ObjectJournal(objects, f"{place}/{JOURNAL}"))
+
+
+# The life of a job's checkpoints.
+
+
+def test_a_job_lives_through_checkpoints_and_restarts(job: Job) -> None:
+    first = job.driver("first").start(retain=2)
+    assert first.ids == []
+    one, _ = first.complete(shared=["a", "b"])
+    a, b = (one.shared()[key] for key in ("a1-op-0-a", "a1-op-0-b"))
+    two, _ = first.complete(shared=["c"], reused=[b])
+    assert first.leftovers(one, two) == []
+    three, retirement = first.complete(reused=[two.shared()["a1-op-0-c"]])
+    assert [entry.id for entry in retirement.delete] == [one.id]
+    assert retirement.shared == (a,)
+    assert first.leftovers(two, three) == []
+    first.prepare(shared=["lost"])
+    assert first.leftovers(two, three) != []
+
+    second = job.driver("second").start(retain=2)
+    assert (second.attempt, second.ids, second.warnings) == (2, [two.id, three.id], ())
+    if job.is_durable:
+        assert second.leftovers(two, three) == []
+    with pytest.raises(FencedError):
+        first.archive.publish(first.prepare())
+    four, retirement = second.complete(after=100, shared=["d"])
+    assert four.id > 100
+    assert [entry.id for entry in retirement.delete] == [two.id]
+    assert job.driver("reader").archive.read_snapshot(f"{four.location}/_metadata") == four
+    assert job.driver("reader").archive.read_snapshot(f"{four.location}/") == four
+
+
+def test_leftovers_of_older_attempts_are_swept_and_nothing_else(job: Job) -> None:
+    first = job.driver("first").start()
+    one, _ = first.complete(shared=["a"])
+    objects, archive = job.objects, first.archive
+    lost = store_objects(objects, archive, 1, 7, shared=["lost"])
+    others = [
+        f"{archive.location(7)}/without-attempt",
+        f"{archive.shared_directory}/without-attempt",
+        f"{archive.shared_directory}/a2-of-this-attempt",
+        f"{archive.location(9)}/a2-of-this-attempt",
+        f"{archive.taskowned_directory}/a1-log",
+        f"{archive.directory}/savepoint-012345-0123456789ab/a1-state",
+        f"{archive.directory}/a1-notes",
+        f"{job.root}/other-job/chk-1/a1-state",
+    ]
+    for path in others:
+        objects.write(path, b"x")
+    savepoint = first.savepoint()
+    second = job.driver("second").start()
+    assert second.ids == [one.id]
+    assert sorted(second.leftovers(one)) == sorted(others[:-1])
+    assert objects.size_bytes(others[-1]) == 1
+    assert damage(objects, savepoint) == []
+    assert {item.path for item in lost.objects() if not item.is_inline}.isdisjoint(others)
+
+
+def test_a_savepoint_the_job_was_to_stop_with_is_recovered_from_and_never_deleted(job: Job) -> None:
+    first = job.driver("first").start()
+    one, _ = first.complete()
+    stop = first.savepoint(SnapshotKind.SYNC_SAVEPOINT)
+    plain = first.savepoint()
+    second = job.driver("second").start()
+    assert second.ids == [one.id, stop.id]
+    three, retirement = second.complete()
+    assert [entry.id for entry in retirement.delete] == [one.id]
+    assert second.leftovers(three) == []
+    second.finish(JobStatus.FINISHED, ExternalizedRetention.NO_EXTERNALIZED)
+    assert second.leftovers() == []
+    assert damage(job.objects, stop) == damage(job.objects, plain) == []
+
+
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED])
+@pytest.mark.parametrize("policy", list(ExternalizedRetention))
+def test_checkpoints_outlive_the_job_as_the_policy_says(
+    job: Job, policy: ExternalizedRetention, status: JobStatus
+) -> None:
+    driver = job.driver("driver").start(retain=2)
+    driver.complete(shared=["a"])
+    two, _ = driver.complete(shared=["b"])
+    three, _ = driver.complete(reused=two.shared().values())
+    savepoint = driver.savepoint()
+    driver.prepare(shared=["lost"])
+    driver.finish(status, policy)
+    journal = job.driver("late").archive.read_journal()
+    assert damage(job.objects, savepoint) == []
+    if status is JobStatus.SUSPENDED:
+        assert journal.ended is None
+        assert job.driver("late").start(retain=2).ids == [two.id, three.id]
+        return
+    assert journal.ended is status
+    kept = [two, three] if keeps(policy, status) else []
+    own = [record.checkpoint_id for record in journal.recovery_points]
+    assert own == [snapshot.id for snapshot in kept]
+    assert [job.driver("late").archive.read_snapshot(entry.location) for entry in kept] == kept
+    if job.is_durable:
+        assert driver.leftovers(*kept) == []
+    late, is_ours = job.driver("late").archive.claim()
+    assert (late.ended, is_ours) == (status, False)
+
+
+@pytest.mark.parametrize("mode", list(ClaimMode))
+def test_a_snapshot_of_another_job_is_deleted_only_if_it_was_claimed(job: Job, mode: ClaimMode) -> None:
+    old = job.driver("old", f"{job.root}/old").start()
+    given, _ = old.complete(shared=["a", "b"])
+    old.finish(JobStatus.CANCELED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+
+    reading = job.driver("reading").archive.read_snapshot(given.location)
+    driver = job.driver("new").start(given=reading, mode=mode)
+    assert driver.ids == [given.id]
+    b = given.shared()["a1-op-0-b"]
+    reused = [] if mode is ClaimMode.NO_CLAIM else [b]
+    one, retirement = driver.complete(after=given.id, reused=reused)
+    assert one.id > given.id
+    is_claimed = mode is ClaimMode.CLAIM
+    assert [entry.id for entry in retirement.delete] == ([given.id] if is_claimed else [])
+    a_is_there = job.objects.size_bytes(given.shared()["a1-op-0-a"].path) is not None
+    assert a_is_there is not is_claimed
+    assert (damage(job.objects, given) == []) is not is_claimed
+    assert driver.leftovers(one) == []
+    driver.finish(JobStatus.FINISHED, ExternalizedRetention.RETAIN_ON_CANCELLATION, reading if is_claimed else None)
+    assert leftovers(job.objects, f"{job.root}/old", [] if is_claimed else [given]) == []
+
+
+def test_an_unreadable_latest_checkpoint_is_an_error_and_nothing_is_swept(job: Job) -> None:
+    first = job.driver("first").start(retain=2)
+    one, _ = first.complete()
+    two, _ = first.complete(shared=["a"])
+    data = job.objects.read(two.metadata_path)
+    for harmed in (data[:-9], None):
+        job.objects.delete([two.metadata_path])
+        if harmed is not None:
+            job.objects.write(two.metadata_path, harmed)
+        archive = job.driver("second").archive
+        attempt = archive.claim()[0].attempt
+        with pytest.raises(DamagedError, match=f"can't recover: {two.location}.*Nothing was changed. Bring it back"):
+            archive.recover(attempt)
+    job.objects.write(two.metadata_path, data)
+    third = job.driver("third").start(retain=2)
+    assert third.leftovers(one, two) == []
+    assert third.ids == [one.id, two.id]
+
+
+def test_an_unreadable_older_checkpoint_is_passed_over_with_a_warning(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = job.driver("first").start(retain=3)
+    gone, _ = first.complete()
+    damaged, _ = first.complete()
+    three, _ = first.complete()
+    job.objects.delete([gone.metadata_path])
+    job.objects.write(damaged.metadata_path, b"garbage")
+    with caplog.at_level(logging.WARNING):
+        second = job.driver("second").start()
+    assert second.ids == [three.id]
+    assert [gone.location in second.warnings[0], damaged.location in second.warnings[1]] == [True, True]
+    assert all(warning in caplog.messages for warning in second.warnings)
+    files = {item.path for item in damaged.objects() if not item.is_inline}
+    assert set(second.leftovers(three)) == {damaged.metadata_path, *files}
+    four, _ = second.complete()
+    journal = second.archive.read_journal()
+    assert [record.checkpoint_id for record in journal.recovery_points] == [four.id]
+    third = job.driver("third").start()
+    assert (third.ids, third.warnings) == ([four.id], ())
+
+
+# Metadata.
+
+
+def test_metadata_is_never_written_over_that_of_another(job: Job) -> None:
+    driver = job.driver("driver").start()
+    mine = store_objects(job.objects, driver.archive, 1, 5)
+    driver.archive.write_metadata(mine)
+    driver.archive.write_metadata(mine)
+    theirs = store_objects(job.objects, driver.archive, 2, 5)
+    with pytest.raises(FencedError, match="directory of its own") as caught:
+        driver.archive.write_metadata(theirs)
+    assert (caught.value.attempt, caught.value.current) == (2, 1)
+    assert driver.archive.read_snapshot(mine.location) == mine
+
+
+def test_a_path_without_a_checkpoint_says_so(job: Job) -> None:
+    archive = job.driver("driver").archive
+    store_objects(job.objects, archive, 1, 5)
+    for path in (archive.location(5), f"{archive.location(5)}/_metadata", f"{job.root}/nowhere"):
+        with pytest.raises(RestoreError, match=r"no checkpoint there: .* has no _metadata: it was never completed"):
+            archive.read_snapshot(path)
+
+
+def test_savepoints_get_names_that_nobody_has(small: Job) -> None:
+    def archive(seed: int) -> Archive:
+        return Archive(small.objects, MemoryJournal(), small.directory, "driver", random=Random(seed))
+
+    first = archive(1).savepoint_location("memory://target/", "0123456789abcdef")
+    assert first.startswith("memory://target/savepoint-012345-")
+    assert len(first.rpartition("-")[2]) == 12
+    small.objects.write(f"{first}/a1-state", b"x")
+    assert archive(1).savepoint_location("memory://target", "0123456789abcdef") != first
+    taken = Random(2)
+    for _ in range(SAVEPOINT_NAME_TRIES):
+        small.objects.write(f"memory://target/savepoint-012345-{taken.getrandbits(48):012x}/a1-state", b"x")
+    with pytest.raises(StorageError, match="all taken"):
+        archive(2).savepoint_location("memory://target", "0123456789abcdef")
+
+
+# Deletion.
+
+
+def test_a_checkpoint_that_came_to_nothing_is_discarded_with_its_place(job: Job) -> None:
+    driver = job.driver("driver").start()
+    one, _ = driver.complete(shared=["a"])
+    lost = driver.prepare(reused=one.shared().values())
+    job.objects.write(f"{lost.location}/a1-unknown", b"x")
+    own = [item for item in lost.objects() if item.shared_key is None]
+    driver.archive.discard(own, lost.location, 1)
+    assert driver.leftovers(one) == []
+    driver.archive.discard(own, lost.location, 1)
+    driver.archive.discard(own, None, 1)
+
+
+def test_what_another_attempt_has_in_the_same_place_is_not_discarded(job: Job) -> None:
+    driver = job.driver("driver").start()
+    theirs = store_objects(job.objects, driver.archive, 2, 5)
+    driver.archive.write_metadata(theirs)
+    mine = store_objects(job.objects, driver.archive, 1, 5)
+    driver.archive.discard([item for item in mine.objects() if item.shared_key is None], mine.location, 1)
+    assert driver.leftovers(theirs) == []
+
+
+def test_a_savepoint_that_came_to_nothing_takes_only_its_own_with_it(job: Job) -> None:
+    driver = job.driver("driver").start()
+    location = f"{job.root}/target/savepoint-1"
+    snapshot = store_objects(job.objects, driver.archive, 1, 5, kind=SnapshotKind.SAVEPOINT, location=location)
+    driver.archive.write_metadata(snapshot)
+    job.objects.write(f"{location}/notes-of-the-user", b"x")
+    driver.archive.discard(snapshot.objects(), location, 1)
+    assert [info.path for info in job.objects.list(location)] == [f"{location}/notes-of-the-user"]
+
+
+def test_objects_without_a_file_are_not_looked_for(small: Job) -> None:
+    calls = FaultyObjects(small.objects)
+    driver = Driver(Archive(calls, MemoryJournal(), small.directory, "driver"), calls).start()
+    location = f"{small.root}/target/savepoint-1"
+    snapshot = store_objects(calls, driver.archive, 1, 5, kind=SnapshotKind.SAVEPOINT, location=location)
+    assert any(item.is_inline for item in snapshot.objects())
+    driver.archive.discard(snapshot.objects(), location, 1)
+    driver.archive.delete_shared(snapshot.objects())
+    deleted = [path for method, path in calls.calls if method == "delete"]
+    (own,) = {item.path for item in snapshot.objects() if not item.is_inline}
+    assert set(deleted) == {own, snapshot.metadata_path}
+
+
+def test_a_file_stays_while_another_slice_of_it_is_used(small: Job) -> None:
+    driver = small.driver("driver").start()
+    path = f"{driver.archive.shared_directory}/a1-slices"
+    small.objects.write(path, b"0123456789")
+    used, unused = StoredObject(path, 5, shared_key="used"), StoredObject(path, 5, shared_key="unused", offset=5)
+    driver.complete(reused=[])
+    one = driver.prepare(reused=[used])
+    driver.retained.add(one)
+    driver.archive.delete_shared([unused], driver.retained)
+    assert small.objects.size_bytes(path) == 10
+    driver.archive.delete_shared([used, unused])
+    assert small.objects.size_bytes(path) is None
+
+
+def test_a_checkpoint_the_job_may_recover_from_is_never_deleted(small: Job) -> None:
+    driver = small.driver("driver").start()
+    one, _ = driver.complete()
+    with pytest.raises(EngineError, match="may still recover from it"):
+        driver.archive.delete_snapshot(one, driver.retained)
+    assert driver.leftovers(one) == []
+
+
+def test_a_slow_driver_leaves_alone_what_a_newer_one_has_published(small: Job) -> None:
+    slow = small.driver("slow").start()
+    one, _ = slow.complete()
+    two = slow.prepare()
+    slow.archive.publish(two)
+    (old,) = slow.retained.add(two).delete
+    quick = small.driver("quick").start(retain=3)
+    three, _ = quick.complete()
+    four, _ = quick.complete()
+    slow.archive.delete_snapshot(old, slow.retained)
+    assert old == one
+    journal = quick.archive.read_journal()
+    assert [record.checkpoint_id for record in journal.canonical] == [two.id, three.id, four.id]
+    assert quick.leftovers(two, three, four) == []
+
+
+def test_a_directory_spelled_in_another_way_is_not_swept(tmp_path: Path) -> None:
+    objects = FileObjects()
+    journal = ObjectJournal(objects, f"{tmp_path}/job/{JOURNAL}")
+    first = Driver(Archive(objects, journal, f"file://{tmp_path}/job", "first"), objects).start()
+    one, _ = first.complete(shared=["a"])
+    second = Driver(Archive(objects, journal, f"{tmp_path}/job", "second"), objects).start()
+    assert second.ids == [one.id]
+    (warning,) = second.warnings
+    assert "nothing was swept" in warning
+    assert damage(objects, one) == []
+
+
+def test_a_journal_that_began_with_this_driver_does_not_cost_an_earlier_run_its_checkpoints() -> None:
+    objects = MemoryObjects()
+    job = Job("memory://store", objects, lambda _: MemoryJournal())
+    earlier, _ = job.driver("earlier").start().complete(shared=["a"])
+    later = job.driver("later").start(given=earlier)
+    two, _ = later.complete(after=earlier.id)
+    later.start(given=earlier)
+    assert later.attempt == 2
+    assert later.leftovers(earlier, two) == []
+
+
+def test_in_a_directory_that_other_jobs_use_only_what_is_the_jobs_own_is_deleted() -> None:
+    objects = MemoryObjects()
+
+    def driver(token: str, journal: JournalStore) -> Driver:
+        return Driver(Archive(objects, journal, "memory://store", token, exclusive=False), objects)
+
+    journal = ObjectJournal(objects, "memory://journal")
+    first = driver("first", journal).start()
+    one, _ = first.complete()
+    beside = f"{one.location}/a1-of-another-job"
+    objects.write(beside, b"x")
+    second = driver("second", journal).start()
+    assert second.leftovers(one) == [beside]
+    two, _ = second.complete()
+    assert second.leftovers(two) == [beside]
+    second.finish(JobStatus.FINISHED, ExternalizedRetention.NO_EXTERNALIZED)
+    assert second.leftovers() == [beside]
+
+
+def test_the_end_of_a_job_can_be_tidied_up_by_whoever_finds_it(small: Job) -> None:
+    driver = small.driver("driver").start()
+    driver.complete(shared=["a"])
+    driver.archive.close(1, JobStatus.FINISHED)
+    late = small.driver("late")
+    late.archive.finish(0, JobStatus.FINISHED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+    assert late.leftovers() == []
+    with pytest.raises(FencedError):
+        late.archive.finish(0, JobStatus.FAILED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+
+
+def test_what_a_claimed_checkpoint_shared_stays_though_its_old_job_is_tidied_up_again(small: Job) -> None:
+    old = small.driver("old", f"{small.root}/old").start()
+    given, _ = old.complete(shared=["a"])
+    policy = ExternalizedRetention.RETAIN_ON_CANCELLATION
+    old.finish(JobStatus.CANCELED, policy)
+    new = small.driver("new").start(given=given, mode=ClaimMode.CLAIM)
+    two, retirement = new.complete(after=given.id, reused=given.shared().values())
+    assert [entry.id for entry in retirement.delete] == [given.id]
+    small.driver("late", f"{small.root}/old").archive.finish(0, JobStatus.CANCELED, policy)
+    assert damage(small.objects, two) == []
+
+
+def test_what_a_claimed_checkpoint_shared_goes_with_the_job_that_claimed_it(small: Job) -> None:
+    """Also if the driver that ends the job knows the claimed checkpoint only from its own."""
+    old = small.driver("old", f"{small.root}/old").start()
+    given, _ = old.complete(shared=["a"])
+    old.finish(JobStatus.CANCELED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+    new = small.driver("new").start(given=given, mode=ClaimMode.CLAIM)
+    new.complete(after=given.id, reused=given.shared().values())
+    assert leftovers(small.objects, f"{small.root}/old", []) == [given.shared()["a1-op-0-a"].path]
+    last = small.driver("last").start()
+    last.finish(JobStatus.FINISHED, ExternalizedRetention.NO_EXTERNALIZED)
+    assert last.leftovers() == []
+    assert leftovers(small.objects, f"{small.root}/old", []) == []
+
+
+@pytest.mark.parametrize("is_subsumed", [False, True])
+def test_a_claimed_checkpoint_outlives_the_job_only_while_it_is_retained(small: Job, is_subsumed: bool) -> None:
+    policy = ExternalizedRetention.RETAIN_ON_CANCELLATION
+    old = small.driver("old", f"{small.root}/old").start()
+    given, _ = old.complete(shared=["a"])
+    old.finish(JobStatus.CANCELED, policy)
+    new = small.driver("new").start(given=given, mode=ClaimMode.CLAIM)
+    kept = []
+    if is_subsumed:
+        one = new.prepare(after=given.id)
+        new.archive.publish(one)
+        assert new.retained.add(one).delete == (given,)
+        kept.append(one)
+    new.finish(JobStatus.CANCELED, policy, given)
+    assert new.leftovers(*kept) == []
+    assert (damage(small.objects, given) == []) is not is_subsumed
+
+
+# The cleaner.
+
+
+class Told:
+    """Counts what a cleaner tells."""
+
+    def __init__(self) -> None:
+        self.errors: list[Exception | None] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, error: Exception | None) -> None:
+        with self._changed:
+            self.errors.append(error)
+            self._changed.notify_all()
+
+    def await_count(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.errors) >= count, WAIT_S)
+
+
+def test_a_cleaner_deletes_in_the_background(job: Job) -> None:
+    driver = job.driver("driver").start()
+    one, _ = driver.complete()
+    two = driver.prepare()
+    driver.archive.publish(two)
+    (old,) = driver.retained.add(two).delete
+    told, cleaner = Told(), Cleaner(driver.archive)
+    cleaner.delete_snapshot(old, driver.retained, told)
+    told.await_count(1)
+    cleaner.close(wait=True)
+    assert (told.errors, cleaner.being_cleaned) == ([None], 0)
+    assert old == one
+    assert driver.leftovers(two) == []
+
+
+def test_a_cleaner_deletes_several_things_at_once(small: Job) -> None:
+    told, cleaner = Told(), Cleaner(small.driver("driver").archive, 3)
+    together = threading.Barrier(3)
+
+    def meet() -> None:
+        together.wait(WAIT_S)
+
+    for index in range(3):
+        cleaner.submit(f"thing {index}", meet, told)
+    cleaner.close(wait=True)
+    assert told.errors == [None] * 3
+
+
+def test_a_cleaner_repeats_what_fails_and_reports_what_fails_for_good(
+    small: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    told, cleaner = Told(), Cleaner(small.driver("driver").archive, 1, retries=2, retry_pause_s=PAUSE_S)
+    tries: list[str] = []
+
+    def fail(name: str, times: int) -> None:
+        tries.append(name)
+        if tries.count(name) <= times:
+            raise StorageError(f"{name} failed")
+
+    def defect() -> None:
+        raise ZeroDivisionError("a defect")
+
+    cleaner.submit("passing", lambda: fail("passing", 2), told)
+    cleaner.submit("lasting", lambda: fail("lasting", 9), told)
+    cleaner.submit("defective", defect, told)
+    cleaner.submit("badly told", lambda: None, lambda error: defect())
+    cleaner.close(wait=True)
+    assert tries == ["passing"] * 3 + ["lasting"] * 3
+    assert [type(error) for error in told.errors] == [type(None), StorageError, ZeroDivisionError]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [text.split(" is left")[0] for text in warnings[:2]] == ["lasting", "defective"]
+    assert "badly told" in warnings[2]
+    assert len(warnings) == 3
+
+
+def test_a_cleaner_counts_what_waits_and_takes_no_more_than_its_limit(small: Job) -> None:
+    told, cleaner = Told(), Cleaner(small.driver("driver").archive, 1, queue_limit=2)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        assert go_on.wait(WAIT_S)
+
+    cleaner.submit("running", wait, told)
+    cleaner.submit("waiting", lambda: None, told)
+    assert begun.wait(WAIT_S)
+    assert cleaner.being_cleaned == 2
+    cleaner.submit("too much", lambda: None, told)
+    (error,) = told.errors
+    assert "2 deletions are waiting" in str(error)
+    closing = threading.Thread(target=lambda: cleaner.close(wait=False))
+    closing.start()
+    told.await_count(2)
+    go_on.set()
+    closing.join(WAIT_S)
+    assert not closing.is_alive()
+    assert "closed before it began" in str(told.errors[1])
+    assert told.errors[2] is None
+    assert cleaner.being_cleaned == 0
+    cleaner.submit("late", lambda: None, told)
+    assert "is closed" in str(told.errors[3])
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("snapline-cleaner")]
