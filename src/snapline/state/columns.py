@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
+from snapline.state.dtypes import exact_array
 from snapline.state.hashing import Ints
 from snapline.state.index import MIN_CAPACITY, Bools, grown
 
@@ -96,14 +97,14 @@ class CopyOnWrite:
 
 
 def converted(values: Any, kind: pa.DataType) -> pa.Array:
-    """`values` as an Arrow array of a type. `UserCodeError` if they cannot be."""
+    """`values` as an Arrow array of a type. `UserCodeError` if they cannot be, or not exactly."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if not isinstance(values, pa.Array):
+        return exact_array(list(values), kind)
+    if values.type == kind:
+        return values
     try:
-        if isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks()
-        if isinstance(values, pa.Scalar):
-            values = pa.array([values.as_py()], type=kind)
-        if not isinstance(values, pa.Array):
-            return pa.array(values, type=kind)
-        return values if values.type == kind else values.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, OverflowError) as error:
-        raise UserCodeError(f"values for a state of type {kind} do not fit: {error}") from error
+        return values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise UserCodeError(f"values of the type {values.type} are no values of type {kind}: {error}") from error

@@ -7,7 +7,7 @@ import decimal
 import difflib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -70,17 +70,35 @@ class StateType:
         """
         if self.arrow is None:
             return value
-        try:
-            (converted,) = pa.array([value], self.arrow).to_pylist(maps_as_pydicts="strict")
-            problem = _difference(value, converted, self.arrow)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError, KeyError) as error:
-            problem = str(error)
-        if problem is not None:
-            raise UserCodeError(f"{shortened(value)} is no value of type {self}: {problem}")
-        return converted
+        return exact_array([value], self.arrow)[0].as_py(maps_as_pydicts="strict")
 
     def __str__(self) -> str:
         return "any Python object" if self.arrow is None else str(self.arrow)
+
+
+def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Python values as an Arrow array; `UserCodeError` for one that would come back as another: 1.5 as 1, say."""
+    try:
+        array = pa.array(values, arrow)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        shown = shortened(values[0] if len(values) == 1 else values)
+        raise UserCodeError(f"{shown} is no value of type {arrow}: {error}") from error
+    for value, converted in zip(values, _came_back(array), strict=True):
+        try:
+            problem = _difference(value, converted, arrow)
+        except (TypeError, ValueError, KeyError) as error:
+            problem = str(error)
+        if problem is not None:
+            raise UserCodeError(f"{shortened(value)} is no value of type {arrow}: {problem}")
+    return array
+
+
+def _came_back(array: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = array.to_pylist(maps_as_pydicts="strict")
+    except KeyError as error:
+        raise UserCodeError(f"a map cannot have a key twice: {error}") from error
+    return values
 
 
 OBJECT: Final = StateType(None)

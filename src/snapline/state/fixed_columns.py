@@ -135,7 +135,7 @@ class FixedColumn(Column):
             try:
                 self._values.own()[slot] = value
             except OverflowError as error:
-                raise UserCodeError(f"{value!r} does not fit a state of type {self.kind}") from error
+                raise UserCodeError(f"{value!r} is no value of type {self.kind}") from error
             self._validity.set(slot, True, len(self._values.array))
         else:
             self.scatter(np.array([slot]), [value])

@@ -66,7 +66,7 @@ class Groups:
     def _extreme(self, values: pa.Array, order: str) -> pa.Array:
         if self.indices is None:
             return values
-        rows = pc.sort_indices(values, sort_keys=[("", order)], null_placement="at_end").to_numpy()
+        rows = pc.array_sort_indices(values, order=order).to_numpy()
         if values.null_count:
             rows = rows[: len(values) - values.null_count]
         chosen = np.full(self.count, -1, dtype=np.int64)

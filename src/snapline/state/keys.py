@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.state.dtypes import StateType
-from snapline.state.hashing import EncodedKeys, Ints, Words, combine, encode, fold
+from snapline.state.dtypes import StateType, exact_array
+from snapline.state.hashing import EncodedKeys, Ints, Words, combine, encode, fold, mix
 from snapline.state.index import FrozenKeys, KeyIndex, grown
 
 
@@ -66,15 +66,13 @@ class KeyTypes:
         return pa.StructArray.from_arrays(arrays, fields=[self.kind.field(index) for index in range(len(arrays))])
 
     def _array(self, values: Any) -> pa.Array:
+        values = list(values)
         if self._is_struct:
             values = [
                 dict(zip(self.names, value, strict=True)) if isinstance(value, tuple | list) else value
                 for value in values
             ]
-        try:
-            return pa.array(values, type=self.kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
-            raise UserCodeError(f"keys are not of the type {self.kind}: {error}") from error
+        return exact_array(values, self.kind)
 
     @staticmethod
     def _cast(column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
@@ -114,7 +112,8 @@ class Rows:
         """These rows with more columns."""
         hashes = self.hashes
         for column in columns:
-            hashes = fold(hashes, column.hashes())
+            # Mixed once more, so that a key and a column behind it that are equal do not cancel each other out.
+            hashes = fold(mix(hashes.copy()), column.hashes())
         return Rows([*self.encoded, *columns], self.key_hashes, hashes)
 
     def take(self, rows: Ints) -> Rows:

@@ -94,7 +94,7 @@ class _Log:
             type(value) is bytes and pa.types.is_binary(self._kind)
         )
         if not is_plain:
-            value = converted([value], self._kind)[0].as_py()
+            value = converted([value], self._kind)[0].as_py(maps_as_pydicts="strict")
         self._tail.append(value)
         if len(self._tail) >= _TAIL:
             self._seal()
@@ -117,7 +117,7 @@ class _Log:
             return self._tail[position - self._sealed]
         for chunk in self._chunks:
             if position < len(chunk):
-                return chunk[position].as_py()
+                return chunk[position].as_py(maps_as_pydicts="strict")
             position -= len(chunk)
         raise EngineError("a slot refers behind the end of its log")
 

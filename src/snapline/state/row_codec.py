@@ -143,7 +143,7 @@ def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[npt.NDArray[np.uint8
         numbers = np.frombuffer(
             values.buffers()[1], dtype=dtype, count=len(values), offset=values.offset * dtype.itemsize
         )
-    parts.append(np.ascontiguousarray(numbers).view(np.uint8).reshape(len(values), -1))
+    parts.append(np.ascontiguousarray(numbers).view(np.uint8).reshape(len(values), dtype.itemsize))
     return parts
 
 

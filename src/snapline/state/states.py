@@ -93,7 +93,7 @@ class ValueState:
     def get(self) -> Any:
         """The value, or the default the state was declared with."""
         rows, row = self._scope.one()
-        slot = int(rows.slots(self._table.space, add=False)[row])
+        slot = int(rows.slots(self._table.space, add=self._table.is_cache)[row])
         value = self._table.get(slot)
         if value is None:
             return self._default
@@ -456,7 +456,7 @@ _OWNER = object()
 
 
 def _list(values: Values) -> list[Any]:
-    return list(values) if isinstance(values, list) else list(values.to_pylist())
+    return list(values) if isinstance(values, list) else list(values.to_pylist(maps_as_pydicts="strict"))
 
 
 def _by_group(groups: Groups, values: Any) -> Iterator[tuple[int, Any]]:
