@@ -108,3 +108,9 @@ def converted(values: Any, kind: pa.DataType) -> pa.Array:
         return values.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UserCodeError(f"values of the type {values.type} are no values of type {kind}: {error}") from error
+
+
+def objects(values: Values) -> list[Any]:
+    """`values` as Python objects."""
+    is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+    return list(values.to_pylist(maps_as_pydicts="strict") if is_arrow else values)

@@ -97,7 +97,7 @@ def _came_back(array: pa.Array) -> list[Any]:
     try:
         values: list[Any] = array.to_pylist(maps_as_pydicts="strict")
     except KeyError as error:
-        raise UserCodeError(f"a map cannot have a key twice: {error}") from error
+        raise UserCodeError(f"a value of type {array.type} has a key twice: {error}") from error
     return values
 
 

@@ -102,7 +102,8 @@ class FixedColumn(Column):
         self._validity.grow(capacity)
 
     def gather(self, slots: Ints, absent: Bools | None = None) -> pa.Array:
-        return _fixed_array(self.kind, self._values.array[slots], _either(self._validity.mask(slots), absent))
+        values = self._values.array.take(slots)
+        return _fixed_array(self.kind, values, _either(self._validity.mask(slots), absent))
 
     def scatter(self, slots: Ints, values: Values) -> None:
         array = converted(values, self.kind)
@@ -111,7 +112,7 @@ class FixedColumn(Column):
             array = _zero_filled(array, self.kind)
         else:
             self._validity.set(slots, True, len(self._values.array))
-        self._values.own()[slots] = self._numbers(array)
+        np.put(self._values.own(), slots, self._numbers(array))
 
     def _numbers(self, array: pa.Array) -> npt.NDArray[Any]:
         dtype = self._values.array.dtype
@@ -167,7 +168,7 @@ class _FrozenFixed:
 
     def encode(self, slots: Ints) -> pa.Array:
         nulls = None if self._valid is None else ~self._valid[slots]
-        return _fixed_array(self._kind, self._values[slots], nulls)
+        return _fixed_array(self._kind, self._values.take(slots), nulls)
 
     def release(self) -> None:
         """Nothing to do: the arrays go when nobody refers to them."""

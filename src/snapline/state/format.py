@@ -10,13 +10,15 @@ import base64
 import binascii
 import io
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Protocol
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Meta, Struct
@@ -40,6 +42,10 @@ ROW_GROUP_BYTES = 64 << 20
 """A row group ends with the last key group that keeps it within both; a key group that alone is larger has its own."""
 
 _MAX_ROW_GROUP_ROWS = 64 << 20
+_FOOTER_BYTES = 1 << 20
+_SAMPLE_ROWS = 1024
+"""The size of a row is that of the first ones on average."""
+
 _ZSTD_LEVEL = 1
 
 # A dictionary makes long runs of few values all but vanish at no cost; elsewhere it costs several times the rest.
@@ -152,21 +158,70 @@ _footer_decoder = msgspec.json.Decoder(_Footer)
 _preamble_decoder = msgspec.json.Decoder(_Preamble)
 
 
-def write(info: StateInfo, table: pa.Table, *, zstd: bool, check: Callable[[], None] | None = None) -> pa.Buffer:
+class StateRows(Protocol):
+    """Rows to be written that need not be in memory all at once. They ascend by key group."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    def key_groups(self) -> npt.NDArray[np.int32]:
+        """The key group of every row."""
+        ...
+
+    def slice(self, start: int, length: int) -> pa.Table:
+        """Some of the rows, with all columns."""
+        ...
+
+
+def write(
+    info: StateInfo, rows: pa.Table | StateRows, *, zstd: bool, check: Callable[[], None] | None = None
+) -> pa.Buffer:
     """The Parquet file of one state.
 
-    `table` has the columns of the kind, in any order: `namespace` only if the state has namespaces, `last_update_ms` if
+    `rows` have the columns of the kind, in any order: `namespace` only if the state has namespaces, `last_update_ms` if
     and only if `info` has a time to live. Rows of keyed state ascend by key group. `EngineError` if it is not so.
     `check` is called before each row group and may raise to give up.
     """
-    table = table.select(_columns(info, table.schema))
-    spans, index = _row_groups(info, table)
-    stored, ipc = _storable(table)
+    sample = rows.slice(0, _SAMPLE_ROWS)
+    names = _columns(info, sample.schema)
+    row_bytes = sample.nbytes // max(sample.num_rows, 1)
+    spans, index = _row_groups(info, rows, row_bytes)
+    stored, ipc = _storable(sample.select(names))
     footer = _Footer(
         FORMAT_VERSION, info.uid, info.state, info.kind, info.encoding, info.max_parallelism, info.ttl_ms, index, ipc
     )
     schema = stored.schema.with_metadata({FOOTER_KEY: msgspec.json.encode(footer)})
-    sink = pa.BufferOutputStream()
+
+    def parts() -> Iterator[pa.Table]:
+        for part in _one_ahead(lambda span: _storable(rows.slice(span[0], span[1] - span[0]).select(names))[0], spans):
+            if check is not None:
+                check()
+            yield part
+
+    return _parquet(schema, parts, rows.num_rows * row_bytes, zstd=zstd)
+
+
+def _parquet(
+    schema: pa.Schema, parts: Callable[[], Iterator[pa.Table]], expected_bytes: int, *, zstd: bool
+) -> pa.Buffer:
+    """A Parquet file with a row group for each part, in a buffer that is made once, for the size it should have.
+
+    To let it grow by and by would cost more than writing. Where the guess was too low, all is written again.
+    """
+    room = pa.allocate_buffer(expected_bytes + expected_bytes // 4 + _FOOTER_BYTES)
+    sink = pa.FixedSizeBufferWriter(room)
+    try:
+        _write_parts(sink, schema, parts(), zstd=zstd)
+        return room.slice(0, sink.tell())
+    except OSError as error:
+        if "out of bounds" not in str(error):
+            raise
+    growing = pa.BufferOutputStream()
+    _write_parts(growing, schema, parts(), zstd=zstd)
+    return growing.getvalue()
+
+
+def _write_parts(sink: pa.NativeFile, schema: pa.Schema, parts: Iterator[pa.Table], *, zstd: bool) -> None:
     with pq.ParquetWriter(
         sink,
         schema,
@@ -176,11 +231,21 @@ def write(info: StateInfo, table: pa.Table, *, zstd: bool, check: Callable[[], N
         write_statistics=["key_group"],
         write_page_checksum=True,
     ) as writer:
-        for start, end in spans:
-            if check is not None:
-                check()
-            writer.write_table(stored.slice(start, end - start), row_group_size=end - start)
-    return sink.getvalue()
+        for part in parts:
+            writer.write_table(part, row_group_size=part.num_rows)
+
+
+def _one_ahead(make: Callable[[tuple[int, int]], pa.Table], spans: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
+    """What is made of each span; the next one is made while the last one is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="snapline-rows") as executor:
+        pending = None
+        for span in spans:
+            following = executor.submit(make, span)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()
 
 
 def read(file: BinaryIO, key_groups: KeyGroupRange | None = None) -> tuple[StateInfo, pa.Table]:
@@ -312,20 +377,29 @@ def _columns(info: StateInfo, schema: pa.Schema) -> list[str]:
     return names
 
 
-def _row_groups(info: StateInfo, table: pa.Table) -> tuple[list[tuple[int, int]], list[tuple[int, int]] | None]:
+def _row_groups(
+    info: StateInfo, table: pa.Table | StateRows, row_bytes: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]] | None]:
     """Where each row group starts and ends, and for keyed state its first and last key group."""
     rows = table.num_rows
-    target = min(ROW_GROUP_ROWS, max(1, ROW_GROUP_BYTES * rows // max(table.nbytes, 1)))
+    target = min(ROW_GROUP_ROWS, max(1, ROW_GROUP_BYTES // max(row_bytes, 1)))
     if not info.kind.is_keyed:
         return [(start, min(start + target, rows)) for start in range(0, rows, target)], None
-    if table["key_group"].null_count:
-        raise EngineError(f"state {info.state!r} has rows without a key group")
-    key_groups = table["key_group"].to_numpy()
+    key_groups = _key_groups(info, table)
     steps = np.diff(key_groups)
     if rows and (steps.min(initial=0) < 0 or key_groups[0] < 0 or key_groups[-1] >= _limit(info)):
         raise EngineError(f"key groups of state {info.state!r} do not ascend from 0 to {_limit(info) - 1}")
     spans = _cut(np.append(np.flatnonzero(steps) + 1, rows), target, _MAX_ROW_GROUP_ROWS)
     return spans, [(int(key_groups[start]), int(key_groups[end - 1])) for start, end in spans]
+
+
+def _key_groups(info: StateInfo, table: pa.Table | StateRows) -> npt.NDArray[np.int32]:
+    if not isinstance(table, pa.Table):
+        return table.key_groups()
+    if table["key_group"].null_count:
+        raise EngineError(f"state {info.state!r} has rows without a key group")
+    key_groups: npt.NDArray[np.int32] = table["key_group"].to_numpy()
+    return key_groups
 
 
 def _limit(info: StateInfo) -> int:

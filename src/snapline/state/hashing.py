@@ -76,90 +76,81 @@ class FixedKeys:
         return FixedKeys(words, words if self.is_hash_exact else self.hashed[rows], self.is_hash_exact)
 
 
-@dataclass(frozen=True, slots=True)
-class WordColumn:
-    """One word of each of some rows, padded with zeros, and the mask of the bytes that count. No rows means all."""
-
-    rows: Ints | None
-    words: Words
-    masks: Words
-
-
 class BytesKeys:
-    """A key column of strings or bytes: row i is `lengths[i]` bytes of `data` from `starts[i]`.
-
-    Behind the last byte `data` has 8 more, so that a word can be read anywhere.
-    """
+    """A key column of strings or bytes, as a large binary array."""
 
     is_hash_exact = False
 
-    def __init__(self, data: npt.NDArray[np.uint8], starts: Ints, lengths: Ints) -> None:
-        self.data = data
-        self.starts = starts
-        self.lengths = lengths
-        self._words: list[WordColumn] | None = None
+    def __init__(self, array: pa.Array) -> None:
+        self.array = array
 
     def __len__(self) -> int:
-        return len(self.starts)
-
-    def words(self) -> list[WordColumn]:
-        """First the first word of every row, then the second one of those that have one, and so on."""
-        if self._words is None:
-            self._words = [self._word(number) for number in range(-(-int(self.lengths.max(initial=0)) // _WORD))]
-        return self._words
-
-    def _word(self, number: int) -> WordColumn:
-        left = self.lengths - _WORD * number
-        rows: Ints | None = np.flatnonzero(left > 0)
-        assert rows is not None
-        starts = self.starts
-        if 2 * rows.size > len(left):
-            rows = None
-        else:
-            left, starts = left[rows], starts[rows]
-        masks = _TAIL_MASKS[np.clip(left, 0, _WORD)]
-        return WordColumn(
-            rows, words_at(self.data, np.minimum(starts + _WORD * number, len(self.data) - _WORD)) & masks, masks
-        )
+        return len(self.array)
 
     def hashes(self) -> Words:
-        result = mix(self.lengths.astype(np.uint64) * _GAMMA + _GAMMA)
-        for number, column in enumerate(self.words()):
-            rows = column.rows
-            if rows is not None:
-                result[rows] = fold(result[rows], column.words)
-            elif (has_word := self.lengths > _WORD * number).all():
-                result = fold(result, column.words)
+        offsets, data = bytes_of(self.array)
+        padded = np.zeros(len(data) + _WORD, dtype=np.uint8)
+        padded[: len(data)] = data
+        starts, left = offsets[:-1], np.diff(offsets)
+        result = mix(left.astype(np.uint64) * _GAMMA + _GAMMA)
+        for _ in range(-(-int(left.max(initial=0)) // _WORD)):
+            is_left = left > 0
+            count = int(np.count_nonzero(is_left))
+            if 2 * count > len(left):
+                folded = fold(result, _words_at(padded, starts, left))
+                result = folded if count == len(left) else np.where(is_left, folded, result)
             else:
-                result = np.where(has_word, fold(result, column.words), result)
+                rows = np.flatnonzero(is_left)
+                result[rows] = fold(result[rows], _words_at(padded, starts[rows], left[rows]))
+            starts, left = starts + _WORD, left - _WORD
         return result
 
     def take(self, rows: Ints) -> BytesKeys:
-        return BytesKeys(self.data, self.starts[rows], self.lengths[rows])
+        return BytesKeys(self.array.take(pa.array(rows)))
 
 
 EncodedKeys: TypeAlias = FixedKeys | BytesKeys
 
 
-def words_at(data: npt.NDArray[np.uint8], starts: Ints) -> Words:
-    """The words at byte positions, of which 8 bytes at least follow each."""
-    view = np.ndarray((len(data) - _WORD + 1,), dtype="<u8", buffer=data, strides=(1,))
-    return view[starts].astype(np.uint64, copy=False)
+def bytes_of(array: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """The offsets of a large binary array, beginning with 0, and its bytes."""
+    if not len(array):
+        return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.uint8)
+    _, offsets_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int64, count=len(array) + 1, offset=array.offset * _WORD)
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    if not count:
+        return offsets - first, np.zeros(0, dtype=np.uint8)
+    return offsets - first, np.frombuffer(data_buffer, dtype=np.uint8, count=count, offset=first)
+
+
+def _words_at(padded: npt.NDArray[np.uint8], starts: Ints, left: Ints) -> Words:
+    """The words at byte positions, little-endian, with zeros for bytes that are not `left`."""
+    view = np.ndarray((len(padded) - _WORD + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    words = view[np.minimum(starts, len(view) - 1)].astype(np.uint64, copy=False)
+    words &= _TAIL_MASKS[np.clip(left, 0, _WORD)]
+    return words
 
 
 def mix(words: Words) -> Words:
     """Spread every bit of a word over all of it. `words` may be overwritten."""
-    words ^= words >> _U(30)
+    shifted = words >> _U(30)
+    words ^= shifted
     words *= _MIX_1
-    words ^= words >> _U(27)
+    np.right_shift(words, _U(27), out=shifted)
+    words ^= shifted
     words *= _MIX_2
-    words ^= words >> _U(31)
+    np.right_shift(words, _U(31), out=shifted)
+    words ^= shifted
     return words
 
 
 def fold(hashes: Words, words: Words) -> Words:
     """Bring one more word into each hash."""
-    return mix((hashes ^ words) * _GAMMA + _MIX_2)
+    folded = hashes ^ words
+    folded *= _GAMMA
+    folded += _MIX_2
+    return mix(folded)
 
 
 def combine(hashes: Sequence[Words]) -> Words:
@@ -182,9 +173,9 @@ def encode(column: pa.Array | pa.ChunkedArray, name: str = "key") -> EncodedKeys
         raise NullKeyError(name)
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return _encode_bytes(column.cast(pa.large_string()))
+        return BytesKeys(column.cast(pa.large_string()).view(pa.large_binary()))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return _encode_bytes(column.cast(pa.large_binary()))
+        return BytesKeys(column.cast(pa.large_binary()))
     if pa.types.is_integer(kind):
         numbers = column.to_numpy(zero_copy_only=False)
         words = numbers if kind == pa.uint64() else numbers.astype(np.int64, copy=False).view(np.uint64)
@@ -226,7 +217,7 @@ def hash_key(*values: Any) -> int:
 def key_groups(hashes: Words, max_parallelism: int) -> npt.NDArray[np.uint16]:
     """The key group of each hash."""
     if max_parallelism & (max_parallelism - 1) == 0:
-        return (hashes & _U(max_parallelism - 1)).astype(np.uint16)
+        return hashes.astype(np.uint16) & np.uint16(max_parallelism - 1)
     return (hashes % _U(max_parallelism)).astype(np.uint16)
 
 
@@ -244,14 +235,3 @@ def _encode_floats(values: npt.NDArray[np.float64]) -> FixedKeys:
     if is_nan.any():
         words[is_nan] = _NAN_BITS
     return FixedKeys(words, words)
-
-
-def _encode_bytes(column: pa.Array) -> BytesKeys:
-    _, offsets_buffer, data_buffer = column.buffers()
-    offsets = np.frombuffer(offsets_buffer, dtype=np.int64, count=len(column) + 1, offset=column.offset * _WORD)
-    first, last = int(offsets[0]), int(offsets[-1])
-    data = np.zeros(last - first + _WORD, dtype=np.uint8)
-    if last > first:
-        data[: last - first] = np.frombuffer(data_buffer, dtype=np.uint8, count=last - first, offset=first)
-    starts = offsets[:-1] - first
-    return BytesKeys(data, starts, offsets[1:] - offsets[:-1])

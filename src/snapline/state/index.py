@@ -14,11 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from snapline.state.hashing import BytesKeys, EncodedKeys, FixedKeys, Ints, Words, words_at
+from snapline.state.hashing import BytesKeys, EncodedKeys, FixedKeys, Ints, Words, bytes_of
 
 MIN_CAPACITY = 1024
-_LOAD = 2
+_LOAD = 4
 """Buckets for each slot, at least."""
 
 _DAY_MS = 86_400_000
@@ -59,36 +60,33 @@ class BytesKeyColumn:
         self.kind = kind
         self._data: npt.NDArray[np.uint8] = np.zeros(8 * MIN_CAPACITY, dtype=np.uint8)
         self._offsets: Ints = np.zeros(MIN_CAPACITY + 1, dtype=np.int64)
+        self._array = _bytes_array(self._offsets[:1], self._data)
 
     def append(self, size: int, keys: BytesKeys) -> None:
         end, first = size + len(keys), int(self._offsets[size])
+        offsets, data = bytes_of(keys.array)
+        last = first + len(data)
         if end >= len(self._offsets):
             self._offsets = grown(self._offsets, max(end + 1, 2 * len(self._offsets)))
-        offsets = self._offsets[size : end + 1]
-        np.cumsum(keys.lengths, out=offsets[1:])
-        offsets[1:] += first
-        last = int(offsets[-1])
-        if last + 8 > len(self._data):
-            self._data = grown(self._data, max(last + 8, 2 * len(self._data)))
-        positions = np.repeat(keys.starts - (offsets[:-1] - first), keys.lengths) + np.arange(last - first)
-        self._data[first:last] = keys.data[positions]
+        if last > len(self._data):
+            self._data = grown(self._data, max(last, 2 * len(self._data)))
+        self._offsets[size : end + 1] = offsets + first
+        self._data[first:last] = data
+        self._array = _bytes_array(self._offsets[: end + 1], self._data)
 
     def equals(self, slots: Ints, keys: BytesKeys) -> Bools:
-        starts = self._offsets[slots]
-        result: Bools = self._offsets[slots + 1] - starts == keys.lengths
-        limit = len(self._data) - 8
-        for number, column in enumerate(keys.words()):
-            rows = column.rows
-            positions = np.minimum((starts if rows is None else starts[rows]) + 8 * number, limit)
-            is_same = words_at(self._data, positions) & column.masks == column.words
-            if rows is None:
-                result &= is_same
-            else:
-                result[rows] &= is_same
-        return result
+        if not len(self._array):
+            return np.zeros(len(slots), dtype=np.bool_)
+        stored = self._array.take(pa.array(np.maximum(slots, 0)))
+        result: Bools = pc.equal(stored, keys.array).to_numpy(zero_copy_only=False)
+        return result.copy()
 
     def frozen(self, size: int) -> FrozenBytesKeys:
-        return FrozenBytesKeys(self.kind, self._offsets[: size + 1], self._data)
+        return FrozenBytesKeys(self.kind, self._array.slice(0, size))
+
+
+def _bytes_array(offsets: Ints, data: npt.NDArray[np.uint8]) -> pa.Array:
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +124,21 @@ class FrozenFixedKeys:
 
 @dataclass(frozen=True, slots=True)
 class FrozenBytesKeys:
-    """The strings or bytes of the first slots; they never change."""
+    """The strings or bytes of the first slots, as a large binary array; they never change."""
 
     kind: pa.DataType
-    offsets: Ints
-    data: npt.NDArray[np.uint8]
+    array: pa.Array
 
     def encoded(self, slots: Ints) -> BytesKeys:
-        starts = self.offsets[slots]
-        return BytesKeys(self.data, starts, self.offsets[slots + 1] - starts)
+        return BytesKeys(self.take(slots).array)
 
     def take(self, slots: Ints) -> FrozenBytesKeys:
-        column = BytesKeyColumn(self.kind)
-        column.append(0, self.encoded(slots))
-        return column.frozen(len(slots))
+        return FrozenBytesKeys(self.kind, self.array.take(pa.array(slots)))
 
     def to_arrow(self) -> pa.Array:
-        is_text = pa.types.is_string(self.kind) or pa.types.is_large_string(self.kind)
-        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.data)]
-        kind = pa.large_string() if is_text or pa.types.is_string_view(self.kind) else pa.large_binary()
-        return pa.Array.from_buffers(kind, len(self.offsets) - 1, buffers).cast(self.kind)
+        kind = self.kind
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+        return (self.array.view(pa.large_string()) if is_text else self.array).cast(kind)
 
 
 FrozenKeys: TypeAlias = FrozenFixedKeys | FrozenBytesKeys
@@ -174,43 +167,41 @@ class KeyIndex:
 
     def find(self, keys: Sequence[EncodedKeys], hashes: Words) -> Ints:
         """The slot of each row, -1 where the key is not there."""
-        slots, positions, steps = self._probe(hashes, (hashes & self._mask).view(np.int64), 0)
+        slots = self._probe(hashes)
         if len(keys) == 1 and keys[0].is_hash_exact:
             return slots
         # Different keys with the same hash are as rare as can be, but they are possible.
-        wrong = np.flatnonzero(~self._equals(slots, keys) & (slots >= 0))
-        for row in wrong.tolist():
-            slots[row] = self._find_behind(keys, hashes, row, int(positions[row]), int(steps[row]))
+        for row in np.flatnonzero(~self._equals(slots, keys) & (slots >= 0)).tolist():
+            slots[row] = self._find_one([column.take(np.array([row])) for column in keys], int(hashes[row]))
         return slots
 
-    def _probe(self, hashes: Words, positions: Ints, start: int) -> tuple[Ints, Ints, Ints]:
-        """The first slot with the hash of each row, or -1; where it was found, and after how many steps."""
-        mask = len(self._buckets) - 1
-        slots = self._buckets[positions].astype(np.int64)
-        steps = np.full(len(hashes), start, dtype=np.int64)
-        rows = np.flatnonzero((self._hashes[slots] != hashes) & (slots >= 0))
+    def _probe(self, hashes: Words) -> Ints:
+        """The first slot with the hash of each row, or -1."""
+        buckets, mask = self._buckets, len(self._buckets) - 1
+        positions = (hashes & np.uint64(mask)).view(np.int64)
+        slots = buckets.take(positions).astype(np.int64)
+        rows = np.flatnonzero((self._hashes.take(slots) != hashes) & (slots >= 0))
+        positions, hashes = positions[rows], hashes[rows]
+        step = 0
         while rows.size:
-            steps[rows] += 1
-            moved = (positions[rows] + steps[rows]) & mask
-            found = self._buckets[moved].astype(np.int64)
-            positions[rows], slots[rows] = moved, found
-            rows = rows[(self._hashes[found] != hashes[rows]) & (found >= 0)]
-        return slots, positions, steps
-
-    def _find_behind(self, keys: Sequence[EncodedKeys], hashes: Words, row: int, position: int, step: int) -> int:
-        """Go on from a slot with the hash of `row`, but another key."""
-        mask, rows = len(self._buckets) - 1, np.array([row])
-        encoded, hashes = [column.take(rows) for column in keys], hashes[rows]
-        while True:
             step += 1
-            slots, positions, steps = self._probe(hashes, np.array([(position + step) & mask]), step)
-            if slots[0] < 0 or self._equals(slots, encoded)[0]:
-                return int(slots[0])
-            position, step = int(positions[0]), int(steps[0])
+            positions = (positions + step) & mask
+            found = buckets.take(positions).astype(np.int64)
+            slots[rows] = found
+            is_open = (self._hashes.take(found) != hashes) & (found >= 0)
+            rows, positions, hashes = rows[is_open], positions[is_open], hashes[is_open]
+        return slots
 
-    @property
-    def _mask(self) -> np.uint64:
-        return np.uint64(len(self._buckets) - 1)
+    def _find_one(self, keys: Sequence[EncodedKeys], hash_: int) -> int:
+        """The slot of a single key, -1 if it is not there; other keys may have the same hash."""
+        mask = len(self._buckets) - 1
+        position, step = hash_ & mask, 0
+        while (slot := int(self._buckets[position])) >= 0:
+            if int(self._hashes[slot]) == hash_ and self._equals(np.array([slot]), keys)[0]:
+                break
+            step += 1
+            position = (position + step) & mask
+        return slot
 
     def add_missing(self, keys: Sequence[EncodedKeys], hashes: Words, slots: Ints) -> Ints:
         """Give slots to rows that have none in `slots`; told are the rows with new keys, by their slots."""

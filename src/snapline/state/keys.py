@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
@@ -35,19 +37,17 @@ class KeyTypes:
         """The columns of keys given as an Arrow array, a list of values, or for several columns a list of arrays."""
         if isinstance(values, pa.RecordBatch | pa.Table):
             values = values.columns
-        if self._is_struct and isinstance(values, list | tuple) and values and isinstance(values[0], pa.Array):
+        if isinstance(values, list | tuple) and values and isinstance(values[0], pa.Array | pa.ChunkedArray):
             columns = list(values)
         elif isinstance(values, pa.ChunkedArray):
             return self.columns(values.combine_chunks())
-        elif self._is_struct:
-            array = values if isinstance(values, pa.Array) else self._array(values)
-            columns = array.flatten()
         else:
-            if isinstance(values, list | tuple) and len(values) == 1 and isinstance(values[0], pa.Array):
-                values = values[0]
-            columns = [values if isinstance(values, pa.Array | pa.ChunkedArray) else self._array(values)]
+            array = values if isinstance(values, pa.Array) else self._array(values)
+            columns = array.flatten() if self._is_struct else [array]
         if len(columns) != len(self.kinds):
             raise UserCodeError(f"keys have {len(columns)} columns, but the state is keyed by {', '.join(self.names)}")
+        if len({len(column) for column in columns}) > 1:
+            raise UserCodeError(f"the key columns {', '.join(self.names)} have different numbers of rows")
         return [
             self._cast(column, kind, name) for column, kind, name in zip(columns, self.kinds, self.names, strict=True)
         ]
@@ -98,7 +98,7 @@ class Rows:
         self.encoded = encoded
         self.key_hashes = key_hashes
         self.hashes = key_hashes if hashes is None else hashes
-        self._slots: dict[int, tuple[int, Ints]] = {}
+        self._slots: dict[int, _Lookup] = {}
         self._derived: dict[tuple[int, Any], Rows] = {}
 
     @classmethod
@@ -112,6 +112,8 @@ class Rows:
         """These rows with more columns."""
         hashes = self.hashes
         for column in columns:
+            if len(column) != len(self):
+                raise UserCodeError(f"{len(column)} values to go with {len(self)} keys; give one for each")
             # Mixed once more, so that a key and a column behind it that are equal do not cancel each other out.
             hashes = fold(mix(hashes.copy()), column.hashes())
         return Rows([*self.encoded, *columns], self.key_hashes, hashes)
@@ -129,11 +131,27 @@ class Rows:
 
     def slots(self, space: Space, *, add: bool) -> Ints:
         """The slot of each row, -1 for those without one, of which there are none if they are to be added."""
-        version, slots = self._slots.get(id(space), (-1, None))
-        if slots is None or version != space.version or (add and slots.min(initial=0) < 0):
+        known = self._slots.get(id(space))
+        if known is None or not known.holds(space, add=add):
             slots = space.ensure(self) if add else space.find(self)
-            self._slots[id(space)] = space.version, slots
-        return slots
+            known = self._slots[id(space)] = _Lookup(slots, space.version, space.size, bool(slots.min(initial=0) < 0))
+        return known.slots
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """The slots of rows, and how the space was when they were looked up."""
+
+    slots: Ints
+    version: int
+    size: int
+    has_missing: bool
+
+    def holds(self, space: Space, *, add: bool) -> bool:
+        if self.version != space.version:
+            return False
+        # A key that had no slot may have got one by other rows.
+        return not self.has_missing or (not add and self.size == space.size)
 
 
 class Attached:
@@ -162,7 +180,7 @@ class Space:
         self._key_hashes: Words = np.zeros(self._index.capacity, dtype=np.uint64)
         self._attached: list[Attached] = []
         self._capacity = self._index.capacity
-        self._scratch = np.zeros(self._capacity, dtype=np.int64)
+        self._scratch = np.zeros(self._capacity, dtype=np.int32)
 
     @property
     def size(self) -> int:
@@ -189,17 +207,18 @@ class Space:
         self._key_hashes[start : self.size] = rows.key_hashes[new]
         return slots
 
-    def distinct(self, slots: Ints) -> tuple[Ints, Ints | None]:
+    def distinct(self, slots: Ints) -> tuple[Ints, npt.NDArray[np.int32] | None]:
         """Each slot once, and for each row which of them is its own; none if they are all different already."""
         scratch, count = self._scratch, len(slots)
-        order = np.arange(count)
-        scratch[slots] = order
-        is_last = scratch[slots] == order
+        order = np.arange(count, dtype=np.int32)
+        np.put(scratch, slots, order)
+        winners = scratch.take(slots)
+        is_last = winners == order
         if is_last.all():
             return slots, None
-        distinct = slots[is_last]
-        scratch[distinct] = order[: len(distinct)]
-        return distinct, scratch[slots]
+        numbers = np.cumsum(is_last, dtype=np.int32)
+        numbers -= 1
+        return slots[is_last], numbers.take(winners)
 
     def key_hashes(self) -> Words:
         """By slot; may be kept and read while the space grows."""
@@ -215,7 +234,7 @@ class Space:
         self._index = self._index.without(slots)
         self._capacity = max(self._index.capacity, len(slots))
         self._key_hashes = grown(self._key_hashes[slots], self._capacity)
-        self._scratch = np.zeros(self._capacity, dtype=np.int64)
+        self._scratch = np.zeros(self._capacity, dtype=np.int32)
         for attached in self._attached:
             attached.keep(slots)
             attached.grow(self._capacity)
@@ -237,7 +256,7 @@ class Space:
         while self._capacity < size:
             self._capacity *= 2
         self._key_hashes = grown(self._key_hashes, self._capacity)
-        self._scratch = np.zeros(self._capacity, dtype=np.int64)
+        self._scratch = np.zeros(self._capacity, dtype=np.int32)
         for attached in self._attached:
             attached.grow(self._capacity)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ _TAIL = 1024
 """Single values are turned into Arrow arrays by the so many."""
 
 _MAX_CHUNKS = 12
+_MAX_CHUNK_BYTES = 1 << 30
+"""Larger chunks are not merged: offsets within a string or list array have 32 bits."""
 
 
 class LogColumn(Column):
@@ -114,7 +117,8 @@ class _Log:
         if position < 0:
             return None
         if position >= self._sealed:
-            return self._tail[position - self._sealed]
+            # A copy, since it may be changed: a list, or a dict.
+            return deepcopy(self._tail[position - self._sealed])
         for chunk in self._chunks:
             if position < len(chunk):
                 return chunk[position].as_py(maps_as_pydicts="strict")
@@ -135,6 +139,8 @@ class _Log:
         chunks.append(values)
         self._sealed += len(values)
         while len(chunks) > 1 and (len(chunks[-2]) < 2 * len(chunks[-1]) or len(chunks) > _MAX_CHUNKS):
+            if chunks[-2].nbytes + chunks[-1].nbytes > _MAX_CHUNK_BYTES:
+                return
             chunks[-2:] = [pa.concat_arrays(chunks[-2:])]
 
 

@@ -49,7 +49,8 @@ class MemoryBackend(KeyedBackend):
     def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
         frozen = known.values.freeze()
         try:
-            return [frozen.to_arrow(self.max_parallelism)]
+            rows = frozen.rows(self.max_parallelism)
+            return [rows.slice(0, rows.num_rows)]
         finally:
             frozen.release()
 
@@ -87,9 +88,9 @@ class CanonicalSnapshot(KeyedSnapshot):
         objects = []
         for info, frozen in self._frozen:
             target.check()
-            table = frozen.to_arrow(self._max_parallelism)
-            if table.num_rows:
-                data = state_format.write(info, table, zstd=target.options.zstd, check=target.check)
+            rows = frozen.rows(self._max_parallelism)
+            if rows.num_rows:
+                data = state_format.write(info, rows, zstd=target.options.zstd, check=target.check)
                 objects.append(target.write(f"{info.state}.parquet", memoryview(data)))
         return (KeyedPart(self._key_groups, tuple(objects)),) if objects else ()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
-from snapline.state.columns import Column, FrozenColumn, Values
+from snapline.state.columns import Column, FrozenColumn, Values, objects
 from snapline.state.hashing import Ints
 from snapline.state.index import Bools
 
@@ -40,8 +40,7 @@ class ObjectColumn(Column):
         return [None if is_absent else self.get(slot) for slot, is_absent in pairs]
 
     def scatter(self, slots: Ints, values: Values) -> None:
-        values = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else list(values)
-        for slot, value in zip(slots.tolist(), values, strict=True):
+        for slot, value in zip(slots.tolist(), objects(values), strict=True):
             self.set(slot, value)
 
     def get(self, slot: int) -> Any:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from snapline.errors import ConfigurationError, RestoreError, StorageError
+from snapline.errors import ConfigurationError, EngineError, RestoreError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart, StoredObject
@@ -82,7 +82,9 @@ class RocksDbBackend(KeyedBackend):
         self._db: Rdict | None = None
         self._ids: dict[str, int] = {}
         self._next_id = 0
+        self._is_closed = False
         self._lock = Lock()
+        self._opening = Lock()
         self._unwritten: deque[_RocksDbSnapshot] = deque()
         self._broken: BaseException | None = None
         self._snapshots = count()
@@ -92,7 +94,12 @@ class RocksDbBackend(KeyedBackend):
     @property
     def db(self) -> Rdict:
         if self._db is None:
-            self._db = open_database(self._directory / "db")
+            # The task and a snapshot may both be the first.
+            with self._opening:
+                if self._is_closed:
+                    raise EngineError("a backend that was closed is used")
+                if self._db is None:
+                    self._db = open_database(self._directory / "db")
         return self._db
 
     # Keys: between two batches is the time to make room.
@@ -114,8 +121,13 @@ class RocksDbBackend(KeyedBackend):
             self._write_down_all()
             for name, state in self._states.items():
                 changes = state.values.freeze_changes()
-                self._write_down(name, changes)
-                changes.release()
+                try:
+                    self._write_down(name, changes)
+                except BaseException as error:
+                    self._broken = error
+                    raise
+                finally:
+                    changes.release()
         nothing = np.zeros(0, dtype=np.int64)
         for space in [*self._entry_spaces(), *self._spaces.values()]:
             space.keep(nothing)
@@ -208,15 +220,21 @@ class RocksDbBackend(KeyedBackend):
     def confirm(self, checkpoint_id: int) -> None:
         if checkpoint_id in self._offered:
             self._shared = self._offered[checkpoint_id]
-            self._offered = {other: files for other, files in self._offered.items() if other > checkpoint_id}
+            # Others may be offered meanwhile.
+            for other in list(self._offered):
+                if other <= checkpoint_id:
+                    self._offered.pop(other, None)
 
     def abort(self, checkpoint_id: int) -> None:
         self._offered.pop(checkpoint_id, None)
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        with self._lock, self._opening:
+            self._is_closed = True
+            self._unwritten.clear()
+            if self._db is not None:
+                self._db.close()
+                self._db = None
         shutil.rmtree(self._directory, ignore_errors=True)
 
     # The database below the cache.
@@ -232,7 +250,7 @@ class RocksDbBackend(KeyedBackend):
 
     def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
         self.evict()
-        return list(read_state(self.db, self._entry(name), known.shape, self.key_groups))
+        return list(read_state(self.db, self._entry(name), known.shape, self.key_groups, now_ms=self.now_ms))
 
     def _forget(self, name: str) -> None:
         state = self._ids.pop(name)
@@ -307,7 +325,7 @@ class _Backing:
 
     def load(self, space: Space, slots: Ints) -> tuple[Bools, Values, Ints | None]:
         keys: list[Any] = list(self._keys(space, slots))
-        found: list[bytes | None] = self._backend.db[keys]
+        found: Any = self._backend.db[keys]
         exists = np.array([value is not None for value in found], dtype=np.bool_)
         values, updated = self._decode([value for value in found if value is not None])
         return exists, values, updated
@@ -378,6 +396,7 @@ class _RocksDbSnapshot(KeyedSnapshot):
 
     def write(self, target: SnapshotTarget) -> tuple[KeyedPart, ...]:
         self._backend.write_down(self)
+        target.check()
         groups = self._backend.key_groups
         timers = self._write_timers(target)
         if self._is_canonical:
@@ -429,7 +448,7 @@ class _RocksDbSnapshot(KeyedSnapshot):
     def _write_timers(self, target: SnapshotTarget) -> tuple[StoredObject, ...]:
         if self._timers is None:
             return ()
-        table = self._timers.to_arrow(self._backend.max_parallelism)
+        table = self._timers.rows(self._backend.max_parallelism)
         if not table.num_rows:
             return ()
         info = timers_info(self._backend.uid, self._backend.max_parallelism)

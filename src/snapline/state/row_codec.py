@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.state.fixed_columns import dtype_of, is_fixed_width
-from snapline.state.hashing import Ints
+from snapline.state.hashing import Ints, bytes_of
 from snapline.state.index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
 
 HEAD_BYTES = 4
@@ -44,9 +44,9 @@ def encode_keys(start: npt.NDArray[np.uint8], columns: Sequence[FrozenKeys]) -> 
     pieces = [_rows(start)]
     for column in columns:
         if isinstance(column, FrozenBytesKeys):
-            lengths = np.diff(column.offsets).astype("<u4")
+            lengths = np.diff(bytes_of(column.array)[0]).astype("<u4")
             pieces.append(_rows(lengths.view(np.uint8).reshape(-1, 4)))
-            pieces.append(column.to_arrow().cast(pa.large_binary()).to_pylist())
+            pieces.append(column.array.to_pylist())
         else:
             pieces.append(_rows(_word_bytes(column)))
     return [b"".join(parts) for parts in zip(*pieces, strict=True)]

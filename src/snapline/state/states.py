@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.errors import UserCodeError
-from snapline.state.columns import Values, converted
+from snapline.state.columns import Values, converted, objects
 from snapline.state.groups import Groups
 from snapline.state.hashing import EncodedKeys, Ints
 from snapline.state.keys import KeyTypes, Rows
@@ -96,7 +97,8 @@ class ValueState:
         slot = int(rows.slots(self._table.space, add=self._table.is_cache)[row])
         value = self._table.get(slot)
         if value is None:
-            return self._default
+            # A copy, since it may be changed.
+            return deepcopy(self._default)
         if self._refresh_on_read:
             self._table.touch(np.array([slot]))
         return value
@@ -129,16 +131,20 @@ class ValueState:
         The function is called once, with the present values of the distinct keys (null where there is none) and the
         `Groups` that say which rows belong to which of them; it returns their new values in the same order.
         """
-        slots = self._scope.rows(keys, namespace).slots(self._table.space, add=True)
-        distinct, indices = self._table.space.distinct(slots)
-        groups = Groups(len(distinct), indices)
-        values = function(self._table.read(distinct), groups)
+        rows, space = self._scope.rows(keys, namespace), self._table.space
+        distinct, indices = space.distinct(rows.slots(space, add=True))
+        groups, version, erasures = Groups(len(distinct), indices), space.version, self._table.erasures
+        old, all_present = self._table.read_if_present(distinct)
+        values = function(old, groups)
         if len(values) != groups.count:
             raise UserCodeError(
                 f"the function given to `update` returned {len(values)} values for {groups.count} keys; "
                 "it must return one for each group"
             )
-        self._table.write(distinct, values)
+        if space.version != version:
+            # The function has used other states, and slots were renumbered to make room.
+            distinct, _ = space.distinct(rows.slots(space, add=True))
+        self._table.write(distinct, values, all_present=all_present and self._table.erasures == erasures)
 
     def delete(self, keys: Keys, namespace: Any = None) -> None:
         """Remove the values of keys."""
@@ -150,7 +156,6 @@ Reduce: TypeAlias = str | Callable[[Any, Any], Any]
 """How two values become one: "sum", "min", "max", "first" or "last", which are vectorised, or a function of two."""
 
 _MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
-    "sum": lambda old, new: pc.add(pc.fill_null(old, pa.scalar(0, old.type)), new),
     "min": pc.min_element_wise,
     "max": pc.max_element_wise,
     "first": pc.coalesce,
@@ -158,12 +163,12 @@ _MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
 }
 _SCALAR_MERGES: dict[str, Callable[[Any, Any], Any]] = {
     "sum": operator.add,
-    "min": min,
-    "max": max,
+    "min": lambda old, new: new if new < old or old != old else old,  # noqa: PLR0124  # a NaN gives way
+    "max": lambda old, new: new if new > old or old != old else old,  # noqa: PLR0124
     "first": lambda old, _: old,
     "last": lambda _, new: new,
 }
-REDUCERS = tuple(_MERGES)
+REDUCERS = tuple(_SCALAR_MERGES)
 
 
 class ReducingState:
@@ -180,7 +185,7 @@ class ReducingState:
         old = self._values.get()
         if old is None:
             self._values.set(value)
-        else:
+        elif value is not None:
             reduce = _SCALAR_MERGES[self._reduce] if isinstance(self._reduce, str) else self._reduce
             self._values.set(reduce(old, value))
 
@@ -194,10 +199,13 @@ class ReducingState:
     def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
         """Merge in one value for each row."""
         reduce = self._reduce
+        if reduce == "sum":
+            self._values.update(keys, lambda old, groups: groups.sum(values, old), namespace)
+            return
         if isinstance(reduce, str):
             merge = _MERGES[reduce]
             self._values.update(
-                keys, lambda old, groups: merge(old, getattr(groups, reduce)(values).cast(old.type)), namespace
+                keys, lambda old, groups: merge(old, converted(getattr(groups, reduce)(values), old.type)), namespace
             )
             return
 
@@ -303,7 +311,7 @@ class MapState:
         return len(self._entries())
 
     def keys(self) -> list[Any]:
-        """The keys of the map, oldest first."""
+        """The keys of the map, in no particular order."""
         return _list(self._table.inner_keys(self._entries()))
 
     def values(self) -> list[Any]:
@@ -338,7 +346,7 @@ class MapState:
         self._table.values.write(slots, values)
 
     def entries(self, keys: Keys, namespace: Any = None) -> tuple[Ints, pa.Array, Values]:
-        """All entries of keys: for each the row of its key, its map key and its value, by row and oldest first."""
+        """All entries of keys: for each the row of its key, its map key and its value, by row."""
         rows, entries = self._table.walk(self._scope.rows(keys, namespace))
         return rows, self._table.inner_keys(entries), self._table.values.read(entries)
 
@@ -379,14 +387,13 @@ class ListState:
         self.extend([value])
 
     def extend(self, values: Iterable[Any]) -> None:
-        values = list(values)
-        owner = self._owner()
-        self._append(owner.take(np.zeros(len(values), dtype=np.int64)), values)
+        self._extend(self._checked(list(values)))
 
     def set(self, values: Iterable[Any]) -> None:
         """Have these elements instead of those there are."""
+        values = self._checked(list(values))
         self.clear()
-        self.extend(values)
+        self._extend(values)
 
     def clear(self) -> None:
         self._table.clear(self._owner())
@@ -401,7 +408,7 @@ class ListState:
 
     def append(self, keys: Keys, values: Values, namespace: Any = None) -> None:
         """Add one element for each row to the list of its key."""
-        self._append(self._scope.rows(keys, namespace), values)
+        self._append(self._scope.rows(keys, namespace), self._checked(values))
 
     def elements(self, keys: Keys, namespace: Any = None) -> tuple[Ints, Values]:
         """All elements of keys: for each the row of its key, and its value, by row and oldest first."""
@@ -425,12 +432,21 @@ class ListState:
         order = np.lexsort((self._positions(entries), rows))
         return rows[order], self._table.values.read(entries[order])
 
-    def _append(self, owners: Rows, values: Values) -> None:
+    def _checked(self, values: Values) -> Values:
+        """Elements as they are kept."""
         kind = self._table.values.kind.arrow
-        values = list(values) if kind is None else converted(values, kind)
-        has_null = None in values if kind is None else values.null_count > 0
+        values = objects(values) if kind is None else converted(values, kind)
+        has_null = any(value is None for value in values) if kind is None else values.null_count > 0
         if has_null:
             raise UserCodeError("an element of a list state cannot be null; leave it out")
+        return values
+
+    def _extend(self, values: Values) -> None:
+        self._append(self._owner().take(np.zeros(len(values), dtype=np.int64)), values)
+
+    def _append(self, owners: Rows, values: Values) -> None:
+        if len(values) != len(owners):
+            raise UserCodeError(f"{len(values)} values for {len(owners)} keys; give one for each")
         if not len(values):
             return
         start = self._sequence(len(values))
@@ -456,11 +472,13 @@ _OWNER = object()
 
 
 def _list(values: Values) -> list[Any]:
-    return list(values) if isinstance(values, list) else list(values.to_pylist(maps_as_pydicts="strict"))
+    return objects(values)
 
 
 def _by_group(groups: Groups, values: Any) -> Iterator[tuple[int, Any]]:
     """Each value that is not null, with the number of its group."""
-    items: Sequence[Any] = values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values
     indices = range(groups.count) if groups.indices is None else groups.indices.tolist()
+    items = objects(values)
+    if len(items) != len(indices):
+        raise UserCodeError(f"{len(items)} values for {len(indices)} keys; give one for each")
     return ((group, item) for group, item in zip(indices, items, strict=True) if item is not None)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
-from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted, objects
 from snapline.state.dtypes import StateType
 from snapline.state.fixed_columns import is_fixed_width, make_fixed_column
 from snapline.state.hashing import Ints, Words, key_groups
@@ -18,6 +19,8 @@ from snapline.state.index import Bools, FrozenKeys
 from snapline.state.keys import Attached, KeyTypes, Rows, Space
 from snapline.state.log_column import LogColumn
 from snapline.state.object_column import ObjectColumn
+
+_ONE_BYTE = 256
 
 Clock = Callable[[], int]
 """Processing time in milliseconds."""
@@ -40,7 +43,8 @@ class Layout:
 
     def parts(self) -> list[tuple[str, KeyTypes]]:
         """The columns by the name they are stored under."""
-        inner = "position" if self.inner is not None and self.inner.names == ("position",) else "map_key"
+        is_list = self.inner is not None and self.inner.kind == pa.int64() and self.inner.names == ("position",)
+        inner = "position" if is_list else "map_key"
         named = (("key", self.key), ("namespace", self.namespace), (inner, self.inner))
         return [(name, types) for name, types in named if types is not None]
 
@@ -82,24 +86,44 @@ class FrozenTable:
     updated: Ints | None
     expired_until_ms: int | None
 
-    def to_arrow(self, max_parallelism: int) -> pa.Table:
+    def rows(self, max_parallelism: int) -> FrozenRows:
         """The entries as they are stored: by key group, and within one in the order of their arrival."""
         present = self.present
         if self.updated is not None and self.expired_until_ms is not None:
             present = present & (self.updated[: len(present)] > self.expired_until_ms)
-        slots = np.flatnonzero(present)
-        groups = key_groups(self.key_hashes[slots], max_parallelism)
-        order = np.argsort(groups, kind="stable")
-        slots = slots[order]
-        columns: dict[str, pa.Array] = {"key_group": pa.array(groups[order].astype(np.int32))}
-        columns |= self.layout.arrays([column.take(slots) for column in self.keys])
-        columns["value"] = self.values.encode(slots)
-        if self.updated is not None:
-            columns["last_update_ms"] = pa.array(self.updated[slots])
-        return pa.table(columns)
+        slots = None if present.all() else np.flatnonzero(present)
+        groups = key_groups(self.key_hashes if slots is None else self.key_hashes.take(slots), max_parallelism)
+        # Radix sort, and half the work for numbers of one byte.
+        order = np.argsort(groups.astype(np.uint8) if max_parallelism <= _ONE_BYTE else groups, kind="stable")
+        return FrozenRows(self, order if slots is None else slots.take(order), groups.take(order))
 
     def release(self) -> None:
         self.values.release()
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenRows:
+    """Entries of a frozen table in the order in which they are stored; columns are made a piece at a time."""
+
+    table: FrozenTable
+    slots: Ints
+    groups: npt.NDArray[np.uint16]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.slots)
+
+    def key_groups(self) -> npt.NDArray[np.int32]:
+        return self.groups.astype(np.int32)
+
+    def slice(self, start: int, length: int) -> pa.Table:
+        table, slots = self.table, self.slots[start : start + length]
+        columns: dict[str, pa.Array] = {"key_group": pa.array(self.groups[start : start + length].astype(np.int32))}
+        columns |= table.layout.arrays([column.take(slots) for column in table.keys])
+        columns["value"] = table.values.encode(slots)
+        if table.updated is not None:
+            columns["last_update_ms"] = pa.array(table.updated[slots])
+        return pa.table(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +176,8 @@ class ValueTable(Attached):
         self._backing = backing
         self._known = CopyOnWrite(np.bool_)
         self._dirty = CopyOnWrite(np.bool_)
+        self.erasures = 0
+        """How often entries were removed."""
         space.attach(self)
 
     @property
@@ -169,9 +195,13 @@ class ValueTable(Attached):
     def is_used(self, size: int) -> Bools:
         if self._backing is not None:
             return np.asarray(self._dirty.array[:size] | self._known.array[:size])
-        return np.asarray(self._present.array[:size])
+        used = self._present.array[:size]
+        if self._updated is not None and self.ttl_ms is not None:
+            used = used & (self._updated.array[:size] > self._clock() - self.ttl_ms)
+        return np.asarray(used)
 
     def keep(self, slots: Ints) -> None:
+        self.erasures += 1
         self.values.keep(slots)
         for array in self._arrays():
             array.keep(slots)
@@ -188,18 +218,24 @@ class ValueTable(Attached):
 
     def is_present(self, slots: Ints) -> Bools:
         self._load(slots)
-        present = self._present.array[slots] & (slots >= 0)
+        present = self._present.array.take(slots)
+        present &= slots >= 0
         if self._updated is not None and self.ttl_ms is not None:
             present &= self._updated.array[slots] > self._clock() - self.ttl_ms
         return np.asarray(present)
 
     def read(self, slots: Ints) -> Values:
         """The values of slots; null, or None, where there is none."""
-        present = self.is_present(slots)
-        return self.values.gather(slots, None if present.all() else ~present)
+        return self.read_if_present(slots)[0]
 
-    def write(self, slots: Ints, values: Values) -> None:
-        """Write values; where a slot comes twice, the last one counts."""
+    def read_if_present(self, slots: Ints) -> tuple[Values, bool]:
+        """The values of slots, and whether they are all there."""
+        present = self.is_present(slots)
+        all_present = bool(present.all())
+        return self.values.gather(slots, None if all_present else ~present), all_present
+
+    def write(self, slots: Ints, values: Values, *, all_present: bool = False) -> None:
+        """Write values; where a slot comes twice, the last one counts. It is quicker if `all_present` already."""
         if len(values) != len(slots):
             raise UserCodeError(f"{len(values)} values for {len(slots)} keys; give one for each")
         if self.kind.arrow is not None:
@@ -211,8 +247,9 @@ class ValueTable(Attached):
                 self._mark(slots, valid)
                 return
             self.values.scatter(slots, values)
-            self._mark(slots, True)
+            self._mark(slots, True, all_present=all_present)
             return
+        values = objects(values)
         valid = np.array([value is not None for value in values], dtype=np.bool_)
         self.values.scatter(slots[valid], [value for value in values if value is not None])
         self._mark(slots, valid)
@@ -220,14 +257,15 @@ class ValueTable(Attached):
     def erase(self, slots: Ints) -> None:
         self._mark(slots[slots >= 0], False)
 
-    def _mark(self, slots: Ints, present: Bools | bool) -> None:
+    def _mark(self, slots: Ints, present: Bools | bool, *, all_present: bool = False) -> None:
         if self._backing is not None:
             self._known.own()[slots] = True
             self._dirty.own()[slots] = True
         if self._updated is not None:
             self._updated.own()[slots] = self._clock()
-        if present is True and self._present.array[slots].all():
+        if present is True and (all_present or self._present.array.take(slots).all()):
             return
+        self.erasures += present is not True
         self._present.own()[slots] = present
 
     # One at a time.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import RestoreError, UserCodeError
-from snapline.state.columns import CopyOnWrite
+from snapline.state.columns import CopyOnWrite, converted
 from snapline.state.hashing import Ints, Words, encode, key_groups
 from snapline.state.index import Bools, FrozenKeys
 from snapline.state.keys import Attached, KeyTypes, Rows
@@ -19,6 +19,8 @@ from snapline.state.tables import Layout
 
 TIMERS_STATE = "_timers"
 """What timers are stored as."""
+
+_MAX_TIME = (1 << 63) - 1
 
 
 class TimeDomain(Enum):
@@ -232,7 +234,7 @@ class FrozenTimers:
     layout: Layout
     domains: list[tuple[TimeDomain, list[FrozenKeys], Words, Bools]]
 
-    def to_arrow(self, max_parallelism: int) -> pa.Table:
+    def rows(self, max_parallelism: int) -> pa.Table:
         """The timers as they are stored, by key group."""
         tables = []
         layout = Layout(self.layout.key, self.layout.namespace, KeyTypes(pa.int64(), "time"))
@@ -253,16 +255,18 @@ class FrozenTimers:
 def _checked(time_ms: Any) -> int:
     if not isinstance(time_ms, int | np.integer) or isinstance(time_ms, bool):
         raise UserCodeError(f"{time_ms!r} is no time of a timer; give whole milliseconds since 1970")
+    if not -_MAX_TIME <= time_ms <= _MAX_TIME:
+        raise UserCodeError(f"{time_ms} is too far away for a timer; use at most {_MAX_TIME}")
     return int(time_ms)
 
 
 def _times(times_ms: Any, count: int) -> Ints:
     if isinstance(times_ms, int | np.integer):
         return np.full(count, _checked(times_ms), dtype=np.int64)
-    array = times_ms if isinstance(times_ms, pa.Array | pa.ChunkedArray) else pa.array(times_ms, pa.int64())
+    array = times_ms if isinstance(times_ms, pa.Array | pa.ChunkedArray) else converted(times_ms, pa.int64())
     if array.null_count or len(array) != count:
         raise UserCodeError(f"{len(array) - array.null_count} times for {count} timers; give one for each")
     if pa.types.is_timestamp(array.type):
-        array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.int64())
-    times: Ints = array.cast(pa.int64()).to_numpy()
+        array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False)
+    times: Ints = converted(array, pa.int64()).to_numpy()
     return times
