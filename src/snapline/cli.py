@@ -263,6 +263,10 @@ def _print_operator(console: Console, operator: OperatorFacts) -> None:
             _row(table, str(it.index), groups, *sizes, "finished" if it.finished else "ended" if it.ended else "")
         console.print(table)
     if operator.native:
+        table = _table("state", "kind")
+        for name, kind in dict.fromkeys(state for part in operator.native for state in part.states):
+            _row(table, name, kind)
+        console.print(table)
         table = _table("subtask", "backend", "key groups", "file", "size", "")
         for part in operator.native:
             groups = f"{part.key_groups.start}-{part.key_groups.end}"

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SnaplineError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose. Can be pickled: errors travel from task to driver."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.args, dict(self.__dict__))
+
+
+def _rebuilt(kind: type[SnaplineError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> SnaplineError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(fields)
+    return error
 
 
 class ConfigurationError(SnaplineError, ValueError):

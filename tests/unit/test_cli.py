@@ -28,6 +28,7 @@ from snapline.protocol.snapshot import (
 )
 from snapline.state import format as state_format
 from snapline.state.format import StateInfo, StateKind, ValueEncoding
+from snapline.state.rocksdb_files import Listing, encode_listing
 from snapline.storage import metadata
 from snapline.storage.filesystem import FileObjects
 from snapline.storage.target import SnapshotTarget, WriteOptions
@@ -35,6 +36,9 @@ from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 Output = pytest.CaptureFixture[str]
 NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
+
+
+LISTING = encode_listing(Listing([], 0), [])
 
 
 def _state(info: StateInfo, **columns: Any) -> Any:
@@ -72,7 +76,9 @@ def _write(directory: Path, number: int = 7) -> Path:
             (OperatorPart("things", OperatorStateMode.SPLIT, 1, target.write("things", objects_state)),),
             (ChannelPart("[red]in->out", 0, index, target.write("channel", b"12345")),),
         )
-    native = KeyedPart(KeyGroupRange(0, 9), (StoredObject("inline:names", 2, data=b"[]"),), native="rocksdb")
+    native = KeyedPart(
+        KeyGroupRange(0, 9), (StoredObject("inline:names", len(LISTING), data=LISTING),), native="rocksdb"
+    )
     snapshot = Snapshot(
         number,
         SnapshotKind.CHECKPOINT,
@@ -255,7 +261,7 @@ def test_mistakes_about_states(job: Path, capsys: Output) -> None:
     totals = ("inspect", path, "--state", "count/words/totals")
     assert "has no key group 10, but 0 to 9" in _mistake(capsys, *totals, "--key-group", "10")
     assert "has no subtask 2, but 0 to 1" in _mistake(capsys, *totals, "--subtask", "2")
-    assert "take a canonical savepoint" in _mistake(capsys, "inspect", path, "--state", "rocks\x1b[31m/x")
+    assert "there is: none" in _mistake(capsys, "inspect", path, "--state", "rocks\x1b[31m/x")
 
 
 def test_paths_that_are_no_snapshot(job: Path, tmp_path: Path, capsys: Output) -> None:

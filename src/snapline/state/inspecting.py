@@ -16,6 +16,7 @@ from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
 from snapline.state import format as state_format
 from snapline.state.format import StateFile, StateInfo, StateKind, ValueEncoding
+from snapline.state.rocksdb_files import NATIVE, Listing, decode_listing, read_state, saved_database
 from snapline.storage import metadata
 from snapline.storage.journals import ObjectJournal
 from snapline.storage.objects import ObjectStore
@@ -172,12 +173,13 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class NativeFacts:
-    """Keyed state in a backend's own files."""
+    """Keyed state in a backend's own files. `states` has the names of the states and what they are."""
 
     subtask: int
     backend: str
     key_groups: KeyGroupRange
     files: tuple[FileFacts, ...]
+    states: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +255,12 @@ def snapshot_facts(snapshot: Snapshot, source: SnapshotSource) -> SnapshotFacts:
         _size(item for item in distinct if item.is_inline),
         _size(item for item in distinct if not item.is_inline and not item.path.startswith(own)),
         len({item.path for item in distinct if not item.is_inline}),
-        tuple(_operator(operator, files) for operator in snapshot.operators.values()),
+        tuple(_operator(operator, files, source) for operator in snapshot.operators.values()),
         tuple((name, item.size_bytes) for name, item in snapshot.hooks.items()),
     )
 
 
-def _operator(operator: OperatorState, files: dict[StoredObject, StateFile]) -> OperatorFacts:
+def _operator(operator: OperatorState, files: dict[StoredObject, StateFile], source: SnapshotSource) -> OperatorFacts:
     return OperatorFacts(
         operator.uid,
         operator.parallelism,
@@ -268,14 +270,31 @@ def _operator(operator: OperatorState, files: dict[StoredObject, StateFile]) -> 
         None if operator.coordinator is None else operator.coordinator.size_bytes,
         tuple(_subtask(index, state) for index, state in operator.subtasks.items()),
         tuple(_states(operator, files)),
-        tuple(
-            NativeFacts(index, part.native, part.key_groups, tuple(_file(item) for item in part.objects))
-            for index, state in operator.subtasks.items()
-            for part in state.keyed
-            if part.native is not None
-        ),
+        tuple(_native(index, part, source) for index, part in _native_parts(operator)),
         tuple(_edges(operator)),
     )
+
+
+def _native_parts(operator: OperatorState) -> Iterator[tuple[int, KeyedPart]]:
+    for index, state in operator.subtasks.items():
+        yield from ((index, part) for part in state.keyed if part.native is not None)
+
+
+def _native(subtask: int, part: KeyedPart, source: SnapshotSource) -> NativeFacts:
+    states = tuple((entry.info.state, str(entry.own_shape())) for entry in _listing(part, source).states)
+    files = tuple(_file(item) for item in part.objects)
+    return NativeFacts(subtask, str(part.native), part.key_groups, files, states)
+
+
+def _listing(part: KeyedPart, source: SnapshotSource) -> Listing:
+    """What a backend's own files hold. RocksDB is the only backend that has some."""
+    item = part.objects[0]
+    if part.native != NATIVE:
+        raise ConfigurationError(
+            f"{item.path} lists files of {part.native}, which cannot be shown; take a canonical savepoint of the job "
+            "and look into that"
+        )
+    return decode_listing(source.read(item), item.path)
 
 
 def _file(item: StoredObject) -> FileFacts:
@@ -374,8 +393,11 @@ def select(snapshot: Snapshot, source: SnapshotSource, name: str) -> tuple[Opera
             if found == state:
                 return operator, state
             known.add(f"{uid}/{found}")
-        if len(splits) == 1 and any(part.native for it in operator.subtasks.values() for part in it.keyed):
-            return operator, state
+        for _, part in _native_parts(operator):
+            names = {entry.info.state for entry in _listing(part, source).states}
+            if state in names:
+                return operator, state
+            known |= {f"{uid}/{found}" for found in names}
     raise ConfigurationError(
         f"there is no state {name!r} in the snapshot; there is: {', '.join(sorted(known)) or 'none'}"
     )
@@ -437,10 +459,12 @@ def native_tables(
 ) -> Iterator[tuple[StateInfo, pa.Table]]:
     """The rows of one state in a backend's own files, some at a time, as a state file would have them.
 
-    The one place where inspection meets the files of a backend.
+    The one place where inspection meets the files of a backend: they are fetched and opened as a database.
     """
-    del source, key_groups
-    raise ConfigurationError(
-        f"the rows of {state!r} are in files of {part.native}, which cannot be shown; take a canonical savepoint of "
-        "the job and look into that"
-    )
+    listing = _listing(part, source)
+    for entry in listing.states:
+        if entry.info.state == state:
+            groups = part.key_groups if key_groups is None else part.key_groups.intersection(key_groups)
+            with saved_database(listing, part.objects[1:], source) as database:
+                for table in read_state(database, entry, entry.own_shape(), groups):
+                    yield entry.info, table

@@ -34,6 +34,7 @@ from snapline.state.map_tables import MapTable
 from snapline.state.memory import timers_info
 from snapline.state.object_column import unpickled
 from snapline.state.rocksdb_files import (
+    NATIVE,
     Listing,
     StateEntry,
     decode_listing,
@@ -52,7 +53,6 @@ from snapline.storage.target import SnapshotTarget
 if TYPE_CHECKING:
     from rocksdict import Rdict
 
-NATIVE = "rocksdb"
 MAX_CACHED_ENTRIES = 2_000_000
 _BATCH_ENTRIES = 64 << 10
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +26,9 @@ from snapline.storage.source import SnapshotSource
 
 if TYPE_CHECKING:
     from rocksdict import Rdict
+
+NATIVE = "rocksdb"
+"""What this backend's own files are marked with."""
 
 LISTING_VERSION = 1
 BLOCK_CACHE_BYTES = 64 << 20
@@ -48,6 +53,10 @@ class StateEntry:
                 f"keyed by {key.kind} now; cast the key column to {stored}, or use another uid"
             )
         return stored_shape(key, self.info, self.schema)
+
+    def own_shape(self) -> Shape:
+        """What the state is, whatever its keys are."""
+        return self.shape(KeyTypes(self.schema.field("key").type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,18 @@ def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObj
     directory.mkdir(parents=True)
     for name, item in zip(names, files, strict=True):
         source.fetch(item, directory / name)
+
+
+@contextmanager
+def saved_database(listing: Listing, files: Sequence[StoredObject], source: SnapshotSource) -> Iterator[Rdict]:
+    """A saved database, to be read, in a directory that is gone afterwards."""
+    with TemporaryDirectory(prefix="snapline-") as directory:
+        fetch_files(Path(directory) / "db", listing.files, files, source)
+        database = open_database(Path(directory) / "db", read_only=True)
+        try:
+            yield database
+        finally:
+            database.close()
 
 
 def entries_between(database: Rdict, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:

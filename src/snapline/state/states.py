@@ -8,7 +8,7 @@ the state was declared with one, is an array with a value for each row, or one v
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -163,8 +163,8 @@ _MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
 }
 _SCALAR_MERGES: dict[str, Callable[[Any, Any], Any]] = {
     "sum": operator.add,
-    "min": lambda old, new: new if new < old or old != old else old,  # noqa: PLR0124  # a NaN gives way
-    "max": lambda old, new: new if new > old or old != old else old,  # noqa: PLR0124
+    "min": lambda old, new: new if new < old or old != old else old,  # a NaN gives way
+    "max": lambda old, new: new if new > old or old != old else old,
     "first": lambda old, _: old,
     "last": lambda _, new: new,
 }
