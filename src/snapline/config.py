@@ -62,6 +62,7 @@ _BYTES = {
     )
     for unit in units
 }
+_HOSTS = re.compile(r"[A-Za-z0-9._\-\[\]:]+:[0-9]{1,5}(,[A-Za-z0-9._\-\[\]:]+:[0-9]{1,5})*")
 _QUANTITY = re.compile(r"\s*(?P<number>[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*(?P<unit>[A-Za-z]*)\s*")
 
 E = TypeVar("E", bound=Enum)
@@ -147,11 +148,17 @@ class Checkpoints(_Settings):
         aligned_timeout: with `unaligned`, start aligned and change over after this time; 0 is unaligned at once.
         incremental: reuse files of the last completed checkpoint where the state backend can.
         inline_threshold: state smaller than this is stored within the metadata file; at most 1 MB.
+        compress: whether state files are compressed (zstd): smaller, and slower to write.
     What happens when one fails
         tolerable_failures: the job fails when more than this many fail in a row; None never fails it.
         committer_retries: how often a commit that asks for a retry gets one before the job fails over.
     Where they are kept, and for how long
         storage: directory or URL for checkpoints; None keeps them in the driver, where they are lost with it.
+        memory_limit: largest single state of a subtask that may be kept in the driver.
+        zookeeper: servers (`host:port,host:port`) that keep the journal of the job's checkpoints; None keeps it in
+            `storage`.
+        local_directory: directory on each machine for copies of a task's own snapshots, so that a task that comes back
+            to the machine need not fetch them; None keeps no copies.
         create_subdirectory: whether a job's checkpoints go into a directory of `storage` named after its id.
         retained: how many completed ones to keep, at least 1.
         externalized: what becomes of them when the job ends.
@@ -181,9 +188,13 @@ class Checkpoints(_Settings):
     aligned_timeout_ms: int
     incremental: bool
     inline_threshold_bytes: int
+    compress: bool
     tolerable_failures: int | None
     committer_retries: int
     storage: str | None
+    memory_limit_bytes: int
+    zookeeper: str | None
+    local_directory: str | None
     create_subdirectory: bool
     retained: int
     externalized: ExternalizedRetention
@@ -213,9 +224,13 @@ class Checkpoints(_Settings):
         aligned_timeout: Duration = "0ms",
         incremental: bool = False,
         inline_threshold: Size = "20kb",
+        compress: bool = False,
         tolerable_failures: int | None = None,
         committer_retries: int = 10,
         storage: Path | None = None,
+        memory_limit: Size = "5MB",
+        zookeeper: str | None = None,
+        local_directory: Path | None = None,
         create_subdirectory: bool = True,
         retained: int = 1,
         externalized: ExternalizedRetention | str = ExternalizedRetention.NO_EXTERNALIZED,
@@ -243,11 +258,15 @@ class Checkpoints(_Settings):
             aligned_timeout_ms=duration_ms(aligned_timeout, setting="aligned_timeout"),
             incremental=_flag(incremental, "incremental"),
             inline_threshold_bytes=_inline_threshold(inline_threshold),
+            compress=_flag(compress, "compress"),
             tolerable_failures=None
             if tolerable_failures is None
             else _count(tolerable_failures, "tolerable_failures", least=0),
             committer_retries=_count(committer_retries, "committer_retries", least=0),
             storage=_path(storage, "storage"),
+            memory_limit_bytes=size_bytes(memory_limit, setting="memory_limit"),
+            zookeeper=None if zookeeper is None else _hosts(zookeeper),
+            local_directory=_path(local_directory, "local_directory"),
             create_subdirectory=_flag(create_subdirectory, "create_subdirectory"),
             retained=_count(retained, "retained", least=1),
             externalized=_member(ExternalizedRetention, externalized, "externalized"),
@@ -280,6 +299,12 @@ class Checkpoints(_Settings):
                 "externalized",
                 self.externalized.value,
                 "there is nowhere to keep checkpoints after the job; set `storage` to a directory",
+            )
+        if self.zookeeper is not None and self.storage is None:
+            raise _wrong(
+                "zookeeper",
+                self.zookeeper,
+                "it keeps only the journal, and the checkpoints would be lost with the driver; set `storage` too",
             )
 
     @property
@@ -444,6 +469,12 @@ def _positive_duration(value: Duration, setting: str) -> int:
     if milliseconds == 0:
         raise _wrong(setting, value, "must be longer than nothing; use at least 1ms")
     return milliseconds
+
+
+def _hosts(value: str) -> str:
+    if not isinstance(value, str) or not _HOSTS.fullmatch(value):
+        raise _wrong("zookeeper", value, 'give its servers as "host:port", several separated by commas')
+    return value
 
 
 def _inline_threshold(value: Size) -> int:

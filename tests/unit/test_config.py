@@ -150,9 +150,13 @@ def test_defaults_are_those_of_the_specification() -> None:
         "aligned_timeout_ms": 0,
         "incremental": False,
         "inline_threshold_bytes": 20 * 1024,
+        "compress": False,
         "tolerable_failures": None,
         "committer_retries": 10,
         "storage": None,
+        "memory_limit_bytes": 5 << 20,
+        "zookeeper": None,
+        "local_directory": None,
         "create_subdirectory": True,
         "retained": 1,
         "externalized": ExternalizedRetention.NO_EXTERNALIZED,
@@ -183,9 +187,13 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         "aligned_timeout": "6s",
         "incremental": True,
         "inline_threshold": "7kb",
+        "compress": True,
         "tolerable_failures": 8,
         "committer_retries": 9,
         "storage": "a",
+        "memory_limit": "16kb",
+        "zookeeper": "one:2181,two:2181",
+        "local_directory": "d",
         "create_subdirectory": False,
         "retained": 11,
         "externalized": ExternalizedRetention.RETAIN_ON_CANCELLATION,
@@ -211,6 +219,7 @@ def test_every_setting_reaches_its_own_attribute() -> None:
     assert checkpoints.timeout_ms == 5_000
     assert checkpoints.aligned_timeout_ms == 6_000
     assert checkpoints.inline_threshold_bytes == 7 * 1024
+    assert checkpoints.memory_limit_bytes == 16 * 1024
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Event
 from urllib.parse import quote
 
+from snapline.config import Checkpoints
 from snapline.errors import SnaplineError, StorageError
 from snapline.protocol.snapshot import StoredObject
 from snapline.storage.local import LocalCopies
@@ -31,17 +32,26 @@ class SnapshotCancelledError(SnaplineError):
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How snapshots are written. Objects below `inline_bytes` travel with the metadata; `zstd` compresses files."""
+    """How snapshots are written.
+
+    Objects below `inline_bytes` travel with the metadata; `zstd` compresses files. Where checkpoints are kept in the
+    driver, a state may have `memory_limit_bytes`.
+    """
 
     inline_bytes: int = 20 << 10
     zstd: bool = False
+    memory_limit_bytes: int = MEMORY_LIMIT_BYTES
+
+    @classmethod
+    def of(cls, checkpoints: Checkpoints) -> WriteOptions:
+        return cls(checkpoints.inline_threshold_bytes, checkpoints.compress, checkpoints.memory_limit_bytes)
 
 
 class SnapshotTarget:
     """Writes the objects of one operator of one subtask for one snapshot, from any one thread.
 
     `location` is the directory of the snapshot and `shared` that of objects which several checkpoints may refer to: a
-    savepoint has none and shares nothing. Both none keep everything in the metadata, up to `MEMORY_LIMIT_BYTES` an
+    savepoint has none and shares nothing. Both none keep everything in the metadata, up to a limit for each
     object. Names carry the attempt, so that what a dead one left can be told apart. After `cancel`, from any thread,
     the next call raises `SnapshotCancelledError`.
     """
@@ -138,10 +148,10 @@ class SnapshotTarget:
         return f"a{self._attempt}-{_safe(self.uid)}-{self.subtask}-{_safe(name)}"
 
     def _check_inline_size(self, name: str, sizes: Sequence[int]) -> None:
-        if sum(sizes) > MEMORY_LIMIT_BYTES:
+        if sum(sizes) > self.options.memory_limit_bytes:
             raise StorageError(
                 f"{name!r} of {self.uid}[{self.subtask}] has {sum(sizes)} bytes; checkpoints kept in the driver may "
-                f"have {MEMORY_LIMIT_BYTES} a state. Set `storage` to a directory that all machines can reach"
+                f"have {self.options.memory_limit_bytes} a state. Set `storage` to a directory that all machines reach"
             )
 
 
