@@ -56,8 +56,9 @@ docs: setup  ## make docs/machines.md from the transition tables
 sim: setup  ## run the simulator over SEEDS seeds (2000)
 	$(BIN)/python -m snapline.testing.sim --seeds $(SEEDS)
 
-bench: setup  ## measure what the protocol core costs
+bench: setup  ## measure what the protocol core and state cost
 	$(BIN)/python -m benchmarks.protocol
+	$(BIN)/python -m benchmarks.state
 
 clean:  ## remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -28,7 +28,6 @@ from snapline.state.backend import KeyedBackend, KeyedSnapshot, Registered
 from snapline.state.columns import Values
 from snapline.state.dtypes import StateType
 from snapline.state.hashing import EncodedKeys, Ints, encode, key_groups
-from snapline.state.index import Bools
 from snapline.state.keys import Space
 from snapline.state.map_tables import MapTable
 from snapline.state.memory import timers_info
@@ -44,7 +43,7 @@ from snapline.state.rocksdb_files import (
     open_database,
     read_state,
 )
-from snapline.state.row_codec import ValueCodec, decode_keys, encode_keys, head, heads, stamp, unstamp
+from snapline.state.row_codec import ValueCodec, decode_keys, encode_keys, head, heads, in_order, stamp, unstamp
 from snapline.state.tables import Clock, FrozenChanges, Layout
 from snapline.state.timers import FrozenTimers
 from snapline.storage.source import SnapshotSource
@@ -139,9 +138,7 @@ class RocksDbBackend(KeyedBackend):
 
     def _write_down_all(self, last: _RocksDbSnapshot | None = None) -> None:
         """Write down the changes of snapshots that wait, up to and including one of them; all, if none is given."""
-        if last is not None and last not in self._unwritten:
-            return
-        while self._unwritten:
+        while self._unwritten and not (last is not None and last.is_written_down):
             snapshot = self._unwritten.popleft()
             try:
                 for name, changes in snapshot.changes.items():
@@ -151,20 +148,21 @@ class RocksDbBackend(KeyedBackend):
                 # These changes are nowhere else: what is in the database from now on cannot be trusted.
                 self._broken = error
                 raise
-            if snapshot is last:
-                return
 
     def _write_down(self, name: str, changes: FrozenChanges) -> None:
         from rocksdict import WriteBatch
 
         codec = self._codec(name)
-        for start in range(0, len(changes.slots), _BATCH_ENTRIES):
-            part = slice(start, start + _BATCH_ENTRIES)
-            slots, present = changes.slots[part], changes.present[part]
-            keys = encode_keys(
-                heads(self._ids[name], key_groups(changes.key_hashes[slots], self.max_parallelism)),
-                [column.take(slots) for column in changes.keys],
-            )
+        all_slots = changes.slots()
+        all_groups = key_groups(changes.key_hashes.take(all_slots), self.max_parallelism)
+        order = in_order(all_groups, [changes.keys[0].take(all_slots)])
+        for start in range(0, len(all_slots), _BATCH_ENTRIES):
+            part: Any = slice(start, start + _BATCH_ENTRIES)
+            if order is not None:
+                part = order[part]
+            slots, groups = all_slots[part], all_groups[part]
+            present = changes.present[slots]
+            keys = encode_keys(heads(self._ids[name], groups), [column.take(slots) for column in changes.keys])
             written = slots[present]
             values = codec.encode(changes.values.encode(written))
             if changes.updated is not None:
@@ -323,12 +321,16 @@ class _Backing:
         self._codec = ValueCodec(pa.binary() if declared.arrow is None else declared.arrow)
         self._has_times = has_times
 
-    def load(self, space: Space, slots: Ints) -> tuple[Bools, Values, Ints | None]:
+    def load(self, space: Space, slots: Ints) -> tuple[Ints, Values, Ints | None]:
+        groups = key_groups(space.key_hashes().take(slots), self._backend.max_parallelism)
+        order = in_order(groups, [space.columns()[0].take(slots)])
+        if order is not None:
+            slots = slots[order]
         keys: list[Any] = list(self._keys(space, slots))
         found: Any = self._backend.db[keys]
         exists = np.array([value is not None for value in found], dtype=np.bool_)
         values, updated = self._decode([value for value in found if value is not None])
-        return exists, values, updated
+        return slots[exists], values, updated
 
     def scan(self, space: Space, slot: int) -> tuple[list[EncodedKeys], Values, Ints | None]:
         prefix = self._keys(space, np.array([slot]))[0]
@@ -374,6 +376,7 @@ class _RocksDbSnapshot(KeyedSnapshot):
         canonical: bool,
     ) -> None:
         self.changes = changes
+        self.is_written_down = False
         self._backend = backend
         self._listing = backend.listing()
         self._timers = timers
@@ -390,6 +393,7 @@ class _RocksDbSnapshot(KeyedSnapshot):
         for changes in self.changes.values():
             changes.release()
         self.changes = {}
+        self.is_written_down = True
         if self._is_wanted:
             self._backend.db.flush()
             Checkpoint(self._backend.db).create_checkpoint(str(self._links))

@@ -134,6 +134,8 @@ def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
     options.create_if_missing(not read_only)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_open_files(-1)
+    options.set_memtable_whole_key_filtering(True)
+    options.set_memtable_prefix_bloom_ratio(0.1)
     options.set_keep_log_file_num(1)
     blocks = BlockBasedOptions()
     blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))

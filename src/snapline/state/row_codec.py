@@ -1,9 +1,10 @@
 """Entries as keys and values of bytes: how state looks inside RocksDB.
 
 A key is the number of the state and the key group, two bytes each and big-endian, so that the entries of a state are
-together and in the order of their key groups; then the columns it is filed under: eight bytes for those of fixed width,
-for strings and bytes the length in four bytes and then the bytes. So no key is the beginning of another by chance, and
-all entries of a key begin alike. A value begins with eight bytes for the time of its last update if that is kept.
+together and in the order of their key groups; then the columns it is filed under: eight bytes, big-endian as well, for
+those of fixed width, for strings and bytes the length in four bytes and then the bytes. So no key is the beginning of
+another by chance, and all entries of a key begin alike. A value begins with eight bytes for the time of its last update
+if that is kept.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ def head(state: int, group: int) -> bytes:
     return ((state << 16) + group).to_bytes(HEAD_BYTES + 1, "big")[1:]
 
 
+def in_order(groups: npt.NDArray[np.uint16], columns: Sequence[FrozenKeys]) -> Ints | None:
+    """How to sort entries by their keys, as far as that is cheap: RocksDB finds and writes neighbours faster."""
+    first = columns[0]
+    return None if isinstance(first, FrozenBytesKeys) else np.lexsort((first.words, groups))
+
+
 def encode_keys(start: npt.NDArray[np.uint8], columns: Sequence[FrozenKeys]) -> list[bytes]:
     """The keys of entries: `start` and behind it the columns."""
     if not any(isinstance(column, FrozenBytesKeys) for column in columns):
@@ -58,7 +65,7 @@ def decode_keys(keys: Sequence[bytes], start: int, kinds: Sequence[pa.DataType])
     if all(fixed):
         matrix = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
         return [
-            _from_words(np.ascontiguousarray(matrix[:, at : at + _WORD]).view("<u8").ravel(), kind)
+            _from_words(np.ascontiguousarray(matrix[:, at : at + _WORD]).view(">u8").ravel().astype(np.uint64), kind)
             for kind, at in zip(kinds, range(start, start + _WORD * len(kinds), _WORD), strict=True)
         ]
     columns: list[list[Any]] = [[] for _ in kinds]
@@ -66,7 +73,7 @@ def decode_keys(keys: Sequence[bytes], start: int, kinds: Sequence[pa.DataType])
         at = start
         for column, is_fixed in zip(columns, fixed, strict=True):
             if is_fixed:
-                column.append(int.from_bytes(key[at : at + _WORD], "little"))
+                column.append(int.from_bytes(key[at : at + _WORD], "big"))
                 at += _WORD
             else:
                 length = int.from_bytes(key[at : at + 4], "little")
@@ -80,7 +87,7 @@ def decode_keys(keys: Sequence[bytes], start: int, kinds: Sequence[pa.DataType])
 
 def _word_bytes(column: FrozenKeys) -> npt.NDArray[np.uint8]:
     assert not isinstance(column, FrozenBytesKeys)
-    return np.ascontiguousarray(column.words.astype("<u8", copy=False)).view(np.uint8).reshape(-1, _WORD)
+    return np.ascontiguousarray(column.words.astype(">u8")).view(np.uint8).reshape(-1, _WORD)
 
 
 def _from_words(words: npt.NDArray[np.uint64], kind: pa.DataType) -> pa.Array:

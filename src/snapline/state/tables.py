@@ -132,10 +132,14 @@ class FrozenChanges:
 
     keys: list[FrozenKeys]
     key_hashes: Words
-    slots: Ints
+    dirty: Bools
     present: Bools
     values: FrozenColumn
     updated: Ints | None
+
+    def slots(self) -> Ints:
+        """The entries that were changed."""
+        return np.flatnonzero(self.dirty)
 
     def release(self) -> None:
         self.values.release()
@@ -144,8 +148,8 @@ class FrozenChanges:
 class Backing(Protocol):
     """Where entries are that a table does not hold in memory."""
 
-    def load(self, space: Space, slots: Ints) -> tuple[Bools, Values, Ints | None]:
-        """Of entries: which exist, the values of those that do, and when they were updated if that is kept."""
+    def load(self, space: Space, slots: Ints) -> tuple[Ints, Values, Ints | None]:
+        """Which of some entries exist, in any order, their values, and when they were updated if that is kept."""
         ...
 
 
@@ -340,13 +344,13 @@ class ValueTable(Attached):
         if not unknown.size:
             return
         unknown = np.unique(unknown)
-        exists, values, updated = self._backing.load(self.space, unknown)
-        found = unknown[exists]
+        found, values, updated = self._backing.load(self.space, unknown)
+        self._present.own()[unknown] = False
         if found.size:
             self.values.scatter(found, values)
+            self._present.own()[found] = True
             if self._updated is not None and updated is not None:
                 self._updated.own()[found] = updated
-        self._present.own()[unknown] = exists
         self._known.own()[unknown] = True
 
     def learn(self, slots: Ints, values: Values, updated: Ints | None) -> None:
@@ -370,12 +374,11 @@ class ValueTable(Attached):
         size = self.space.size
         dirty, self._dirty = self._dirty.array[:size], CopyOnWrite(np.bool_)
         self._dirty.grow(len(self._present.array))
-        slots = np.flatnonzero(dirty)
         return FrozenChanges(
             self.space.columns(),
             self.space.key_hashes(),
-            slots,
-            self._present.freeze()[slots],
+            dirty,
+            self._present.freeze(),
             self.values.freeze(),
             None if self._updated is None else self._updated.freeze(),
         )
