@@ -1,7 +1,7 @@
 """Wrote `tests/golden/v1`, the files of format version 1. Kept for reference: those files are never written again.
 
 `python -m tests.golden.make_v1 DIRECTORY` writes the like of them into an empty directory. The content is always the
-same; bytes of Parquet files depend on the version of pyarrow.
+same; bytes depend on the versions of pyarrow and RocksDB.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import sys
-import zlib
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,10 @@ from snapline.protocol.snapshot import (
     SubtaskState,
 )
 from snapline.state import format as state_format
+from snapline.state.backend import Ttl
 from snapline.state.format import PICKLED, StateInfo, StateKind, ValueEncoding
+from snapline.state.rocksdb import RocksDbBackend
+from snapline.state.timers import TimeDomain
 from snapline.storage import metadata
 from snapline.storage.filesystem import FileObjects
 from snapline.storage.target import SnapshotTarget, WriteOptions
@@ -195,13 +198,6 @@ def checkpoint(objects: FileObjects, job: str) -> Snapshot:
     count, source = target("count", 0), target("source/1", 0)
     slices = source.write_slices("operator-state", [files["operator-list"], files["operator-union"]])
     in_flight = count.write("in-flight", _stream(pa.table({"word": ["x", "y"]})) + _stream(pa.table({"n": [1]})))
-    objects.write(f"{shared}/a1-native-0-000012%2Esst", b"an SST file")
-    native = (
-        StoredObject("inline:names", 10, crc32=zlib.crc32(b'["12.sst"]'), data=b'["12.sst"]'),
-        StoredObject(
-            f"{shared}/a1-native-0-000012%2Esst", 11, "a1-native-0-000012%2Esst", crc32=zlib.crc32(b"an SST file")
-        ),
-    )
     return Snapshot(
         12,
         SnapshotKind.CHECKPOINT,
@@ -250,13 +246,36 @@ def checkpoint(objects: FileObjects, job: str) -> Snapshot:
                     )
                 },
             ),
-            "native": OperatorState(
-                "native", 1, 4, {0: SubtaskState((KeyedPart(KeyGroupRange(0, 3), native, native="rocksdb"),))}
-            ),
+            "native": OperatorState("native", 1, 4, {0: SubtaskState(rocksdb(target("native", 20 << 10)))}),
             "done": OperatorState("done", 3, 128, fully_finished=True),
         },
         {"kafka": StoredObject("s3://elsewhere/hook", 4, offset=16)},
     )
+
+
+def rocksdb(target: SnapshotTarget) -> tuple[KeyedPart, ...]:
+    """State in RocksDB's own files, and a timer."""
+    with tempfile.TemporaryDirectory() as directory:
+        backend = RocksDbBackend(
+            "user string, day bigint",
+            max_parallelism=4,
+            key_groups=KeyGroupRange(0, 3),
+            clock=lambda: 1_000,
+            uid="native",
+            directory=Path(directory) / "db",
+        )
+        keys = [("a", 1), ("b", 2), ("b", 3)]
+        backend.value_state("total", "struct<n:bigint,at:date>").put(keys, [{"n": n, "at": None} for n in (1, 2, 3)])
+        backend.value_state("name", "string", ttl=Ttl("1d")).put(keys, ["x", "", "naïve"])
+        backend.list_state("seen", "array<string>", namespace="bigint").append(keys[:1] * 2, [["p"], []], namespace=7)
+        backend.map_state("things", "binary", object).put_all(keys[:1], [b"k"], [{"any": "thing"}])
+        backend.timers().register_all(TimeDomain.EVENT, keys[:1], 60_000)
+        snapshot = backend.snapshot()
+        try:
+            return snapshot.write(target)
+        finally:
+            snapshot.release()
+            backend.close()
 
 
 def savepoint(objects: FileObjects, location: str) -> Snapshot:

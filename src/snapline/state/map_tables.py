@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -18,11 +19,24 @@ _SHORT = 16
 """A chain with fewer entries is not worth tidying."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """Entries that were found: for each which of the owners it belongs to, its key within it, and its value.
+
+    `updated` says when, if that is kept.
+    """
+
+    owners: Ints
+    inner: list[EncodedKeys]
+    values: Values
+    updated: Ints | None
+
+
 class ScanBacking(Backing, Protocol):
     """A backing that can also be asked for everything below a key."""
 
-    def scan(self, space: Space, slot: int) -> tuple[list[EncodedKeys], Values, Ints | None]:
-        """The inner keys of all entries of one owner, with values and when they were updated if that is kept."""
+    def scan(self, space: Space, slots: Ints) -> Scanned:
+        """All entries of some owners."""
         ...
 
 
@@ -78,13 +92,13 @@ class Chain:
         order = np.argsort(all_rows, kind="stable")
         return all_rows[order], all_entries[order]
 
-    def unlink_all(self, owner: int) -> None:
-        """Let an owner begin anew."""
-        entry = int(self._tails.array[owner])
-        while entry >= 0:
-            self._owners.array[entry] = -1
-            entry = int(self._previous.array[entry])
-        self._tails.array[owner] = -1
+    def unlink_all(self, owners: Ints) -> None:
+        """Let owners begin anew."""
+        entries = self._tails.array[owners]
+        self._tails.array[owners] = -1
+        while (entries := entries[entries >= 0]).size:
+            self._owners.array[entries] = -1
+            entries = self._previous.array[entries]
 
     def _tidy(self, owner: int, entries: Ints, present: Bools) -> None:
         """Leave entries that are gone out of a chain, so that walking it does not get slower and slower."""
@@ -213,8 +227,7 @@ class MapTable(Attached):
         _, entries = self.walk(owners)
         self.values.erase(entries)
         slots = owners.slots(self.owners, add=False)
-        for owner in np.unique(slots[slots >= 0]).tolist():
-            self._chain.unlink_all(owner)
+        self._chain.unlink_all(np.unique(slots[slots >= 0]))
 
     def restore(self, stored: pa.Table) -> Ints:
         layout = self.values.layout
@@ -229,12 +242,12 @@ class MapTable(Attached):
             return
         unknown, firsts = np.unique(slots, return_index=True)
         is_open = ~self._complete.array[unknown]
-        for slot, row in zip(unknown[is_open].tolist(), firsts[is_open].tolist(), strict=True):
-            inner, values, updated = self._backing.scan(self.owners, slot)
-            count = len(inner[0])
-            if count:
-                owner = rows.take(np.full(count, row))
-                entries = owner.inside(inner).slots(self.values.space, add=True)
-                self.values.learn(entries, values, updated)
-                self._chain.link(entries, np.full(count, slot))
-            self._complete.own()[slot] = True
+        unknown, firsts = unknown[is_open], firsts[is_open]
+        if not unknown.size:
+            return
+        found = self._backing.scan(self.owners, unknown)
+        if found.owners.size:
+            entries = rows.take(firsts[found.owners]).inside(found.inner).slots(self.values.space, add=True)
+            self.values.learn(entries, found.values, found.updated)
+            self._chain.link(entries, unknown[found.owners])
+        self._complete.own()[unknown] = True

@@ -27,9 +27,9 @@ from snapline.state import format as state_format
 from snapline.state.backend import KeyedBackend, KeyedSnapshot, Registered
 from snapline.state.columns import Values
 from snapline.state.dtypes import StateType
-from snapline.state.hashing import EncodedKeys, Ints, encode, key_groups
+from snapline.state.hashing import Ints, encode, key_groups
 from snapline.state.keys import Space
-from snapline.state.map_tables import MapTable
+from snapline.state.map_tables import MapTable, Scanned
 from snapline.state.memory import timers_info
 from snapline.state.object_column import unpickled
 from snapline.state.rocksdb_files import (
@@ -332,21 +332,23 @@ class _Backing:
         values, updated = self._decode([value for value in found if value is not None])
         return slots[exists], values, updated
 
-    def scan(self, space: Space, slot: int) -> tuple[list[EncodedKeys], Values, Ints | None]:
-        prefix = self._keys(space, np.array([slot]))[0]
-        keys, values = [], []
-        for key, value in self._backend.db.items(from_key=prefix):
-            assert isinstance(key, bytes)
-            if not key.startswith(prefix):
-                break
-            keys.append(key)
-            values.append(value)
+    def scan(self, space: Space, slots: Ints) -> Scanned:
         inner = self._layout.inner
         assert inner is not None
-        if not keys:
-            return inner.encode([]), [], None
-        columns = decode_keys(keys, len(prefix), inner.kinds)
-        return [encode(column) for column in columns], *self._decode(values)
+        owners: list[int] = []
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        entries = self._backend.db.iter()
+        for owner, prefix in enumerate(self._keys(space, slots)):
+            entries.seek(prefix)
+            while entries.valid() and (key := entries.key()).startswith(prefix):
+                owners.append(owner)
+                keys.append(key[len(prefix) :])
+                values.append(entries.value())
+                entries.next()
+        columns = decode_keys(keys, 0, inner.kinds) if keys else [pa.array([], kind) for kind in inner.kinds]
+        encoded = [encode(column) for column in columns]
+        return Scanned(np.array(owners, dtype=np.int64), encoded, *self._decode(values))
 
     def _keys(self, space: Space, slots: Ints) -> list[bytes]:
         groups = key_groups(space.key_hashes()[slots], self._backend.max_parallelism)
@@ -419,6 +421,9 @@ class _RocksDbSnapshot(KeyedSnapshot):
         files: dict[str, StoredObject] = {}
         for path in sorted(self._links.iterdir()):
             target.check()
+            if path.name.startswith("OPTIONS"):
+                # A database is always opened with the options of this version.
+                continue
             if path.suffix != ".sst":
                 files[path.name] = target.write(f"rocksdb-{path.name}", path.read_bytes())
             elif path.name in self._reusable:

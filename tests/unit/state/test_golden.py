@@ -13,10 +13,14 @@ import pyarrow as pa
 import pytest
 
 from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.restore import KeyedRestore
 from snapline.protocol.snapshot import Snapshot
 from snapline.state import format as state_format
+from snapline.state.backend import Ttl
 from snapline.state.format import StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.state.hashing import hash_columns
 from snapline.state.inspecting import snapshot_facts
+from snapline.state.rocksdb import RocksDbBackend
 from snapline.storage import metadata
 from snapline.storage.filesystem import FileObjects
 from snapline.storage.source import SnapshotSource
@@ -211,9 +215,8 @@ def test_a_checkpoint() -> None:
     assert (channel.edge, channel.upstream, channel.downstream) == ("source/1->count", 1, 0)
     part = native.subtasks[0].keyed[0]
     assert part.native == "rocksdb"
-    assert part.objects[0].data == b'["12.sst"]'
-    assert part.objects[1].path == f"{GOLDEN}/job/shared/a1-native-0-000012%2Esst"
-    assert part.objects[1].shared_key == "a1-native-0-000012%2Esst"
+    tables = [item for item in part.objects if item.shared_key is not None]
+    assert [item.path for item in tables] == [f"{GOLDEN}/job/shared/{item.shared_key}" for item in tables]
     assert (done.parallelism, done.max_parallelism, done.fully_finished) == (3, 128, True)
     hook = snapshot.hooks["kafka"]
     assert (hook.path, hook.size_bytes, hook.offset) == ("s3://elsewhere/hook", 4, 16)
@@ -233,10 +236,44 @@ def test_everything_a_checkpoint_refers_to_is_whole() -> None:
         ("count", "seen", StateKind.LIST, 3),
         ("count", "raw", StateKind.RAW, 3),
         ("count", "raw", StateKind.RAW_OPERATOR, 2),
+        ("native", "_timers", StateKind.TIMERS, 1),
     }
     stream = pa.BufferReader(source.read(snapshot.operators["count"].subtasks[0].inputs[0].object))
     assert pa.ipc.open_stream(stream).read_all().to_pydict() == {"word": ["x", "y"]}
     assert pa.ipc.open_stream(stream).read_all().to_pydict() == {"n": [1]}
+
+
+@pytest.mark.parametrize("ranges", [[KeyGroupRange(0, 3)], [KeyGroupRange(0, 1), KeyGroupRange(2, 3)]])
+def test_files_of_rocksdb(tmp_path: Path, ranges: list[KeyGroupRange]) -> None:
+    parts = _snapshot("job/chk-12").operators["native"].subtasks[0].keyed
+    keys = [("a", 1), ("b", 2), ("b", 3)]
+    groups = (hash_columns([pa.array(["a", "b", "b"]), pa.array([1, 2, 3])]) % 4).tolist()
+    found: dict[Any, Any] = {}
+    timers = 0
+    for index, owned in enumerate(ranges):
+        backend = RocksDbBackend(
+            "user string, day bigint",
+            max_parallelism=4,
+            key_groups=owned,
+            clock=lambda: 2_000,
+            uid="native",
+            directory=tmp_path / str(index),
+        )
+        backend.restore([KeyedRestore(part, owned) for part in parts], SnapshotSource(FileObjects()))
+        mine = [key for key, group in zip(keys, groups, strict=True) if group in owned]
+        totals = backend.value_state("total", "struct<n:bigint,at:date>").take(mine).to_pylist()
+        names = backend.value_state("name", "string", ttl=Ttl("1d")).take(mine).to_pylist()
+        lists = backend.list_state("seen", "array<string>", namespace="bigint").take(mine, 7).to_pylist()
+        things = backend.map_state("things", "binary", object).take(mine, [b"k"] * len(mine))
+        found |= {key: values for key, *values in zip(mine, totals, names, lists, things, strict=True)}
+        timers += len(backend.timers())
+        backend.close()
+    assert found == {
+        ("a", 1): [{"n": 1, "at": None}, "x", [["p"], []], {"any": "thing"}],
+        ("b", 2): [{"n": 2, "at": None}, "", [], None],
+        ("b", 3): [{"n": 3, "at": None}, "naïve", [], None],
+    }
+    assert timers == 1
 
 
 def test_a_savepoint() -> None:

@@ -25,6 +25,7 @@ def use_every_method(objects: FaultyObjects, directory: Path) -> None:
     assert len(objects.list("memory://")) == 3
     objects.delete(["memory://a", "memory://b"])
     objects.delete_tree("memory://c")
+    objects.sweep("memory://", lambda _: True)
 
 
 EVERY_CALL = [
@@ -39,6 +40,7 @@ EVERY_CALL = [
     ("delete", "memory://a"),
     ("delete", "memory://b"),
     ("delete_tree", "memory://c"),
+    ("sweep", "memory://"),
 ]
 
 
