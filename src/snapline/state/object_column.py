@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.errors import UserCodeError
+from snapline.errors import RestoreError, UserCodeError
 from snapline.state.columns import Column, FrozenColumn, Values, objects
 from snapline.state.hashing import Ints
 from snapline.state.index import Bools
@@ -105,4 +105,10 @@ def pickled(value: Any) -> bytes:
 
 def unpickled(data: bytes) -> Any:
     """The object again. Only ever for state that this job, or one it was restored from, has written."""
-    return pickle.loads(data)  # noqa: S301
+    try:
+        return pickle.loads(data)  # noqa: S301
+    except Exception as error:
+        raise RestoreError(
+            f"an object of a state cannot be unpickled ({type(error).__name__}: {error}); make its class importable "
+            "under the name it had"
+        ) from error

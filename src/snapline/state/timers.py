@@ -115,8 +115,8 @@ class Timers:
         mine = self._layout.namespace
         if (mine and mine.kind) != (namespace and namespace.kind):
             raise RestoreError(
-                f"timers have the namespace {mine and mine.kind}, and were asked for with "
-                f"{namespace and namespace.kind}; use the one they were saved with"
+                f"the timers of this operator have the namespace {mine and mine.kind}, as they were saved or asked for "
+                f"before, and now {namespace and namespace.kind}; all of them have the same one"
             )
 
     def _one(self) -> Rows:

@@ -214,7 +214,7 @@ def made(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(np.array(values, np.float16), kind) if pa.types.is_float16(kind) else pa.array(values, kind)
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(columns(), st.integers(0, 12), st.integers(0, 12))
 def test_every_type_hashes_as_it_says(column: tuple[pa.DataType, list[Any]], start: int, count: int) -> None:
     kind, values = column

@@ -84,7 +84,7 @@ texts = st.sampled_from(["", "a", "a\0", "a\0\0", "\0", "b", "aaaaaaaa", "aaaaaa
 pairs = st.tuples(texts, st.integers(-2, 2))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.sampled_from(list(HASHES)), st.lists(st.lists(pairs, max_size=12), max_size=6), st.data())
 def test_whatever_the_hashes_every_key_has_its_own_slot(
     hashes: str, batches: list[list[tuple[str, int]]], data: st.DataObject

@@ -99,7 +99,7 @@ def test_a_shared_file_can_be_referred_to_later(objects: MemoryObjects, tmp_path
     source = tmp_path / "000001.sst"
     source.write_bytes(b"sst")
     shared = target(objects).share("000001.sst", source)
-    assert shared.shared_key == "a7-my%20op-2-000001%2Esst"
+    assert shared.shared_key == "a7-my%20op-2-000001.sst"
     assert shared.path == f"{SHARED}/{shared.shared_key}"
     assert shared.crc32 == zlib.crc32(b"sst")
     assert not shared.reused
