@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ from snapline.storage.filesystem import FileObjects
 from snapline.storage.journals import JournalStore, MemoryJournal, ObjectJournal
 from snapline.storage.memory import MemoryObjects
 from snapline.storage.objects import ObjectStore
+from snapline.storage.publishing import PRUNE_ABOVE
 from snapline.storage.zookeeper import ZooKeeperJournal
 from snapline.testing.faulty import FaultyObjects
 from snapline.testing.stored import JOURNAL, damage, leftovers, store_objects
@@ -112,7 +114,7 @@ class Driver:
         return leftovers(self.objects, self.archive.directory, snapshots)
 
 
-STORES = ["memory", "files", "s3", pytest.param("zookeeper", marks=pytest.mark.slow)]
+STORES = ["memory", "files", *(pytest.param(name, marks=pytest.mark.slow) for name in ("s3", "zookeeper"))]
 
 
 @pytest.fixture(params=STORES)
@@ -287,27 +289,119 @@ def test_an_unreadable_latest_checkpoint_is_an_error_and_nothing_is_swept(job: J
     assert third.ids == [one.id, two.id]
 
 
-def test_an_unreadable_older_checkpoint_is_passed_over_with_a_warning(
+@pytest.mark.parametrize("harm", ["garbage", "gone"])
+def test_an_unreadable_older_checkpoint_is_an_error_too(job: Job, harm: str) -> None:
+    first = job.driver("first").start(retain=3)
+    one, _ = first.complete()
+    two, _ = first.complete(shared=["a"])
+    three, _ = first.complete()
+    data = job.objects.read(two.metadata_path)
+    if harm == "garbage":
+        job.objects.write(two.metadata_path, b"garbage")
+    else:
+        job.objects.delete([two.metadata_path])
+    archive = job.driver("second").archive
+    attempt = archive.claim()[0].attempt
+    with pytest.raises(DamagedError, match=f"can't recover: {two.location}.*Nothing was changed. Bring it back"):
+        archive.recover(attempt)
+    job.objects.delete([two.metadata_path])
+    job.objects.write(two.metadata_path, data)
+    third = job.driver("third").start(retain=3)
+    assert third.ids == [one.id, two.id, three.id]
+    assert third.leftovers(one, two, three) == []
+
+
+def test_an_older_checkpoint_of_which_nothing_is_left_is_passed_over_with_a_warning(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = job.driver("first").start(retain=3)
     gone, _ = first.complete()
-    damaged, _ = first.complete()
-    three, _ = first.complete()
-    job.objects.delete([gone.metadata_path])
-    job.objects.write(damaged.metadata_path, b"garbage")
+    two, _ = first.complete()
+    job.objects.delete_tree(gone.location)
     with caplog.at_level(logging.WARNING):
         second = job.driver("second").start()
-    assert second.ids == [three.id]
-    assert [gone.location in second.warnings[0], damaged.location in second.warnings[1]] == [True, True]
+    assert second.ids == [two.id]
+    assert gone.location in second.warnings[0]
     assert all(warning in caplog.messages for warning in second.warnings)
-    files = {item.path for item in damaged.objects() if not item.is_inline}
-    assert set(second.leftovers(three)) == {damaged.metadata_path, *files}
-    four, _ = second.complete()
-    journal = second.archive.read_journal()
-    assert [record.checkpoint_id for record in journal.recovery_points] == [four.id]
+    three, _ = second.complete()
     third = job.driver("third").start()
-    assert (third.ids, third.warnings) == ([four.id], ())
+    assert (third.ids, third.warnings) == ([three.id], ())
+
+
+def test_a_checkpoint_that_the_driver_before_is_deleting_is_no_problem(small: Job) -> None:
+    """That driver does not know yet that it is fenced; it deletes the record before the rest."""
+    first = small.driver("first").start()
+    one, _ = first.complete()
+    two = first.prepare()
+    first.archive.publish(two)
+    (old,) = first.retained.add(two).delete
+    assert old == one
+
+    class Meanwhile(FaultyObjects):
+        def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+            if path == one.metadata_path:
+                first.archive.read_journal()
+                journal.delete(record for record in journal.read().recovery_points if record.checkpoint_id == one.id)
+                small.objects.delete([one.metadata_path])
+            return super().read(path, offset, length)
+
+    journal = ObjectJournal(small.objects, f"{small.directory}/{JOURNAL}")
+    archive = Archive(Meanwhile(small.objects), journal, small.directory, "second")
+    recovered = archive.recover(archive.claim()[0].attempt)
+    assert (recovered.snapshots, recovered.warnings) == ((two,), ())
+
+
+@pytest.mark.parametrize("url", ["", "file://"])
+def test_what_a_killed_process_was_writing_is_swept(tmp_path: Path, url: str) -> None:
+    objects = FileObjects()
+    job = Job(f"{url}{tmp_path}", objects, lambda place: ObjectJournal(objects, f"{place}/{JOURNAL}"))
+    first = job.driver("first").start()
+    one, _ = first.complete(shared=["a"])
+    lost = first.archive.reserve_id(first.attempt, "lost")
+    root = tmp_path / "job"
+    waste = [
+        f"chk-{one.id}/.tmp-a1-01",
+        f"chk-{lost}/.tmp-02",
+        f"chk-{lost}/a1-state/.tmp-03",
+        "shared/.tmp-a1-04",
+    ]
+    kept = [f"chk-{lost + 1}/.tmp-a2-05", "shared/.tmp-a2-06", "shared/.tmp-07", ".tmp-08", "taskowned/.tmp-a1-09"]
+    for path in (*waste, *kept):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(b"half of somet")
+    (root / f"chk-{lost - 1}" / "empty").mkdir(parents=True)
+    (root / f"chk-{lost + 2}").mkdir()
+    second = job.driver("second").start()
+    assert second.leftovers(one) == []
+    found = [str(path.relative_to(root)) for path in root.rglob(".tmp-*")]
+    assert sorted(found) == sorted(kept)
+    directories = {path.name for path in root.iterdir() if path.name.startswith("chk-")}
+    assert directories == {f"chk-{one.id}", f"chk-{lost + 1}", f"chk-{lost + 2}"}
+    assert job.driver("third").start().ids == [one.id]
+
+
+def test_rows_of_the_journal_leave_no_directory_behind(tmp_path: Path) -> None:
+    objects = FileObjects()
+    job = Job(str(tmp_path), objects, lambda place: ObjectJournal(objects, f"{place}/{JOURNAL}"))
+    for number in range(20):
+        job.driver(f"driver {number}").start().complete()
+    assert len(list((tmp_path / "job" / JOURNAL / "rows").iterdir())) <= PRUNE_ABOVE
+
+
+@pytest.mark.parametrize("url", ["", "file://"])
+def test_a_copy_of_a_job_is_a_job_of_its_own(tmp_path: Path, url: str) -> None:
+    objects = FileObjects()
+    job = Job(f"{url}{tmp_path}/old place", objects, lambda place: ObjectJournal(objects, f"{place}/{JOURNAL}"))
+    one, _ = job.driver("first").start().complete(shared=["a"])
+    shutil.copytree(tmp_path / "old place", tmp_path / "new")
+    copy = Job(f"{url}{tmp_path}/new", objects, lambda place: ObjectJournal(objects, f"{place}/{JOURNAL}"))
+    second = copy.driver("second").start()
+    assert [snapshot.location for snapshot in second.retained.snapshots] == [f"{copy.directory}/chk-{one.id}"]
+    two, retirement = second.complete()
+    assert [entry.location for entry in retirement.delete] == [f"{copy.directory}/chk-{one.id}"]
+    assert second.leftovers(two) == []
+    assert damage(objects, one) == []
+    assert job.driver("third").start().ids == [one.id]
 
 
 # Metadata.

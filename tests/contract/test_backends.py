@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -633,6 +634,34 @@ class TestTtl:
         clock.now_ms += 1_000
         assert state.take([1]).to_pylist() == [None]
 
+    def test_reading_refreshes_elements_and_entries(self, make: Make, clock: Clock) -> None:
+        backend = make()
+        ttl = Ttl("1s", refresh_on_read=True)
+        elements, entries = backend.list_state("l", "int", ttl=ttl), backend.map_state("m", "int", "int", ttl=ttl)
+        backend.select_key(1)
+        elements.extend([1, 2])
+        entries.put(1, 1)
+        entries.put(2, 2)
+        for _ in range(3):
+            clock.now_ms += 900
+            assert (elements.get(), entries.get(1)) == ([1, 2], 1)
+        assert entries.items() == [(1, 1)]
+        clock.now_ms += 1_000
+        assert (elements.get(), entries.items()) == ([], [])
+
+    @pytest.mark.parametrize(("before", "after"), [(Ttl("1s"), None), (None, Ttl("1s")), (Ttl("1s"), Ttl("1h"))])
+    def test_another_ttl_declared_before_the_restore(
+        self, make: Make, clock: Clock, objects: MemoryObjects, before: Ttl | None, after: Ttl | None
+    ) -> None:
+        backend = make()
+        backend.value_state("v", "int", ttl=before).put([1], [5])
+        again = make()
+        state = again.value_state("v", "bigint", ttl=after)
+        restore(again, objects, *save(backend, objects))
+        assert state.take([1]).to_pylist() == [5]
+        clock.now_ms += 1_000
+        assert state.take([1]).to_pylist() == [None if after == Ttl("1s") else 5]
+
     def test_nothing_lives_for_no_time(self, make: Make) -> None:
         with pytest.raises(ConfigurationError, match="ttl is 0"):
             make().value_state("v", ttl=Ttl(0))
@@ -927,6 +956,57 @@ class TestBetweenBackends:
         with pytest.raises(RestoreError, match="canonical savepoint"):
             restore(MemoryBackend("string", **common), objects, *save(old, objects))
         old.close()
+
+
+def _unpicklable() -> Any:
+    return lambda: None
+
+
+def test_an_object_that_cannot_be_pickled(make: Make, objects: MemoryObjects) -> None:
+    """It fails a call or a snapshot, and nothing else is lost."""
+    backend = make()
+    state = backend.value_state("v")
+    backend.select_key(1)
+    state.set([1])
+
+    def keep_and_save() -> None:
+        state.set(_unpicklable())
+        save(backend, objects)
+
+    with pytest.raises(UserCodeError, match="cannot be pickled"):
+        keep_and_save()
+    state.set([2])
+    again = restore(make(), objects, *save(backend, objects, 2))
+    assert again.value_state("v").take([1]) == [[2]]
+
+
+def test_an_object_whose_class_is_gone(make: Make, objects: MemoryObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = make()
+    monkeypatch.setattr(Average, "__module__", "gone")
+    monkeypatch.setitem(sys.modules, "gone", type(sys)("gone"))
+    sys.modules["gone"].Average = Average  # type: ignore[attr-defined]
+    backend.value_state("v").put([1], [Average()])
+    parts = save(backend, objects)
+    monkeypatch.delitem(sys.modules, "gone")
+    with pytest.raises(RestoreError, match="make its class importable"):
+        restore(make(), objects, *parts).value_state("v").take([1])
+
+
+def test_what_has_expired_leaves_the_database(tmp_path: Path, clock: Clock, objects: MemoryObjects) -> None:
+    backend = RocksDbBackend(
+        "bigint", max_parallelism=128, key_groups=ALL, clock=clock, directory=tmp_path / "db", uid="op"
+    )
+    state = backend.value_state("v", "bigint", ttl=Ttl("1s"))
+    state.put(list(range(100)), list(range(100)))
+    save(backend, objects)
+    assert len(list(backend.db.keys())) == 100
+    clock.now_ms += 600
+    state.put([7, 8], [7, 8])
+    clock.now_ms += 600
+    save(backend, objects, 2)
+    assert len(list(backend.db.keys())) == 2
+    assert state.take([6, 7, 8]).to_pylist() == [None, 7, 8]
+    backend.close()
 
 
 def test_the_synchronous_part_copies_nothing(clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import threading
@@ -30,6 +31,7 @@ from snapline.storage.journals import (
     encode_record,
     read_at_one_moment,
 )
+from snapline.storage.memory import MemoryObjects
 from snapline.storage.publishing import PRUNE_ABOVE, JournalClient, PublicationFencedError
 from snapline.storage.zookeeper import ZooKeeperJournal
 from snapline.testing.zookeeper import ZooKeeperServer
@@ -55,7 +57,7 @@ class Place:
     overwrite: Callable[[str, bytes], None] | None = None
 
 
-STORES = ["memory", "files", "s3", pytest.param("zookeeper", marks=pytest.mark.slow)]
+STORES = ["memory", "files", *(pytest.param(name, marks=pytest.mark.slow) for name in ("s3", "zookeeper"))]
 
 
 @pytest.fixture(params=STORES)
@@ -449,6 +451,23 @@ def test_readings_beside_a_writer_are_never_a_mix(tmp_path: Path) -> None:
 
     _, latest = in_parallel([write, read])
     assert latest == sorted(latest)
+
+
+def test_places_beside_a_journal_are_stored_relative_to_it() -> None:
+    objects = MemoryObjects()
+    journal = ObjectJournal(objects, "memory://jobs/one/journal")
+    places = ["memory://jobs/one/chk-1", "memory://jobs/one-more/chk-1", "s3://savepoints/savepoint-1"]
+    for sequence, place in enumerate(places):
+        record = Record(RecordKind.CHECKPOINT, 1, "me", sequence, sequence + 1, place)
+        assert journal.create(record)
+        assert record in journal.read().records
+    stored = [json.loads(objects.read(info.path))["location"] for info in objects.list("memory://jobs/one/journal")]
+    assert stored == ["../chk-1", *places[1:]]
+    for stray in ("../../other/chk-1", "../", "..//chk-1", "../chk-1/../../x"):
+        record = Record(RecordKind.CHECKPOINT, 1, "me", 0, 1, stray)
+        objects.write(f"memory://jobs/one/journal/{record.name}", encode_record(record))
+        with pytest.raises(DamagedError, match="leads out of the job's directory"):
+            journal.read()
 
 
 # ZooKeeper alone.

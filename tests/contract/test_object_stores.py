@@ -185,7 +185,7 @@ def test_a_range_is_what_there_is_of_it(place: Place) -> None:
     assert place.objects.read(path, 3) == b"3456789"
     assert place.objects.read(path, 3, 4) == b"3456"
     assert place.objects.read(path, 0, 4) == b"0123"
-    assert place.objects.read(path, 8, 100) == b"89"
+    assert place.objects.read(path, 8, 100) == place.objects.read(path, 8, 1 << 60) == b"89"
     assert place.objects.read(path, 10) == place.objects.read(path, 10, 5) == place.objects.read(path, 99) == b""
     assert place.objects.read(path, 3, 0) == b""
 
@@ -472,6 +472,34 @@ def test_temporary_files_of_a_dead_process_are_not_listed_but_deleted_with_the_t
     assert (tmp_path / "store" / "dir").is_dir()
     place.objects.delete_tree(place.path("dir"))
     assert os.listdir(tmp_path / "store") == []
+
+
+def test_a_sweep_deletes_what_is_waste_and_nothing_else(place: Place, tmp_path: Path) -> None:
+    objects = place.objects
+    objects.write(place.path("job/chk-1/a1-state"), b"whole")
+    directory = tmp_path / "hdfs" / "store" / "job"
+    directory = directory if directory.exists() else tmp_path / "store" / "job"
+    is_kept_in_files = directory.exists()
+    waste = [".tmp-a1-01", "chk-1/.tmp-a1-02", "chk-2/.tmp-a1-03", "chk-4/empty"]
+    waste += ["chk-3/.tmp-a1-04/staged"] if directory.is_relative_to(tmp_path / "hdfs") else []
+    for name in waste if is_kept_in_files else []:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).mkdir() if name.endswith("empty") else (directory / name).write_bytes(b"half")
+    asked = []
+
+    def is_waste(path: str, *, answer: bool) -> bool:
+        asked.append(path)
+        return answer and path != place.path("job/")
+
+    objects.sweep(place.path("job"), lambda path: is_waste(path, answer=False))
+    assert all((directory / name).exists() for name in waste if is_kept_in_files)
+    objects.sweep(place.path("job"), lambda path: is_waste(path, answer=True))
+    objects.sweep(place.path("nowhere"), lambda path: is_waste(path, answer=True))
+    assert all(path.startswith(place.path("")) for path in asked)
+    assert objects.read(place.path("job/chk-1/a1-state")) == b"whole"
+    if is_kept_in_files:
+        assert place.path("job/chk-2/.tmp-a1-03") in asked
+        assert sorted(str(path.relative_to(directory)) for path in directory.rglob("*")) == ["chk-1", "chk-1/a1-state"]
 
 
 @pytest.mark.slow

@@ -277,7 +277,7 @@ def shared_deleted_too_early(
 @pytest.mark.parametrize(
     ("second", "kind", "complaint"),
     [
-        (second_checkpoint, DataFirst, "the journal named what was not there any more"),
+        (second_checkpoint, DataFirst, "the journal"),
         (published_too_early, Archive, "can't recover"),
         (shared_deleted_too_early, Archive, "superfluous"),
     ],

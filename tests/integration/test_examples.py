@@ -43,6 +43,16 @@ def test_a_handler_driven_by_hand() -> None:
     assert "-> AbortCheckpoint(checkpoint_id=2, reason=<AbortReason.CANCELLED: 'CANCELLED'>)" in out
 
 
+def test_keyed_state(tmp_path: Path) -> None:
+    out = run(str(EXAMPLES / "keyed_state.py"))
+    assert "in the file: {'key_group': 13, 'key': 'ann', 'value': 3}" in out
+    assert "subtask 0, key groups 0 to 63: {'ann': 3, 'dan': 1}" in out
+    assert "subtask 1, key groups 64 to 127: {'bob': 2, 'eve': 3}" in out
+    assert run(str(EXAMPLES / "keyed_state.py"), str(tmp_path)) == out
+    shown = run("-m", "snapline", "inspect", str(tmp_path / "chk-1"), "--state", "clicks/clicks")
+    assert "0        13         ann  3" in shown
+
+
 def test_the_benchmark_of_the_protocol_core_runs() -> None:
     result = json.loads(run("-m", "benchmarks.protocol", "--json"))
     assert len(result["costs"]) == 3

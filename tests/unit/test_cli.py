@@ -245,6 +245,7 @@ def test_mistakes_on_the_command_line(job: Path, capsys: Output) -> None:
     assert "COMMAND" in _mistake(capsys)
     assert "invalid choice" in _mistake(capsys, "other")
     assert "required: PATH" in _mistake(capsys, "inspect")
+    assert "PATH is empty" in _mistake(capsys, "inspect", "")
     assert "'x' is not a number" in _mistake(capsys, "inspect", job, "--limit", "x")
     assert "'-1' is not a number" in _mistake(capsys, "inspect", job, "--limit=-1")
     assert "--key-group needs --state" in _mistake(capsys, "inspect", job, "--key-group", "1")
@@ -269,7 +270,9 @@ def test_paths_that_are_no_snapshot(job: Path, tmp_path: Path, capsys: Output) -
     assert "half-written or never completed" in _mistake(capsys, "inspect", job / "chk-8")
     assert "holds the jobs 7f3a" in _mistake(capsys, "inspect", job.parent)
     _mistake(capsys, "inspect", "nonsense://x/y")
-    _mistake(capsys, "inspect", job / "chk-8" / "a1-half")
+    assert "a1-half is a file; name" in _mistake(capsys, "inspect", job / "chk-8" / "a1-half")
+    assert "/ is a whole file system" in _mistake(capsys, "inspect", "/")
+    assert "names no bucket" in _mistake(capsys, "inspect", "s3://")
 
 
 def test_damage(tmp_path: Path, capsys: Output) -> None:
@@ -278,7 +281,7 @@ def test_damage(tmp_path: Path, capsys: Output) -> None:
     state.write_bytes(state.read_bytes()[:-1])
     assert f"{state} has" in _mistake(capsys, "inspect", snapshot)
     state.unlink()
-    assert str(state) in _mistake(capsys, "inspect", snapshot)
+    assert f"{state}, a file of the snapshot, is not there" in _mistake(capsys, "inspect", snapshot)
     (snapshot / "_metadata").write_bytes(b"cut off")
     assert "is damaged" in _mistake(capsys, "inspect", snapshot)
     (snapshot / "_metadata").write_bytes(b'{"format":"snapline-snapshot","version":2}\n')
@@ -294,6 +297,19 @@ def test_a_missing_extra_is_one_line_too(capsys: Output, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(cli, "FileObjects", NoS3)
     assert "pip install 'snapline[s3]'" in _mistake(capsys, "inspect", "s3://bucket/chk-1")
+
+
+@pytest.mark.parametrize("name", [b"caf\xc3\xa9", b"no text \xff"])
+def test_names_that_the_terminal_cannot_show(tmp_path: Path, name: bytes) -> None:
+    directory = tmp_path / os.fsdecode(name)
+    _write(directory)
+    for options in ([], ["--json"]):
+        command = [sys.executable, "-m", "snapline", "inspect", str(directory / "chk-7"), *options]
+        environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=True)
+        assert done.stderr == b""
+        if options:
+            assert json.loads(done.stdout)["location"] == str(directory / "chk-7")
 
 
 def test_help_and_version(capsys: Output) -> None:

@@ -236,7 +236,7 @@ class KeyedBackend(ABC):
         spaces = None if namespace is None else key_types(resolve(namespace), "namespace")
         table = self._declare(StateKind.MAP, name, resolve(kind), ttl, spaces, key_types(resolve(map_key), "map key"))
         assert isinstance(table, MapTable)
-        return MapState(Scope(self, spaces), table, refresh_on_read=ttl is not None and ttl.refresh_on_read)
+        return MapState(Scope(self, spaces), table)
 
     def timers(self, namespace: object = None) -> Timers:
         """The timers of this operator; the same ones whenever it is called."""
@@ -252,8 +252,7 @@ class KeyedBackend(ABC):
         spaces = None if namespace is None else key_types(resolve(namespace), "namespace")
         table = self._declare(kind, name, resolve(declared), ttl, spaces, None)
         assert isinstance(table, ValueTable)
-        refresh = ttl is not None and ttl.refresh_on_read
-        return ValueState(Scope(self, spaces), table, default, refresh_on_read=refresh)
+        return ValueState(Scope(self, spaces), table, default)
 
     def _declare(
         self,
@@ -281,6 +280,7 @@ class KeyedBackend(ABC):
             if known.values.kind != declared or known.values.ttl_ms != ttl_ms:
                 known = self._convert(name, known, declared, ttl_ms)
         known.is_declared = True
+        known.values.refresh_on_read = ttl is not None and ttl.refresh_on_read
         return known.table
 
     def _register(self, name: str, shape: Shape, ttl_ms: int | None) -> Registered:
@@ -314,6 +314,7 @@ class KeyedBackend(ABC):
         """Let restored state have a wider type, or another time to live."""
         tables = self._stored_tables(name, known)
         del self._states[name]
+        self._space(known.layout.namespace).detach(known.table)
         self._forget(name)
         fresh = self._register(name, Shape(known.kind, known.layout, declared), ttl_ms)
         for stored in tables:

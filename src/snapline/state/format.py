@@ -302,6 +302,8 @@ class _Reader:
                 raise EngineError("its columns do not belong to its kind of state")
         if it.key_groups is not None and len(it.key_groups) != metadata.num_row_groups:
             raise DamagedError(f"the state file is damaged: its index does not fit its {metadata.num_row_groups} parts")
+        if sum(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)) != self.rows:
+            raise DamagedError(f"the state file is damaged: its parts do not have {self.rows} rows in all")
 
     def needed(self, key_groups: KeyGroupRange | None) -> list[int]:
         """The row groups that may hold rows of these key groups."""
@@ -317,8 +319,8 @@ class _Reader:
     def table(self, row_groups: Sequence[int], key_groups: KeyGroupRange | None) -> pa.Table:
         with _damage():
             table = self._file.read_row_groups(row_groups)
+            present = self._checked_key_groups(table, row_groups)
             if key_groups is not None:
-                present = table["key_group"].to_numpy()
                 start, end = np.searchsorted(present, [key_groups.start, key_groups.end + 1])
                 table = table.slice(start, end - start)
             return pa.Table.from_arrays(
@@ -330,6 +332,20 @@ class _Reader:
                 ],
                 schema=self.schema,
             )
+
+    def _checked_key_groups(self, table: pa.Table, row_groups: Sequence[int]) -> npt.NDArray[np.int32]:
+        """The key group of each row. Nothing but the index tells where they are, so it must be right."""
+        index = self._footer.key_groups
+        if index is None:
+            return np.zeros(0, dtype=np.int32)
+        present: npt.NDArray[np.int32] = table["key_group"].to_numpy()
+        start = 0
+        for number in row_groups:
+            end = start + self._file.metadata.row_group(number).num_rows
+            if index[number] != (present[start], present[end - 1]):
+                raise DamagedError(f"the state file is damaged: its index does not fit its part {number}")
+            start = end
+        return present
 
     def _schema(self, metadata: dict[bytes, bytes]) -> pa.Schema:
         """The schema as it was written, which Parquet alone does not tell in full."""

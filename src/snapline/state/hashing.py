@@ -38,6 +38,9 @@ _U = np.uint64
 _GAMMA, _MIX_1, _MIX_2 = _U(GAMMA), _U(MIX_1), _U(MIX_2)
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(8)] + [_MASK], dtype=np.uint64)
 _WORD = 8
+_FEW = 16
+"""So many rows that are longer than all others are hashed one by one: a step for each word of all would cost more."""
+
 
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_MS = 86_400_000
@@ -96,6 +99,11 @@ class BytesKeys:
         for _ in range(-(-int(left.max(initial=0)) // _WORD)):
             is_left = left > 0
             count = int(np.count_nonzero(is_left))
+            if count <= _FEW:
+                for row in np.flatnonzero(is_left).tolist():
+                    rest = padded[starts[row] : starts[row] + left[row]].tobytes()
+                    result[row] = _fold_bytes(int(result[row]), rest)
+                break
             if 2 * count > len(left):
                 folded = fold(result, _words_at(padded, starts, left))
                 result = folded if count == len(left) else np.where(is_left, folded, result)
@@ -219,6 +227,13 @@ def key_groups(hashes: Words, max_parallelism: int) -> npt.NDArray[np.uint16]:
     if max_parallelism & (max_parallelism - 1) == 0:
         return hashes.astype(np.uint16) & np.uint16(max_parallelism - 1)
     return (hashes % _U(max_parallelism)).astype(np.uint16)
+
+
+def _fold_bytes(hash_: int, data: bytes) -> int:
+    for start in range(0, len(data), _WORD):
+        word = int.from_bytes(data[start : start + _WORD], "little")
+        hash_ = _mix(((hash_ ^ word) * GAMMA + MIX_2) & _MASK)
+    return hash_
 
 
 def _mix(word: int) -> int:

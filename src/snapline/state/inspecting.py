@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
 
-from snapline.errors import ConfigurationError, DamagedError, ObjectNotFoundError, RestoreError, StorageError
+from snapline.errors import (
+    ConfigurationError,
+    DamagedError,
+    ObjectNotFoundError,
+    RestoreError,
+    SnaplineError,
+)
 from snapline.protocol.journal import RecordKind
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
@@ -19,6 +26,7 @@ from snapline.state.format import StateFile, StateInfo, StateKind, ValueEncoding
 from snapline.state.rocksdb_files import NATIVE, Listing, decode_listing, read_state, saved_database
 from snapline.storage import metadata
 from snapline.storage.journals import ObjectJournal
+from snapline.storage.object_paths import directory_location
 from snapline.storage.objects import ObjectStore
 from snapline.storage.source import SnapshotSource
 from snapline.types import SavepointFormat, SnapshotKind
@@ -73,7 +81,9 @@ def find(objects: ObjectStore, path: str) -> Snapshot | JobFacts:
 
     `RestoreError` if it is none of these, with what it is instead; `DamagedError` if its metadata cannot be read.
     """
-    path = path.rstrip("/") or path
+    if directory_location(path).is_root:
+        raise ConfigurationError(f"{path} is a whole file system; name the directory of a snapshot or of a job")
+    path = path.rstrip("/")
     location = path.removesuffix(f"/{_METADATA}")
     try:
         return metadata.decode(objects.read(f"{location}/{_METADATA}"), location)
@@ -81,14 +91,18 @@ def find(objects: ObjectStore, path: str) -> Snapshot | JobFacts:
         pass
     names = {info.path.removeprefix(f"{location}/"): info.size_bytes for info in objects.list(location)}
     if not names:
-        raise RestoreError(f"there is nothing at {path}; name the directory of a snapshot or of a job")
+        is_file = objects.size_bytes(path) is not None
+        problem = f"{path} is a file" if is_file else f"there is nothing at {path}"
+        raise RestoreError(f"{problem}; name the directory of a snapshot or of a job")
     ids = sorted({int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name.partition("/")[0]))})
     if ids:
         return _job(objects, location, ids, names)
     jobs = sorted({name.split("/")[0] for name in names if _CHECKPOINT.fullmatch(f"{name}//".split("/")[1])})
     if jobs:
         raise RestoreError(f"{location} holds the jobs {', '.join(jobs)}; name the directory of one of them")
-    raise RestoreError(f"{location} has no {_METADATA}: half-written or never completed; take another snapshot")
+    raise RestoreError(
+        f"{location} has no {_METADATA}: half-written or never completed, or no snapshot at all; name another directory"
+    )
 
 
 def _job(objects: ObjectStore, location: str, ids: Iterable[int], names: dict[str, int]) -> JobFacts:
@@ -111,7 +125,7 @@ def _published(
         return None, None, "; there is no journal here that tells which were published"
     try:
         journal = ObjectJournal(objects, f"{location}/journal").read()
-    except StorageError as error:
+    except DamagedError as error:
         return None, None, f"; the journal cannot be read ({error})"
     latest = journal.latest
     stopped = latest.location if latest is not None and latest.kind is RecordKind.STOP else None
@@ -130,7 +144,7 @@ def _checkpoint(
         return CheckpointFacts(number, location, Condition.HALF_WRITTEN, is_published, None, size_bytes, problem)
     try:
         snapshot = metadata.decode(objects.read(f"{location}/{_METADATA}"), location)
-    except StorageError as error:
+    except DamagedError as error:
         return CheckpointFacts(number, location, Condition.DAMAGED, is_published, None, size_bytes, str(error))
     inside = (item.path for item in snapshot.objects() if not item.is_inline and item.path.startswith(f"{job}/"))
     missing = sorted({path for path in inside if path.removeprefix(f"{job}/") not in names})
@@ -242,7 +256,12 @@ def snapshot_facts(snapshot: Snapshot, source: SnapshotSource) -> SnapshotFacts:
     with ThreadPoolExecutor(PARALLEL_READS, "snapline-inspect") as pool:
         items = [item for operator in snapshot.operators.values() for _, item in _state_objects(operator)]
         files = dict(zip(items, pool.map(lambda item: _described(item, source), items), strict=True))
-    distinct = set(snapshot.objects())
+        distinct = set(snapshot.objects())
+        # What lies elsewhere may be out of reach from here.
+        job = snapshot.location[: snapshot.location.rfind("/") + 1]
+        near = [item for item in distinct - files.keys() if item.is_inline or item.path.startswith(job)]
+        for _ in pool.map(lambda item: _check(item, source), near):
+            pass
     own = f"{snapshot.location}/"
     return SnapshotFacts(
         snapshot.id,
@@ -281,20 +300,28 @@ def _native_parts(operator: OperatorState) -> Iterator[tuple[int, KeyedPart]]:
 
 
 def _native(subtask: int, part: KeyedPart, source: SnapshotSource) -> NativeFacts:
-    states = tuple((entry.info.state, str(entry.own_shape())) for entry in _listing(part, source).states)
+    listing = _listing(part, source)
+    with _readable(part.objects[0]):
+        states = tuple((entry.info.state, str(entry.own_shape())) for entry in listing.states)
     files = tuple(_file(item) for item in part.objects)
     return NativeFacts(subtask, str(part.native), part.key_groups, files, states)
 
 
 def _listing(part: KeyedPart, source: SnapshotSource) -> Listing:
     """What a backend's own files hold. RocksDB is the only backend that has some."""
+    if not part.objects:
+        raise DamagedError(
+            f"the metadata names a {part.native} database for key groups {part.key_groups.start} to "
+            f"{part.key_groups.end}, but no files"
+        )
     item = part.objects[0]
     if part.native != NATIVE:
         raise ConfigurationError(
             f"{item.path} lists files of {part.native}, which cannot be shown; take a canonical savepoint of the job "
             "and look into that"
         )
-    return decode_listing(source.read(item), item.path)
+    with _named(item), _readable(item):
+        return decode_listing(source.read(item), item.path)
 
 
 def _file(item: StoredObject) -> FileFacts:
@@ -352,11 +379,44 @@ def _state_objects(operator: OperatorState) -> Iterator[tuple[int, StoredObject]
 
 
 def _described(item: StoredObject, source: SnapshotSource) -> StateFile:
+    with _named(item), source.open(item) as file:
+        return state_format.describe(file)
+
+
+def _check(item: StoredObject, source: SnapshotSource) -> None:
+    """That there is a file for an object, whatever it holds."""
+    with _named(item):
+        source.check(item)
+
+
+@contextmanager
+def _named(item: StoredObject) -> Iterator[None]:
+    """Say which file of the snapshot is damaged or missing."""
     try:
-        with source.open(item) as file:
-            return state_format.describe(file)
+        yield
+    except ObjectNotFoundError as error:
+        raise ObjectNotFoundError(
+            f"{error.path}, a file of the snapshot, is not there; it was deleted, or the directory was moved without "
+            "what it refers to",
+            path=error.path,
+        ) from error
     except DamagedError as error:
+        if item.path in str(error):
+            raise
         raise DamagedError(f"{item.path}: {error}") from error
+
+
+@contextmanager
+def _readable(item: StoredObject) -> Iterator[None]:
+    """For files of a backend: whatever its library and Arrow raise for contents that make no sense."""
+    try:
+        yield
+    except (GeneratorExit, SnaplineError):
+        raise
+    except Exception as error:
+        raise DamagedError(
+            f"{item.path} is damaged, or the files it lists are: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _size(items: Iterable[StoredObject]) -> int:
@@ -444,14 +504,11 @@ def _keyed_rows(
 def _rows_of(
     subtask: int, item: StoredObject, state: str, source: SnapshotSource, key_groups: KeyGroupRange | None
 ) -> Iterator[Rows]:
-    try:
-        with source.open(item) as file:
-            info = state_format.read_info(file)
-            if info.state == state:
-                for table in state_format.iterate(file, key_groups):
-                    yield Rows(subtask, info, table)
-    except DamagedError as error:
-        raise DamagedError(f"{item.path}: {error}") from error
+    with _named(item), source.open(item) as file:
+        info = state_format.read_info(file)
+        if info.state == state:
+            for table in state_format.iterate(file, key_groups):
+                yield Rows(subtask, info, table)
 
 
 def native_tables(
@@ -465,6 +522,10 @@ def native_tables(
     for entry in listing.states:
         if entry.info.state == state:
             groups = part.key_groups if key_groups is None else part.key_groups.intersection(key_groups)
-            with saved_database(listing, part.objects[1:], source) as database:
+            with (
+                _named(part.objects[0]),
+                _readable(part.objects[0]),
+                saved_database(listing, part.objects[1:], source) as database,
+            ):
                 for table in read_state(database, entry, entry.own_shape(), groups):
                     yield entry.info, table

@@ -155,7 +155,11 @@ class _Lookup:
 
 
 class Attached:
-    """Something whose arrays are indexed by the slots of a space."""
+    """Something whose arrays are indexed by the slots of a space. `owner` is the table it belongs to."""
+
+    @property
+    def owner(self) -> object:
+        return self
 
     def grow(self, capacity: int) -> None:
         """Slots below `capacity` will be used."""
@@ -189,6 +193,10 @@ class Space:
     def attach(self, attached: Attached) -> None:
         attached.grow(self._capacity)
         self._attached.append(attached)
+
+    def detach(self, owner: object) -> None:
+        """Have nothing to do any more with what belongs to a table that was replaced."""
+        self._attached = [attached for attached in self._attached if attached.owner is not owner]
 
     def find(self, rows: Rows) -> Ints:
         return self._index.find(rows.encoded, rows.hashes)

@@ -46,12 +46,12 @@ class Chain:
     Owners and entries are slots of two spaces. An entry that is not linked belongs to no owner.
     """
 
-    def __init__(self, owners: Space, entries: Space, values: ValueTable) -> None:
+    def __init__(self, owners: Space, entries: Space, values: ValueTable, table: object) -> None:
         self._values = values
         self._tails = CopyOnWrite(np.int64, fill=-1)
         self._previous = CopyOnWrite(np.int64, fill=-1)
         self._owners = CopyOnWrite(np.int64, fill=-1)
-        owners.attach(_OwnerSide(self))
+        owners.attach(_OwnerSide(self, table))
         entries.attach(_EntrySide(self))
 
     def link(self, entries: Ints, owners: Ints) -> None:
@@ -141,8 +141,13 @@ class Chain:
 
 
 class _OwnerSide(Attached):
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, table: object) -> None:
         self._chain = chain
+        self._table = table
+
+    @property
+    def owner(self) -> object:
+        return self._table
 
     def grow(self, capacity: int) -> None:
         self._chain.grow_owners(capacity)
@@ -184,7 +189,7 @@ class MapTable(Attached):
     ) -> None:
         self.owners = owners
         self.values = ValueTable(layout, layout.space(), kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
-        self._chain = Chain(owners, self.values.space, self.values)
+        self._chain = Chain(owners, self.values.space, self.values, self)
         self._backing = backing
         self._complete = CopyOnWrite(np.bool_)
         if backing is not None:

@@ -407,7 +407,10 @@ def _restored_content(name: str, objects: _Objects, refs: Sequence[ElementRef]) 
     pieces = []
     for (item, _), run in runs:
         indices = [ref.index for _, ref in run]
-        pieces.append(objects.rows(item, indices[0], len(indices)))
+        piece = objects.rows(item, indices[0], len(indices))
+        if piece.info.state != name:
+            raise DamagedError(f"{item.path} holds the state {piece.info.state!r}, its metadata speaks of {name!r}")
+        pieces.append(piece)
     widest = pieces[0]
     for piece in pieces[1:]:
         if _accepts(piece, widest):

@@ -43,7 +43,17 @@ from snapline.state.rocksdb_files import (
     open_database,
     read_state,
 )
-from snapline.state.row_codec import ValueCodec, decode_keys, encode_keys, head, heads, in_order, stamp, unstamp
+from snapline.state.row_codec import (
+    ValueCodec,
+    decode_keys,
+    encode_keys,
+    head,
+    heads,
+    in_order,
+    stamp,
+    unstamp,
+    updated_ms,
+)
 from snapline.state.tables import Clock, FrozenChanges, Layout
 from snapline.state.timers import FrozenTimers
 from snapline.storage.source import SnapshotSource
@@ -54,6 +64,8 @@ if TYPE_CHECKING:
 
 MAX_CACHED_ENTRIES = 2_000_000
 _BATCH_ENTRIES = 64 << 10
+_SWEPT_ENTRIES = 10_000
+"""How many entries of a state with a time to live are looked at with each snapshot."""
 
 
 class RocksDbBackend(KeyedBackend):
@@ -87,6 +99,7 @@ class RocksDbBackend(KeyedBackend):
         self._unwritten: deque[_RocksDbSnapshot] = deque()
         self._broken: BaseException | None = None
         self._snapshots = count()
+        self._swept: dict[int, bytes] = {}
         self._shared: dict[str, StoredObject] = {}
         self._offered: dict[int, dict[str, StoredObject]] = {}
 
@@ -143,6 +156,7 @@ class RocksDbBackend(KeyedBackend):
             try:
                 for name, changes in snapshot.changes.items():
                     self._write_down(name, changes)
+                self._sweep(snapshot.listing, snapshot.now_ms)
                 snapshot.link()
             except BaseException as error:
                 # These changes are nowhere else: what is in the database from now on cannot be trusted.
@@ -173,6 +187,23 @@ class RocksDbBackend(KeyedBackend):
                 if is_present:
                     batch.put(key, next(remaining))
                 else:
+                    batch.delete(key)
+            self.db.write(batch)
+
+    def _sweep(self, listing: Listing, now_ms: int) -> None:
+        """Delete what has outlived its time to live, some at a time: nobody may ever ask for it again."""
+        from rocksdict import WriteBatch
+
+        for entry in listing.states:
+            if entry.info.ttl_ms is None:
+                continue
+            start, end = self._swept.pop(entry.id, head(entry.id, 0)), head(entry.id + 1, 0)
+            batch = WriteBatch(raw_mode=True)
+            for looked_at, (key, value) in enumerate(entries_between(self.db, start, end)):
+                if looked_at >= _SWEPT_ENTRIES:
+                    self._swept[entry.id] = key
+                    break
+                if updated_ms(value) <= now_ms - entry.info.ttl_ms:
                     batch.delete(key)
             self.db.write(batch)
 
@@ -295,9 +326,13 @@ class RocksDbBackend(KeyedBackend):
         name, shape = entry.info.state, entry.shape(self.key)
         known = self._states.get(name)
         if known is None:
-            self._register(name, shape, entry.info.ttl_ms)
-        elif known.shape != shape and not (known.shape.accepts(shape) and shape.accepts(known.shape)):
-            raise RestoreError(f"state {name!r} of {self.uid!r} was saved as {shape}, and elsewhere as {known.shape}")
+            known = self._register(name, shape, entry.info.ttl_ms)
+        self._check_restored(name, shape, known.shape)
+        if known.values.kind != shape.values or known.values.ttl_ms != entry.info.ttl_ms:
+            for table in read_state(database, entry, shape, groups, now_ms=self._clock()):
+                known.table.restore(table)
+                self._make_room()
+            return
         number = self._ids[name].to_bytes(2, "big")
         batch = WriteBatch(raw_mode=True)
         for key, value in entries_between(database, head(entry.id, groups.start), head(entry.id, groups.end + 1)):
@@ -380,9 +415,9 @@ class _RocksDbSnapshot(KeyedSnapshot):
         self.changes = changes
         self.is_written_down = False
         self._backend = backend
-        self._listing = backend.listing()
+        self.listing = backend.listing()
         self._timers = timers
-        self._now_ms = backend.now_ms
+        self.now_ms = backend.now_ms
         self._links = links
         self._reusable = reusable
         self._is_canonical = canonical
@@ -430,7 +465,7 @@ class _RocksDbSnapshot(KeyedSnapshot):
                 files[path.name] = target.reuse(self._reusable[path.name], path)
             else:
                 files[path.name] = target.share(f"{target.checkpoint_id}-{path.name}", path)
-        listing = encode_listing(self._listing, list(files))
+        listing = encode_listing(self.listing, list(files))
         shared = {name: item for name, item in files.items() if item.shared_key is not None}
         self._backend.offer(target.checkpoint_id, shared)
         return (target.write("rocksdb.json", listing), *files.values())
@@ -439,13 +474,13 @@ class _RocksDbSnapshot(KeyedSnapshot):
         backend = self._backend
         database = open_database(self._links, read_only=True)
         try:
-            for entry in self._listing.states:
+            for entry in self.listing.states:
                 tables = read_state(
                     database,
                     entry,
                     entry.shape(backend.key),
                     backend.key_groups,
-                    now_ms=self._now_ms,
+                    now_ms=self.now_ms,
                     check=target.check,
                 )
                 for number, table in enumerate(tables):

@@ -187,3 +187,8 @@ def stamp(values: list[bytes], updated: Ints) -> list[bytes]:
 def unstamp(stored: Sequence[bytes]) -> tuple[list[bytes], Ints]:
     times = np.frombuffer(b"".join(value[:_WORD] for value in stored), dtype="<i8").astype(np.int64)
     return [value[_WORD:] for value in stored], times
+
+
+def updated_ms(value: bytes) -> int:
+    """The time in a value that has one."""
+    return int.from_bytes(value[:_WORD], "little", signed=True)

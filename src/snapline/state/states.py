@@ -83,11 +83,10 @@ def _label(namespace: Any) -> Any:
 class ValueState:
     """One value for each key. None is no value: setting it removes what is there."""
 
-    def __init__(self, scope: Scope, table: ValueTable, default: Any = None, *, refresh_on_read: bool = False) -> None:
+    def __init__(self, scope: Scope, table: ValueTable, default: Any = None) -> None:
         self._scope = scope
         self._table = table
         self._default = default
-        self._refresh_on_read = refresh_on_read
 
     # For the key in process.
 
@@ -99,8 +98,6 @@ class ValueState:
         if value is None:
             # A copy, since it may be changed.
             return deepcopy(self._default)
-        if self._refresh_on_read:
-            self._table.touch(np.array([slot]))
         return value
 
     def set(self, value: Any) -> None:
@@ -116,8 +113,6 @@ class ValueState:
         """The value of each key; null where there is none."""
         rows = self._scope.rows(keys, namespace)
         slots = rows.slots(self._table.space, add=self._table.is_cache)
-        if self._refresh_on_read:
-            self._table.touch(slots)
         return self._table.read(slots)
 
     def put(self, keys: Keys, values: Values, namespace: Any = None) -> None:
@@ -234,8 +229,6 @@ class AggregateFunction(Protocol, Generic[A]):
 
     def result(self, accumulator: A) -> Any: ...
 
-    def merge(self, one: A, other: A) -> A: ...
-
 
 class AggregatingState(Generic[A]):
     """An accumulator for each key."""
@@ -250,6 +243,8 @@ class AggregatingState(Generic[A]):
         return None if accumulator is None else self._function.result(accumulator)
 
     def add(self, value: Any) -> None:
+        if value is None:
+            return
         accumulator = self._values.get()
         self._values.set(self._function.add(self._function.create() if accumulator is None else accumulator, value))
 
@@ -280,21 +275,17 @@ class AggregatingState(Generic[A]):
 class MapState:
     """A map for each key. A value of None is no entry: putting it removes what is there."""
 
-    def __init__(self, scope: Scope, table: MapTable, *, refresh_on_read: bool = False) -> None:
+    def __init__(self, scope: Scope, table: MapTable) -> None:
         inner = table.values.layout.inner
         assert inner is not None
         self._scope = scope
         self._table = table
         self._inner = inner
-        self._refresh_on_read = refresh_on_read
 
     # For the key in process.
 
     def get(self, key: Any, default: Any = None) -> Any:
-        slot = self._find(key)
-        value = self._table.values.get(slot)
-        if value is not None and self._refresh_on_read:
-            self._table.values.touch(np.array([slot]))
+        value = self._table.values.get(self._find(key))
         return default if value is None else value
 
     def put(self, key: Any, value: Any) -> None:
@@ -334,10 +325,7 @@ class MapState:
         """The value under each pair of key and map key; null where there is none."""
         entries = self._scope.rows(keys, namespace).inside(self._inner.encode(map_keys))
         values = self._table.values
-        slots = entries.slots(values.space, add=values.is_cache)
-        if self._refresh_on_read:
-            values.touch(slots)
-        return values.read(slots)
+        return values.read(entries.slots(values.space, add=values.is_cache))
 
     def put_all(self, keys: Keys, map_keys: Any, values: Values, namespace: Any = None) -> None:
         """Set the value under each pair of key and map key. Nulls remove."""

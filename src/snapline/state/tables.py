@@ -18,7 +18,7 @@ from snapline.state.hashing import Ints, Words, key_groups
 from snapline.state.index import Bools, FrozenKeys
 from snapline.state.keys import Attached, KeyTypes, Rows, Space
 from snapline.state.log_column import LogColumn
-from snapline.state.object_column import ObjectColumn
+from snapline.state.object_column import ObjectColumn, pickled
 
 _ONE_BYTE = 256
 
@@ -174,6 +174,7 @@ class ValueTable(Attached):
         self.kind = kind
         self.values = make_column(kind)
         self.ttl_ms = ttl_ms
+        self.refresh_on_read = False
         self._present = CopyOnWrite(np.bool_)
         self._updated = None if ttl_ms is None else CopyOnWrite(np.int64)
         self._clock = clock
@@ -236,6 +237,8 @@ class ValueTable(Attached):
         """The values of slots, and whether they are all there."""
         present = self.is_present(slots)
         all_present = bool(present.all())
+        if self.refresh_on_read:
+            self._touch(slots[present])
         return self.values.gather(slots, None if all_present else ~present), all_present
 
     def write(self, slots: Ints, values: Values, *, all_present: bool = False) -> None:
@@ -254,6 +257,9 @@ class ValueTable(Attached):
             self._mark(slots, True, all_present=all_present)
             return
         values = objects(values)
+        if self._backing is not None:
+            for value in values:
+                pickled(value)
         valid = np.array([value is not None for value in values], dtype=np.bool_)
         self.values.scatter(slots[valid], [value for value in values if value is not None])
         self._mark(slots, valid)
@@ -282,12 +288,17 @@ class ValueTable(Attached):
             self._load(np.array([slot]))
         if not self._present.array[slot] or self._is_expired(slot):
             return None
+        if self.refresh_on_read:
+            self._touch(np.array([slot]))
         return self.values.get(slot)
 
     def set(self, slot: int, value: Any) -> None:
         if value is None:
             self.erase(np.array([slot]))
             return
+        if self._backing is not None and self.kind.is_object:
+            # What cannot be pickled must fail here, and not when it is written down.
+            pickled(value)
         self.values.set(slot, value)
         if not self._present.array[slot]:
             self._present.own()[slot] = True
@@ -302,10 +313,9 @@ class ValueTable(Attached):
             return False
         return bool(self._updated.array[slot] <= self._clock() - self.ttl_ms)
 
-    def touch(self, slots: Ints) -> None:
-        """Let the time to live begin anew for what is there."""
+    def _touch(self, slots: Ints) -> None:
+        """Let the time to live of entries begin anew."""
         if self._updated is not None:
-            slots = slots[self.is_present(slots)]
             self._updated.own()[slots] = self._clock()
             if self._backing is not None:
                 self._dirty.own()[slots] = True

@@ -343,6 +343,8 @@ def _with_footer(**changes: Any) -> io.BytesIO:
         {"ttl_ms": -5},
         {"key_groups": []},
         {"key_groups": [[1, 1], [2, 2]]},
+        {"key_groups": [[0, 9]]},
+        {"key_groups": [[9, 9]]},
         {"key_groups": [["a", "b"]]},
         {"ipc": {"value": "AAAA"}},
         {"ipc": {"other": "AAAA"}},

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from snapline.errors import ConfigurationError, DamagedError, ObjectNotFoundError, RestoreError
+from snapline.errors import ConfigurationError, DamagedError, ObjectNotFoundError, RestoreError, StorageError
 from snapline.protocol.journal import Journal
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import (
@@ -35,12 +38,13 @@ from snapline.state.inspecting import (
     select,
     snapshot_facts,
 )
-from snapline.state.rocksdb_files import Listing, encode_listing
+from snapline.state.rocksdb_files import Listing, StateEntry, encode_listing
 from snapline.storage import metadata
 from snapline.storage.journals import ObjectJournal
 from snapline.storage.memory import MemoryObjects
 from snapline.storage.source import SnapshotSource
 from snapline.storage.target import SnapshotTarget, WriteOptions
+from snapline.testing.faulty import FaultyObjects
 from snapline.types import OperatorStateMode, SnapshotKind
 
 JOB = "memory://d/job"
@@ -206,6 +210,52 @@ def test_damage_is_reported_with_the_path(objects: MemoryObjects) -> None:
     objects.delete([item.path])
     with pytest.raises(ObjectNotFoundError):
         snapshot_facts(snapshot, SnapshotSource(objects))
+
+
+def test_a_store_that_does_not_answer_is_not_taken_for_damage(objects: MemoryObjects) -> None:
+    for number in (7, 8):
+        _write(objects, number)
+    calls = FaultyObjects(objects)
+    find(calls, JOB)
+    for fail_at in range(1, len(calls.calls) + 1):
+        with pytest.raises(StorageError, match="injected"):
+            find(FaultyObjects(objects, fail_at), JOB)
+
+
+def _rocks(*files: StoredObject) -> Snapshot:
+    part = KeyedPart(KeyGroupRange(0, 9), files, native="rocksdb")
+    operator = OperatorState("rocks", 1, 10, {0: SubtaskState(keyed=(part,))})
+    return Snapshot(1, SnapshotKind.CHECKPOINT, 1, 0, "memory://d/rocks", {"rocks": operator})
+
+
+def _inline(data: bytes) -> StoredObject:
+    return StoredObject("inline:listing", len(data), crc32=zlib.crc32(data), data=data)
+
+
+def test_files_of_a_backend_are_looked_for(objects: MemoryObjects) -> None:
+    source = SnapshotSource(objects)
+    listing = _inline(encode_listing(Listing([], 0), ["1.sst"]))
+    objects.write("memory://d/rocks/1.sst", b"0123456789")
+    whole = StoredObject("memory://d/rocks/1.sst", 10)
+    assert snapshot_facts(_rocks(listing, whole), source).files == 1
+    with pytest.raises(DamagedError, match=r"1.sst has 10 bytes, not the 11"):
+        snapshot_facts(_rocks(listing, replace(whole, offset=1)), source)
+    with pytest.raises(ObjectNotFoundError, match=r"2.sst, a file of the snapshot, is not there"):
+        snapshot_facts(_rocks(listing, replace(whole, path="memory://d/rocks/2.sst")), source)
+    with pytest.raises(DamagedError, match="key groups 0 to 9, but no files"):
+        snapshot_facts(_rocks(), source)
+    with pytest.raises(DamagedError, match="inline:listing is damaged"):
+        snapshot_facts(_rocks(replace(listing, crc32=1), whole), source)
+
+
+@pytest.mark.parametrize("schema", [b"garbage", pa.schema([("a", pa.int32())]).serialize().to_pybytes()])
+def test_a_listing_that_makes_no_sense_is_damage(objects: MemoryObjects, schema: bytes) -> None:
+    columns = pa.schema([("key", pa.string()), ("value", pa.int64())])
+    info = StateInfo("rocks", "n", StateKind.VALUE, 10, ValueEncoding.ARROW)
+    listing = json.loads(encode_listing(Listing([StateEntry(0, info, columns)], 0), []))
+    listing["states"][0]["schema"] = base64.b64encode(schema).decode()
+    with pytest.raises(DamagedError, match="inline:listing is damaged"):
+        snapshot_facts(_rocks(_inline(json.dumps(listing).encode())), SnapshotSource(objects))
 
 
 def _job(objects: MemoryObjects) -> JobFacts:
