@@ -1133,7 +1133,10 @@ def test_a_snapshot_that_is_released_after_its_backend_was_closed(make: Make) ->
 def test_changes_that_could_not_be_written_are_not_forgotten(make_rocksdb: Make) -> None:
     backend = make_rocksdb()
     state = backend.value_state("v")
-    state.put([1, 2], ["x", lambda: None])
+    # It can be pickled when it is put, and cannot any more when it is written down.
+    changing = ["x"]
+    state.put([1, 2], ["x", changing])
+    changing.append(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(UserCodeError, match="cannot be pickled"):
         backend.evict()
     with pytest.raises(StorageError, match="could not be written"):
