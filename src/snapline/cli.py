@@ -131,6 +131,8 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _whole_path(path: str) -> str:
     """The path with nothing left to the current directory: paths inside a snapshot are made from it."""
+    if not path:
+        raise _UsageError("PATH is empty; see snapline inspect --help")
     return path if "://" in path else os.path.abspath(path)
 
 
@@ -173,7 +175,13 @@ def _rows(snapshot: Snapshot, source: SnapshotSource, options: argparse.Namespac
 
 
 def _print_json(document: object) -> None:
-    sys.stdout.write(f"{json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)}\n")
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        # The terminal has no such letters, or a name is no text at all. JSON has another way to write them.
+        text = json.dumps(document, indent=2, allow_nan=False)
+    sys.stdout.write(f"{text}\n")
 
 
 def _plain(value: Any) -> Any:
@@ -314,8 +322,10 @@ def _say(console: Console, text: str) -> None:
 
 
 def _printable(text: str) -> str:
-    """The text without what could steer a terminal: names and values come from files."""
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    """The text without what could steer a terminal, or what it cannot show: names and values come from files."""
+    text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _size(size_bytes: int) -> str:

@@ -364,6 +364,7 @@ def test_what_a_killed_process_was_writing_is_swept(tmp_path: Path, url: str) ->
         f"chk-{lost}/.tmp-02",
         f"chk-{lost}/a1-state/.tmp-03",
         "shared/.tmp-a1-04",
+        f"{JOURNAL}/ids/.tmp-10",
     ]
     kept = [f"chk-{lost + 1}/.tmp-a2-05", "shared/.tmp-a2-06", "shared/.tmp-07", ".tmp-08", "taskowned/.tmp-a1-09"]
     for path in (*waste, *kept):

@@ -336,6 +336,9 @@ class LettingDown:
     def delete(self, records: Iterable[Record]) -> None:
         self.inner.delete(records)
 
+    def sweep(self) -> None:
+        self.inner.sweep()
+
     def close(self) -> None:
         pass
 

@@ -17,7 +17,7 @@ from snapline.errors import SnaplineError
 from snapline.storage.filesystem import FileObjects
 from snapline.storage.target import WriteOptions
 from snapline.testing.counting import CountingJob
-from snapline.testing.stored import JOURNAL, damage, leftovers
+from snapline.testing.stored import damage, leftovers
 
 WORDS = [f"word {number}" for number in range(1_000)]
 KILLS = 6
@@ -38,7 +38,7 @@ def start(directory: Path, backend: str, driver: str) -> CountingJob:
 
 
 def run(directory: Path, backend: str, driver: str) -> None:
-    """Count and take checkpoints for ever, and tell each one that is complete, or that another driver has taken over."""
+    """Count and take checkpoints for ever; tell each one that is complete, and at last what has put an end to it."""
     job = start(directory, backend, driver)
     sys.stdout.write("started\n")
     sys.stdout.flush()
@@ -74,9 +74,9 @@ def check(directory: Path, job: CountingJob) -> tuple[int, int]:
     assert job.recovered.warnings == ()
     assert [damage(job.objects, snapshot) for snapshot in snapshots] == [[] for _ in snapshots]
     assert leftovers(job.objects, str(directory / "job"), snapshots) == []
-    below = [path for path in (directory / "job").rglob("*") if JOURNAL not in path.parts]
-    assert [path for path in below if path.name.startswith(".tmp-")] == [], "unfinished files"
-    assert [path for path in below if path.is_dir() and path.name != "shared" and not any(path.iterdir())] == []
+    assert list((directory / "job").rglob(".tmp-*")) == [], "unfinished files"
+    checkpoints = [path for path in (directory / "job").glob("chk-*") if not any(path.iterdir())]
+    assert checkpoints == [], "empty directories"
     (count,) = set(job.counts(WORDS))
     return 0 if job.latest is None else job.latest.id, count or 0
 

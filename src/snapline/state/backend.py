@@ -7,6 +7,7 @@ in use.
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.config import Duration, duration_ms
-from snapline.errors import ConfigurationError, EngineError, RestoreError, UserCodeError
+from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart, StoredObject
@@ -335,12 +336,20 @@ class KeyedBackend(ABC):
                 self._restore_native(part, source)
                 continue
             if not part.part.raw:
+                is_whole = part.key_groups == part.part.key_groups
                 for item in part.part.objects:
-                    self._restore_object(item, part.key_groups, source)
+                    self._restore_object(item, part.key_groups, source, is_whole=is_whole)
 
-    def _restore_object(self, item: StoredObject, groups: KeyGroupRange, source: SnapshotSource) -> None:
-        with source.open(item) as file:
+    def _restore_object(
+        self, item: StoredObject, groups: KeyGroupRange, source: SnapshotSource, *, is_whole: bool
+    ) -> None:
+        # All of it is read and checked at once; of a part only pages are.
+        with io.BytesIO(source.read(item)) if is_whole else source.open(item) as file:
             described = state_format.describe(file)
+            if described.info.uid != self.uid:
+                raise DamagedError(
+                    f"{item.path} holds state of {described.info.uid!r}, and is to be restored into {self.uid!r}"
+                )
             for table in state_format.iterate(file, groups):
                 self._restore_table(described.info, table)
 

@@ -140,23 +140,28 @@ def _checkpoint(
     size_bytes = sum(size for name, size in names.items() if name.startswith(f"chk-{number}/"))
     is_published = None if published is None else number in published
     if f"chk-{number}/{_METADATA}" not in names:
-        problem = f"it has no {_METADATA}"
-        return CheckpointFacts(number, location, Condition.HALF_WRITTEN, is_published, None, size_bytes, problem)
+        absent = f"it has no {_METADATA}"
+        return CheckpointFacts(number, location, Condition.HALF_WRITTEN, is_published, None, size_bytes, absent)
     try:
         snapshot = metadata.decode(objects.read(f"{location}/{_METADATA}"), location)
     except DamagedError as error:
         return CheckpointFacts(number, location, Condition.DAMAGED, is_published, None, size_bytes, str(error))
-    inside = (item.path for item in snapshot.objects() if not item.is_inline and item.path.startswith(f"{job}/"))
-    missing = sorted({path for path in inside if path.removeprefix(f"{job}/") not in names})
-    return CheckpointFacts(
-        number,
-        location,
-        Condition.FILES_MISSING if missing else Condition.COMPLETE,
-        is_published,
-        snapshot.timestamp_ms,
-        size_bytes,
-        f"{len(missing)} of its files are not there, {missing[0]} among them" if missing else None,
-    )
+    needed: dict[str, int] = {}
+    for item in snapshot.objects():
+        if not item.is_inline and item.path.startswith(f"{job}/"):
+            needed[item.path] = max(needed.get(item.path, 0), item.offset + item.size_bytes)
+    sizes = {path: names.get(path.removeprefix(f"{job}/")) for path in sorted(needed)}
+    missing = [path for path, size in sizes.items() if size is None]
+    cut = [path for path, size in sizes.items() if size is not None and size < needed[path]]
+    condition = Condition.COMPLETE
+    problem: str | None = None
+    if missing:
+        condition = Condition.FILES_MISSING
+        problem = f"{len(missing)} of its files are not there, {missing[0]} among them"
+    elif cut:
+        condition = Condition.DAMAGED
+        problem = f"{len(cut)} of its files are cut off, {cut[0]} among them"
+    return CheckpointFacts(number, location, condition, is_published, snapshot.timestamp_ms, size_bytes, problem)
 
 
 # What a snapshot consists of.

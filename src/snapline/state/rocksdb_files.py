@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.errors import ConfigurationError, DamagedError, RestoreError, StorageError
+from snapline.errors import ConfigurationError, DamagedError, RestoreError, SnaplineError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import StoredObject
 from snapline.state.backend import Shape, stored_shape
@@ -111,16 +111,21 @@ def decode_listing(data: bytes, path: str) -> Listing:
         raise DamagedError(f"{path} does not list the files of a RocksDB database: {error}") from error
     if wire.version > LISTING_VERSION:
         raise DamagedError(newer(path, wire.version, LISTING_VERSION))
-    if any(not name or "/" in name or name in (".", "..") for name in wire.files):
+    if any(not name.isprintable() or "/" in name or name in ("", ".", "..") for name in wire.files):
         raise DamagedError(f"{path} lists a file with an impossible name")
-    entries = [
-        StateEntry(
-            state.id,
-            StateInfo(state.uid, state.state, state.kind, state.max_parallelism, state.encoding, state.ttl_ms),
-            pa.ipc.read_schema(pa.py_buffer(state.schema)),
-        )
-        for state in wire.states
-    ]
+    try:
+        entries = [
+            StateEntry(
+                state.id,
+                StateInfo(state.uid, state.state, state.kind, state.max_parallelism, state.encoding, state.ttl_ms),
+                pa.ipc.read_schema(pa.py_buffer(state.schema)),
+            )
+            for state in wire.states
+        ]
+        for entry in entries:
+            entry.own_shape()
+    except (pa.ArrowException, OSError, KeyError, SnaplineError) as error:
+        raise DamagedError(f"{path} is damaged: it describes a state that cannot be: {error}") from error
     return Listing(entries, wire.sequence, wire.files)
 
 
@@ -156,6 +161,8 @@ def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
 
 def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObject], source: SnapshotSource) -> None:
     """Put the files of a saved database into a directory."""
+    if len(names) != len(files):
+        raise DamagedError(f"a RocksDB database of {len(names)} files was saved, and the snapshot has {len(files)}")
     directory.mkdir(parents=True)
     for name, item in zip(names, files, strict=True):
         source.fetch(item, directory / name)

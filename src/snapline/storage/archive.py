@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random, SystemRandom
@@ -24,6 +24,7 @@ from snapline.protocol.retention import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage import metadata
 from snapline.storage.journals import JournalStore
+from snapline.storage.object_paths import TEMPORARY
 from snapline.storage.objects import ObjectStore
 from snapline.storage.publishing import RETRIES, RETRY_PAUSE_S, JournalClient
 from snapline.storage.target import attempt_of
@@ -34,6 +35,7 @@ SAVEPOINT_NAME_TRIES = 10
 METADATA = "_metadata"
 _SWEEPABLE = re.compile(r"(chk-[0-9]+|shared)/")
 _SHARED = "shared"
+_CHECKPOINT = re.compile(r"chk-([0-9]+)")
 
 _log = logging.getLogger(__name__)
 
@@ -49,10 +51,11 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
+    """What records name; of those without metadata, and those whose metadata can't be read, what to say."""
+
     snapshots: tuple[Snapshot, ...]
-    missing: tuple[Record, ...]
-    damaged: tuple[Record, ...]
-    warnings: tuple[str, ...]
+    missing: Mapping[Record, str]
+    damaged: Mapping[Record, str]
 
 
 class Archive(JournalClient):
@@ -147,18 +150,18 @@ class Archive(JournalClient):
 
     def _read_all(self, records: Iterable[Record]) -> _Readings:
         """What records name. A store that does not answer is an error; what is not there, or not readable, is told."""
-        snapshots, missing, damaged, warnings = [], [], [], []
+        snapshots: list[Snapshot] = []
+        missing: dict[Record, str] = {}
+        damaged: dict[Record, str] = {}
         for record in records:
             location = str(record.location)
             try:
                 snapshots.append(self._read_metadata(location))
             except ObjectNotFoundError:
-                missing.append(record)
-                warnings.append(f"{location} is in the journal, but its {METADATA} is gone; it can't be restored from")
+                missing[record] = f"{location} is in the journal, but its {METADATA} is gone; it can't be restored from"
             except DamagedError as error:
-                damaged.append(record)
-                warnings.append(f"{location} can't be restored from: {error}")
-        return _Readings(tuple(snapshots), tuple(missing), tuple(damaged), tuple(warnings))
+                damaged[record] = f"{location} can't be restored from: {error}"
+        return _Readings(tuple(snapshots), missing, damaged)
 
     # Recovery.
 
@@ -166,21 +169,30 @@ class Archive(JournalClient):
         """Read the snapshots the job can recover from, and sweep what older attempts have left.
 
         To be called after `attempt` was claimed and before it writes anything. `FencedError` if a newer one has taken
-        over. If the newest snapshot can't be read, nothing is swept and that is an error; an older one is passed over
-        with a warning: a record may be back that had been deleted with its snapshot.
+        over. A snapshot that can't be read is an error, and then nothing is swept. Only an older one of which nothing
+        is left is passed over with a warning: its record may be back after both had been deleted.
         """
         journal = self._journal_of(attempt)
         readings = self._read_all(journal.recovery_points)
-        if journal.latest in (*readings.missing, *readings.damaged):
-            self._journal_of(attempt)
-            raise DamagedError(
-                f"the job can't recover: {readings.warnings[-1]}. Nothing was changed. Bring it back from a backup; or "
-                "submit the job under a new id, restored from an older checkpoint or a savepoint"
-            )
-        for warning in readings.warnings:
+        problems = {**readings.missing, **readings.damaged}
+        if problems:
+            # A driver that does not know yet that it is fenced may be deleting some: of those, the record went first.
+            journal = self._journal_of(attempt)
+            problems = {record: text for record, text in problems.items() if record in journal.recovery_points}
+        for record, problem in problems.items():
+            if record in readings.damaged or self._is_lost(record, journal):
+                raise DamagedError(
+                    f"the job can't recover: {problem}. Nothing was changed. Bring it back from a backup; or submit "
+                    "the job under a new id, restored from another checkpoint or a savepoint"
+                )
+        for warning in problems.values():
             _log.warning("%s", warning)
-        swept = self._sweep(readings, attempt)
-        return Recovered(journal, readings.snapshots, (*readings.warnings, *swept))
+        swept = self._sweep(readings, attempt, journal)
+        return Recovered(journal, readings.snapshots, (*problems.values(), *swept))
+
+    def _is_lost(self, record: Record, journal: Journal) -> bool:
+        """Whether a snapshot without metadata is one the job needs: not an older one of which nothing is there."""
+        return record == journal.latest or bool(self._repeat(lambda: self._objects.list(str(record.location))))
 
     def _journal_of(self, attempt: int) -> Journal:
         journal = self.read_journal()
@@ -188,12 +200,13 @@ class Archive(JournalClient):
             raise self._fenced(attempt, journal)
         return journal
 
-    def _sweep(self, needed: _Readings, attempt: int, *, ended: bool = False) -> tuple[str, ...]:
+    def _sweep(self, needed: _Readings, attempt: int, journal: Journal, *, ended: bool = False) -> tuple[str, ...]:
         """Delete what attempts before this one have made and these snapshots do not refer to; warnings, if it did not.
 
         Names tell who made an object, metadata tells it itself; what tells nothing stays. So does all that lies with
         metadata that can't be read, and all of savepoints: they are not in the places that are looked at.
         """
+        self._repeat(self._journal.sweep)
         if not self._is_exclusive:
             return ()
         listing = self._repeat(lambda: self._objects.list(self.directory))
@@ -223,7 +236,24 @@ class Archive(JournalClient):
                 made.append((path, made_by))
         doomed = orphans(made, tuple(kept.values()), attempt, ended=ended)
         self._repeat(lambda: self._delete_listed(doomed, listed))
+        ids = [record.checkpoint_id or 0 for record in journal.records if record.kind is RecordKind.ID]
+        last_id = max(ids, default=NO_CHECKPOINT)
+        self._repeat(lambda: self._objects.sweep(self.directory, lambda path: self._is_waste(path, attempt, last_id)))
         return ()
+
+    def _is_waste(self, path: str, attempt: int, last_id: int) -> bool:
+        """Whether an unfinished object or empty directory was made by an attempt before this one.
+
+        Ids up to `last_id` were reserved by such, and nobody else ever puts anything there.
+        """
+        top = self._top(path)
+        if top is None:
+            return False
+        checkpoint = _CHECKPOINT.fullmatch(top.rpartition("/")[2])
+        if checkpoint is not None:
+            return int(checkpoint[1]) <= last_id
+        made_by = attempt_of(path.replace(f"/{TEMPORARY}", "/"))
+        return made_by is not None and made_by < attempt
 
     def _whole_snapshot(self, location: str) -> Snapshot | None:
         try:
@@ -333,7 +363,7 @@ class Archive(JournalClient):
         self.delete_shared(shared)
         if not kept.missing:
             # Else another job has claimed and deleted it, and may still refer to objects it shared.
-            self._sweep(kept, journal.attempt, ended=True)
+            self._sweep(kept, journal.attempt, journal, ended=True)
 
     def _delete_claimed(self, claimed: Snapshot, needed: Iterable[Snapshot]) -> None:
         """Delete a snapshot of another job, but nothing that these refer to."""

@@ -51,8 +51,9 @@ class FileObjects:
     `parallelism` is how many deletes, and how many parts of one upload, are under way at once.
 
     Clients of remote storage are made at first use and kept, one set per process: after a fork the child makes its own.
-    What a process that died left behind is never seen, but takes space: files named `.tmp-...` that `delete_tree`
-    removes, and on S3 unfinished uploads of large objects, which a lifecycle rule of the bucket should abort.
+    What a process that died left behind is never seen, but takes space: files named `.tmp-...` that `sweep` and
+    `delete_tree` remove, and on S3 unfinished uploads of large objects, which a lifecycle rule of the bucket should
+    abort.
     """
 
     def __init__(
@@ -183,6 +184,17 @@ class FileObjects:
             raise wrong_path(directory, "is a whole file system; name a directory in it to delete")
         backend, name = self._route(location)
         self._run(backend, "delete all of", directory, lambda: backend.delete_tree(name), changes=True)
+
+    def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
+        backend, name = self._route(directory_location(directory))
+        start = directory if directory.endswith("/") else f"{directory}/"
+        self._run(
+            backend,
+            "sweep",
+            directory,
+            lambda: backend.sweep(name, lambda below: is_waste(start + below)),
+            changes=True,
+        )
 
     def _delete_batch(self, backend: Backend, batch: Sequence[tuple[str, str]]) -> tuple[int, StorageError] | None:
         """Delete the objects of one batch; if that fails, how many are left and why."""

@@ -6,12 +6,14 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
 
 from snapline.errors import DamagedError, ObjectNotFoundError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
+from snapline.storage.object_paths import TEMPORARY
 from snapline.storage.objects import ObjectStore
 from snapline.types import JobStatus
 
@@ -55,6 +57,13 @@ class JournalStore(Protocol):
         """
         ...
 
+    def sweep(self) -> None:
+        """Delete what drivers left that were killed while they created a record; for one that has just taken over.
+
+        A driver that is creating one right now, and is not dead at all, fails and has to try again.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of connections; the records stay. May be called more than once, and nothing else after it."""
         ...
@@ -79,6 +88,7 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 _SNAPSHOTS = frozenset({RecordKind.CHECKPOINT, RecordKind.STOP, RecordKind.SAVEPOINT})
+_BESIDE = "../"
 _NAME = re.compile(r"(claims|ids)/\d{19}|rows/\d{19}/\d{19}")
 
 
@@ -144,7 +154,10 @@ def _damaged(name: str, journal: str, reason: str) -> DamagedError:
 
 
 def read_at_one_moment(
-    names: Callable[[], Sequence[str]], load: Callable[[Sequence[str]], Mapping[str, bytes]], journal: str
+    names: Callable[[], Sequence[str]],
+    load: Callable[[Sequence[str]], Mapping[str, bytes]],
+    journal: str,
+    decode: Callable[[bytes, str, str], Record] = decode_record,
 ) -> Journal:
     """Read a journal that others may change meanwhile: again and again until it is the same before and after.
 
@@ -156,7 +169,7 @@ def read_at_one_moment(
         contents = load(before)
         after = names()
         if after == before and len(contents) == len(before):
-            return Journal(decode_record(data, name, journal) for name, data in contents.items())
+            return Journal(decode(data, name, journal) for name, data in contents.items())
         before = after
     raise StorageError(
         f"the journal {journal} changed during each of {MAX_READINGS} readings; several drivers fight for the job: "
@@ -192,31 +205,62 @@ class MemoryJournal:
             for record in records:
                 self._records.pop(record.name, None)
 
+    def sweep(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
 
 class ObjectJournal:
-    """A journal in checkpoint storage: one small object for each record, under `directory`."""
+    """A journal in checkpoint storage: one small object for each record, under `directory`.
+
+    The place of a snapshot beside that directory is stored as `../chk-<n>`: a copy of a job's directory is a job of its
+    own, and never touches the checkpoints of the first one.
+    """
 
     outlives_driver = True
 
     def __init__(self, objects: ObjectStore, directory: str) -> None:
         self._objects = objects
         self._directory = directory.rstrip("/")
+        self._beside = self._directory[: self._directory.rfind("/") + 1]
 
     def read(self) -> Journal:
-        return read_at_one_moment(self._names, self._load, self._directory)
+        return read_at_one_moment(self._names, self._load, self._directory, self._decoded)
 
     def create(self, record: Record) -> bool:
-        return self._objects.create(self._path(record.name), encode_record(record))
+        return self._objects.create(self._path(record.name), encode_record(self._relative(record)))
 
     def delete(self, records: Iterable[Record]) -> None:
+        rows: dict[str, None] = {}
         for record in records:
-            self._objects.delete([self._path(record.name)])
+            path = self._path(record.name)
+            self._objects.delete([path])
+            if record.name.startswith("rows/"):
+                rows[path.rpartition("/")[0]] = None
+        for row in rows:
+            self._objects.sweep(row, lambda path: path.endswith("/"))
+
+    def sweep(self) -> None:
+        self._objects.sweep(self._directory, lambda path: f"/{TEMPORARY}" in path)
 
     def close(self) -> None:
         pass
+
+    def _relative(self, record: Record) -> Record:
+        if record.location is None or not record.location.startswith(self._beside):
+            return record
+        return replace(record, location=_BESIDE + record.location.removeprefix(self._beside))
+
+    def _decoded(self, data: bytes, name: str, journal: str) -> Record:
+        record = decode_record(data, name, journal)
+        if record.location is None or not record.location.startswith(_BESIDE):
+            return record
+        place = record.location.removeprefix(_BESIDE)
+        if any(part in ("", ".", "..") for part in place.split("/")):
+            raise _damaged(name, journal, f"its location {record.location!r} leads out of the job's directory")
+        return replace(record, location=self._beside + place)
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -90,6 +90,9 @@ class MemoryObjects:
 
     def delete_tree(self, directory: str) -> None:
         self.delete([info.path for info in self.list(directory)])
+
+    def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:  # noqa: ARG002
+        directory_location(directory)
 
     def _put(self, path: str, data: bytes) -> None:
         used_bytes = self._used_bytes + len(data) - len(self._objects.get(path, b""))

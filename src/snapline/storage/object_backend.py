@@ -13,7 +13,7 @@ whole, and at most once for `create`:
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -111,6 +111,9 @@ class Backend(Protocol):
 
     def delete(self, names: Sequence[str]) -> None: ...
     def delete_tree(self, name: str) -> None: ...
+    def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
+        """`is_waste` is given what follows the directory in the name; that of a directory ends in a slash."""
+        ...
 
 
 def outlook_of(error: Exception) -> Outlook:

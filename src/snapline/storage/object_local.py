@@ -6,14 +6,16 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from snapline.storage.object_backend import COPY_BYTES, MISSING, Outlook, not_done, outlook_of
-from snapline.storage.object_paths import TEMPORARY, Location
+from snapline.storage.object_paths import TEMPORARY, Location, temporary_name
 from snapline.storage.objects import Bytes
+
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class LocalBackend:
@@ -55,8 +57,10 @@ class LocalBackend:
 
     def read(self, name: str, offset: int, length: int | None) -> bytes:
         with open(name, "rb") as file:
-            file.seek(offset)
-            return file.read(-1 if length is None else length)
+            # Memory is taken for all that is asked for, so nothing beyond the end is; nor does every offset fit.
+            end = os.fstat(file.fileno()).st_size
+            file.seek(min(offset, end))
+            return file.read(-1 if length is None else min(length, end))
 
     def size_bytes(self, name: str) -> int:
         if os.path.isdir(name):
@@ -87,6 +91,17 @@ class LocalBackend:
         with suppress(FileNotFoundError, NotADirectoryError):
             os.rmdir(name)
 
+    def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
+        for directory, _, files in os.walk(name, topdown=False, onerror=_raise_unless_missing):
+            for file in files:
+                path = os.path.join(directory, file)
+                if file.startswith(TEMPORARY) and is_waste(os.path.relpath(path, name)):
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
+            below = "" if directory == name else os.path.relpath(directory, name) + "/"
+            if is_waste(below):
+                _remove_if_empty(directory)
+
     @contextmanager
     def _replacing(self, name: str) -> Iterator[BinaryIO]:
         with self._staged(name, uuid.uuid4().hex) as temporary:
@@ -101,7 +116,7 @@ class LocalBackend:
         directory = os.path.dirname(name)
         with not_done():
             _make_directory(directory)
-        temporary = os.path.join(directory, TEMPORARY + token)
+        temporary = os.path.join(directory, temporary_name(name, token))
         try:
             yield temporary
         finally:
@@ -139,6 +154,14 @@ def _make_directory(path: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(path)
     _sync_directory(parent)
+
+
+def _remove_if_empty(path: str) -> None:
+    try:
+        os.rmdir(path)
+    except OSError as error:
+        if not isinstance(error, MISSING) and error.errno not in _NOT_EMPTY:
+            raise
 
 
 def _raise_unless_missing(error: OSError) -> None:

@@ -18,6 +18,7 @@ TEMPORARY = ".tmp-"
 SCHEMES = "a local path, file://, s3://, hdfs://, memory:// or another scheme that fsspec knows"
 
 _SAME_SCHEME = {"s3a": "s3"}
+_OWNER = re.compile(r"a[0-9]{1,19}-")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 _ONE_SLASH_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -95,6 +96,15 @@ def directory_location(path: str) -> Location:
 
 def wrong_path(path: object, problem: str) -> ConfigurationError:
     return ConfigurationError(f"the storage path {path!r} {problem}")
+
+
+def temporary_name(name: str, token: str) -> str:
+    """The name for an object that is not finished yet; it begins with the attempt that writes it if `name` does.
+
+    So what a process left behind that died can be told from what another is writing.
+    """
+    owner = _OWNER.match(name.rpartition("/")[2])
+    return f"{TEMPORARY}{owner[0] if owner else ''}{token}"
 
 
 @contextmanager

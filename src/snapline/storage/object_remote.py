@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -21,7 +21,7 @@ from snapline.storage.object_backend import (
     not_done,
     outlook_of,
 )
-from snapline.storage.object_paths import SCHEMES, TEMPORARY, Location, wrong_path
+from snapline.storage.object_paths import SCHEMES, TEMPORARY, Location, temporary_name, wrong_path
 from snapline.storage.objects import Bytes
 
 PART_BYTES = 8 << 20
@@ -105,6 +105,9 @@ class FsspecBackend:
     def delete_tree(self, name: str) -> None:
         # Not by the recursive delete of fsspec: it takes a name with «*» or «[» in it for a pattern.
         self.delete([f"{name}/{below}" for below, _ in self.list(name)])
+
+    def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
+        """Nothing to do where an object is written in one step, and directories are not kept."""
 
 
 class MemoryBackend(FsspecBackend):
@@ -242,7 +245,7 @@ class HdfsBackend(FsspecBackend):
 
     def create(self, name: str, data: Bytes, token: str) -> bool:
         parent, _, last = name.rpartition("/")
-        stage = f"{parent}/{TEMPORARY}{token}"
+        stage = f"{parent}/{temporary_name(name, token)}"
         staged = f"{stage}/{last}"
         try:
             with not_done():
@@ -277,8 +280,10 @@ class HdfsBackend(FsspecBackend):
 
     def read(self, name: str, offset: int, length: int | None) -> bytes:
         with self._fs.open_input_file(name) as file:
-            file.seek(min(offset, file.size()))
-            return bytes(file.read(length))
+            # Memory is taken for all that is asked for, so nothing beyond the end is.
+            end = file.size()
+            file.seek(min(offset, end))
+            return bytes(file.read(None if length is None else min(length, end)))
 
     def size_bytes(self, name: str) -> int:
         with self._fs.open_input_file(name) as file:
@@ -315,6 +320,26 @@ class HdfsBackend(FsspecBackend):
             if not self._exists(name):
                 raise
 
+    def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
+        for below, is_directory in self._below(name):
+            parent, _, last = below.rpartition("/")
+            # What lies in a stage goes with it.
+            if last.startswith(TEMPORARY) and TEMPORARY not in parent and is_waste(below):
+                (self._fs.delete_dir if is_directory else self._fs.delete_file)(f"{name}/{below}")
+        found = self._below(name)
+        files = [below for below, is_directory in found if not is_directory]
+        for below, is_directory in sorted(found, reverse=True):
+            start = f"{below}/"
+            if is_directory and is_waste(start) and not any(file.startswith(start) for file in files):
+                self._fs.delete_dir(f"{name}/{below}")
+
+    def _below(self, name: str) -> Sequence[tuple[str, bool]]:
+        """What follows the directory in the name of everything below it, and whether it is a directory."""
+        from pyarrow.fs import FileSelector, FileType
+
+        found = self._fs.get_file_info(FileSelector(name, allow_not_found=True, recursive=True))
+        return [(info.path.removeprefix(f"{name}/"), info.type is FileType.Directory) for info in found]
+
     def _exists(self, name: str) -> bool:
         try:
             self.size_bytes(name)
@@ -325,7 +350,7 @@ class HdfsBackend(FsspecBackend):
     @contextmanager
     def _replacing(self, name: str) -> Iterator[BinaryIO]:
         parent = name.rpartition("/")[0]
-        temporary = f"{parent}/{TEMPORARY}{uuid.uuid4().hex}"
+        temporary = f"{parent}/{temporary_name(name, uuid.uuid4().hex)}"
         try:
             with not_done():
                 self._fs.create_dir(parent or "/", recursive=True)

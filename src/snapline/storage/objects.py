@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
@@ -68,4 +68,13 @@ class ObjectStore(Protocol):
 
     def delete_tree(self, directory: str) -> None:
         """Delete a directory and everything below it. It need not be there."""
+        ...
+
+    def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
+        """Delete below a directory what no listing shows: unfinished objects, and directories that are empty.
+
+        A process that was killed leaves them. Others look just the same while they write, so `is_waste` is asked for
+        each, by its path: `<directory>/shared/.tmp-a3-01ab` if attempt 3 was writing it, `<directory>/chk-7/` for a
+        directory. A store that has no such things does nothing.
+        """
         ...

@@ -36,24 +36,29 @@ def open_objects(checkpoints: Checkpoints) -> ObjectStore:
     return MemoryObjects() if checkpoints.storage is None else FileObjects()
 
 
-def open_archive(checkpoints: Checkpoints, job_id: str, token: str, objects: ObjectStore | None = None) -> Archive:
+def open_archive(
+    checkpoints: Checkpoints,
+    job_id: str,
+    token: str,
+    objects: ObjectStore | None = None,
+    journal: JournalStore | None = None,
+) -> Archive:
     """The storage of a job as the driver `token` uses it.
 
     Without `storage` it lives in this process and goes with it. With it the job's directory is the one named after its
     id, or `storage` itself if it has no subdirectories; the journal is in that directory, or in ZooKeeper. `objects`
-    stands in for the store, for one with credentials say.
+    and `journal` stand in for what the settings name, with credentials say.
     """
     check_job_id(job_id)
     objects = objects or open_objects(checkpoints)
     if checkpoints.storage is None:
-        return Archive(objects, MemoryJournal(), f"{DRIVER_DIRECTORY}/{job_id}", token)
+        return Archive(objects, journal or MemoryJournal(), f"{DRIVER_DIRECTORY}/{job_id}", token)
     root = _absolute(checkpoints.storage)
     is_own = checkpoints.create_subdirectory
     directory = f"{root}/{job_id}" if is_own else root
-    journal: JournalStore
-    if checkpoints.zookeeper is not None:
+    if journal is None and checkpoints.zookeeper is not None:
         journal = ZooKeeperJournal(checkpoints.zookeeper, f"/snapline/{job_id}")
-    else:
+    elif journal is None:
         journal = ObjectJournal(objects, f"{root}/{job_id}/journal")
     return Archive(objects, journal, directory, token, exclusive=is_own)
 

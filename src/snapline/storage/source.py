@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO
 
-from snapline.errors import DamagedError
+from snapline.errors import DamagedError, ObjectNotFoundError
 from snapline.protocol.snapshot import StoredObject
 from snapline.storage.local import LocalCopies, link_or_copy
 from snapline.storage.objects import ObjectStore
@@ -70,6 +70,19 @@ class SnapshotSource:
         file.close()
         # It is damaged, or the first of several slices.
         return io.BytesIO(_checked(self._objects.read(item.path, 0, item.size_bytes), item))
+
+    def check(self, item: StoredObject) -> None:
+        """That an object is there, as far as can be told without reading it."""
+        if item.data is not None:
+            _checked(item.data, item)
+            return
+        size = self._objects.size_bytes(item.path)
+        if size is None:
+            raise ObjectNotFoundError(f"there is no object {item.path!r}; check the path", path=item.path)
+        if size < item.offset + item.size_bytes:
+            raise DamagedError(
+                f"{item.path} has {size} bytes, not the {item.offset + item.size_bytes} it should have: it is damaged"
+            )
 
     def fetch(self, item: StoredObject, target: Path) -> None:
         """Put an object into a local file that is not there yet, and that nobody may change: it may be a local copy."""

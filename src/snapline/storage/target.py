@@ -145,7 +145,10 @@ class SnapshotTarget:
         self._objects.delete(self.written)
 
     def _file_name(self, name: str) -> str:
-        return f"a{self._attempt}-{_safe(self.uid)}-{self.subtask}-{_safe(name)}"
+        stem, dot, extension = name.rpartition(".")
+        if not dot or not extension.isalpha():
+            stem, dot, extension = name, "", ""
+        return f"a{self._attempt}-{_safe(self.uid)}-{self.subtask}-{_safe(stem)}{dot}{extension}"
 
     def _check_inline_size(self, name: str, sizes: Sequence[int]) -> None:
         if sum(sizes) > self.options.memory_limit_bytes:

@@ -122,6 +122,9 @@ class ZooKeeperJournal:
         if names:
             self._repeat(delete, "delete records of")
 
+    def sweep(self) -> None:
+        """Nothing to do: a znode is made in one step."""
+
     def close(self) -> None:
         with self._lock:
             client, self._client, self._is_closed = self._client, None, True

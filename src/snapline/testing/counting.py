@@ -63,13 +63,20 @@ class CountingJob:
         else:
             self.keyed = RocksDbBackend("string", directory=scratch, **common)
         self.states = SubtaskStates(OperatorStates(UID, 0), self.keyed)
-        if self.latest is not None:
-            plan = plan_restore(self.latest, [RestoreVertex(UID, 1, (UID,))], [])
-            self.states.restore(plan.subtasks[SubtaskId(UID, 0)][UID], SnapshotSource(objects))
+        try:
+            self._restore()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def latest(self) -> Snapshot | None:
         return self.retained.snapshots[-1] if self.retained.snapshots else None
+
+    def _restore(self) -> None:
+        if self.latest is not None:
+            plan = plan_restore(self.latest, [RestoreVertex(UID, 1, (UID,))], [])
+            self.states.restore(plan.subtasks[SubtaskId(UID, 0)][UID], SnapshotSource(self.objects))
 
     def count(self, words: Sequence[str]) -> None:
         """Count each of these words once."""

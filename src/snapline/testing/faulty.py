@@ -11,9 +11,9 @@ from snapline.errors import ConfigurationError, StorageError
 from snapline.storage.objects import Bytes, ObjectInfo, ObjectStore
 
 METHODS = frozenset(
-    {"create", "write", "upload", "download", "read", "open", "size_bytes", "list", "delete", "delete_tree"}
+    {"create", "write", "upload", "download", "read", "open", "size_bytes", "list", "delete", "delete_tree", "sweep"}
 )
-CHANGING_METHODS = frozenset({"create", "write", "upload", "delete", "delete_tree"})
+CHANGING_METHODS = frozenset({"create", "write", "upload", "delete", "delete_tree", "sweep"})
 
 T = TypeVar("T")
 
@@ -99,6 +99,9 @@ class FaultyObjects:
 
     def delete_tree(self, directory: str) -> None:
         self._call("delete_tree", directory, lambda: self._inner.delete_tree(directory))
+
+    def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
+        self._call("sweep", directory, lambda: self._inner.sweep(directory, is_waste))
 
     def _delete_one(self, path: str) -> None:
         self._call("delete", path, lambda: self._inner.delete([path]))

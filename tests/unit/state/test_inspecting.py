@@ -278,6 +278,12 @@ def test_a_job_directory_says_which_checkpoint_to_take(objects: MemoryObjects) -
     ]
     assert job.restore_from == f"{JOB}/chk-8"
     assert "no journal" in job.note
+    whole = objects.read(f"{JOB}/chk-8/a1-a%2Fb-1-one")
+    objects.write(f"{JOB}/chk-8/a1-a%2Fb-1-one", whole[:-1])
+    job = _job(objects)
+    assert job.checkpoints[1].condition is Condition.DAMAGED
+    assert job.checkpoints[1].problem == f"1 of its files are cut off, {JOB}/chk-8/a1-a%2Fb-1-one among them"
+    assert job.restore_from == f"{JOB}/chk-7"
     objects.delete([f"{JOB}/chk-8/a1-a%2Fb-1-one"])
     job = _job(objects)
     assert job.checkpoints[1].condition is Condition.FILES_MISSING
