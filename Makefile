@@ -38,10 +38,10 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 test: setup  ## run all tests
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-fast: setup  ## run the tests that take less than a minute together
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 check: setup  ## lint, formatting, types, layers, and whether docs/machines.md is fresh
 	$(BIN)/ruff check

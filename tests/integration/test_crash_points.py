@@ -190,6 +190,7 @@ def test_one_failure_at_any_step_of_a_checkpoint_goes_unnoticed(places: Iterator
         checkpoint(fail_at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_effect", [False, True])
 def test_a_crash_at_any_step_of_a_recovery_is_recovered_from(places: Iterator[Place], after_effect: bool) -> None:
     def recover(fail_at: int | None) -> int:
@@ -212,6 +213,7 @@ def test_a_crash_at_any_step_of_a_recovery_is_recovered_from(places: Iterator[Pl
         recover(fail_at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", list(ExternalizedRetention))
 @pytest.mark.parametrize("after_effect", [False, True])
 def test_a_crash_at_any_step_of_the_end_can_be_made_up_for(

@@ -301,7 +301,7 @@ def spark_types(names: st.SearchStrategy[str]) -> st.SearchStrategy[spark.DataTy
         return st.one_of(
             st.builds(spark.ArrayType, inner, st.booleans()),
             st.builds(spark.MapType, inner, inner, st.booleans()),
-            st.lists(fields, min_size=1, max_size=4, unique_by=lambda field: field.name).map(spark.StructType),
+            st.lists(fields, min_size=1, max_size=4, unique_by=lambda field: field.name.lower()).map(spark.StructType),
         )
 
     return st.recursive(leaves, nested, max_leaves=8)
