@@ -134,7 +134,8 @@ class Rows:
         known = self._slots.get(id(space))
         if known is None or not known.holds(space, add=add):
             slots = space.ensure(self) if add else space.find(self)
-            known = self._slots[id(space)] = _Lookup(slots, space.version, space.size, bool(slots.min(initial=0) < 0))
+            has_missing = bool(slots.min(initial=0) < 0)
+            known = self._slots[id(space)] = _Lookup(space, slots, space.version, space.size, has_missing)
         return known.slots
 
 
@@ -142,13 +143,14 @@ class Rows:
 class _Lookup:
     """The slots of rows, and how the space was when they were looked up."""
 
+    space: Space
     slots: Ints
     version: int
     size: int
     has_missing: bool
 
     def holds(self, space: Space, *, add: bool) -> bool:
-        if self.version != space.version:
+        if self.space is not space or self.version != space.version:
             return False
         # A key that had no slot may have got one by other rows.
         return not self.has_missing or (not add and self.size == space.size)
@@ -179,7 +181,6 @@ class Space:
 
     def __init__(self, kinds: Sequence[pa.DataType]) -> None:
         self.version = 0
-        self._kinds = list(kinds)
         self._index = KeyIndex(kinds)
         self._key_hashes: Words = np.zeros(self._index.capacity, dtype=np.uint64)
         self._attached: list[Attached] = []
