@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.state.hashing import BytesKeys, EncodedKeys, FixedKeys, Ints, Words, bytes_of
+from snapline.state.hashing import BytesKeys, EncodedKeys, FixedKeys, Ints, Word, Words, bytes_of
 
 MIN_CAPACITY = 1024
 _LOAD = 4
@@ -46,8 +46,19 @@ class FixedKeyColumn:
             self._words = grown(self._words, max(end, 2 * len(self._words)))
         self._words[size:end] = keys.words
 
+    def words_at(self, slots: Ints) -> Words:
+        return self._words.take(slots)
+
+    def append_one(self, size: int, word: Word) -> None:
+        if size >= len(self._words):
+            self._words = grown(self._words, 2 * len(self._words))
+        self._words[size] = word
+
     def equals(self, slots: Ints, keys: FixedKeys) -> Bools:
         return np.asarray(self._words[slots] == keys.words)
+
+    def equals_one(self, slot: int, word: Word) -> bool:
+        return bool(self._words[slot] == word)
 
     def frozen(self, size: int) -> FrozenFixedKeys:
         return FrozenFixedKeys(self.kind, self._words[:size])
@@ -60,29 +71,45 @@ class BytesKeyColumn:
         self.kind = kind
         self._data: npt.NDArray[np.uint8] = np.zeros(8 * MIN_CAPACITY, dtype=np.uint8)
         self._offsets: Ints = np.zeros(MIN_CAPACITY + 1, dtype=np.int64)
-        self._array = _bytes_array(self._offsets[:1], self._data)
+        self._size = 0
+        self._stored: pa.Array | None = None
 
     def append(self, size: int, keys: BytesKeys) -> None:
-        end, first = size + len(keys), int(self._offsets[size])
         offsets, data = bytes_of(keys.array)
+        self._append(size, offsets[1:], data)
+
+    def append_one(self, size: int, word: Word) -> None:
+        assert isinstance(word, bytes)
+        self._append(size, np.array([len(word)]), np.frombuffer(word, dtype=np.uint8))
+
+    def _append(self, size: int, ends: Ints, data: npt.NDArray[np.uint8]) -> None:
+        end, first = size + len(ends), int(self._offsets[size])
         last = first + len(data)
         if end >= len(self._offsets):
             self._offsets = grown(self._offsets, max(end + 1, 2 * len(self._offsets)))
         if last > len(self._data):
             self._data = grown(self._data, max(last, 2 * len(self._data)))
-        self._offsets[size : end + 1] = offsets + first
+        self._offsets[size + 1 : end + 1] = ends + first
         self._data[first:last] = data
-        self._array = _bytes_array(self._offsets[: end + 1], self._data)
+        self._size, self._stored = end, None
 
     def equals(self, slots: Ints, keys: BytesKeys) -> Bools:
-        if not len(self._array):
+        if not self._size:
             return np.zeros(len(slots), dtype=np.bool_)
-        stored = self._array.take(pa.array(np.maximum(slots, 0)))
+        stored = self._array().take(pa.array(np.maximum(slots, 0)))
         result: Bools = pc.equal(stored, keys.array).to_numpy(zero_copy_only=False)
         return result.copy()
 
+    def equals_one(self, slot: int, word: Word) -> bool:
+        return self._data[self._offsets[slot] : self._offsets[slot + 1]].tobytes() == word
+
     def frozen(self, size: int) -> FrozenBytesKeys:
-        return FrozenBytesKeys(self.kind, self._array.slice(0, size))
+        return FrozenBytesKeys(self.kind, self._array().slice(0, size))
+
+    def _array(self) -> pa.Array:
+        if self._stored is None:
+            self._stored = _bytes_array(self._offsets[: self._size + 1], self._data)
+        return self._stored
 
 
 def _bytes_array(offsets: Ints, data: npt.NDArray[np.uint8]) -> pa.Array:
@@ -172,7 +199,7 @@ class KeyIndex:
             return slots
         # Different keys with the same hash are as rare as can be, but they are possible.
         for row in np.flatnonzero(~self._equals(slots, keys) & (slots >= 0)).tolist():
-            slots[row] = self._find_one([column.take(np.array([row])) for column in keys], int(hashes[row]))
+            slots[row] = self.find_one([column.word(row) for column in keys], int(hashes[row]))
         return slots
 
     def _probe(self, hashes: Words) -> Ints:
@@ -192,17 +219,6 @@ class KeyIndex:
             rows, positions, hashes = rows[is_open], positions[is_open], hashes[is_open]
         return slots
 
-    def _find_one(self, keys: Sequence[EncodedKeys], hash_: int) -> int:
-        """The slot of a single key, -1 if it is not there; other keys may have the same hash."""
-        mask = len(self._buckets) - 1
-        position, step = hash_ & mask, 0
-        while (slot := int(self._buckets[position])) >= 0:
-            if int(self._hashes[slot]) == hash_ and self._equals(np.array([slot]), keys)[0]:
-                break
-            step += 1
-            position = (position + step) & mask
-        return slot
-
     def add_missing(self, keys: Sequence[EncodedKeys], hashes: Words, slots: Ints) -> Ints:
         """Give slots to rows that have none in `slots`; told are the rows with new keys, by their slots."""
         missing = np.flatnonzero(slots < 0)
@@ -217,6 +233,37 @@ class KeyIndex:
             slots[missing] = self.find([column.take(missing) for column in keys], hashes[missing])
             missing = missing[slots[missing] < 0]
         return added[0] if len(added) == 1 else np.concatenate([*added, missing])
+
+    def find_one(self, words: Sequence[Word], hash_: int) -> int:
+        """The slot of a single key, -1 if it is not there."""
+        buckets, hashes, mask = self._buckets, self._hashes, len(self._buckets) - 1
+        position, step = hash_ & mask, 0
+        while (slot := int(buckets[position])) >= 0:
+            if int(hashes[slot]) == hash_ and all(
+                column.equals_one(slot, word) for column, word in zip(self._columns, words, strict=True)
+            ):
+                break
+            step += 1
+            position = (position + step) & mask
+        return slot
+
+    def add_one(self, words: Sequence[Word], hash_: int) -> int:
+        """Give the next slot to a key that is not there yet."""
+        slot = self.size
+        for column, word in zip(self._columns, words, strict=True):
+            column.append_one(slot, word)
+        if slot >= len(self._hashes):
+            self._hashes = grown(self._hashes, 2 * len(self._hashes))
+        self._hashes[slot] = hash_
+        self.size = slot + 1
+        self._file(slot, slot + 1)
+        return slot
+
+    def last_words(self, slots: Ints) -> Words:
+        """Of slots the last column, which is of fixed width."""
+        column = self._columns[-1]
+        assert isinstance(column, FixedKeyColumn)
+        return column.words_at(slots)
 
     def frozen_keys(self) -> list[FrozenKeys]:
         """The key columns of all slots so far."""
@@ -240,6 +287,10 @@ class KeyIndex:
             self._hashes = grown(self._hashes, max(end, 2 * len(self._hashes)))
         self._hashes[start:end] = hashes
         self.size = end
+        self._file(start, end)
+
+    def _file(self, start: int, end: int) -> None:
+        """Put the newest slots into buckets, of which there may have to be more."""
         if end > self.capacity:
             buckets = len(self._buckets)
             while end * _LOAD > buckets:
@@ -251,6 +302,13 @@ class KeyIndex:
 
     def _place(self, start: int, end: int) -> None:
         mask = len(self._buckets) - 1
+        if end == start + 1:
+            position, step = int(self._hashes[start]) & mask, 0
+            while self._buckets[position] >= 0:
+                step += 1
+                position = (position + step) & mask
+            self._buckets[position] = start
+            return
         slots = np.arange(start, end, dtype=np.int32)
         positions = (self._hashes[start:end] & np.uint64(mask)).view(np.int64)
         step = 0

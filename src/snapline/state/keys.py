@@ -12,7 +12,19 @@ import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.dtypes import StateType, exact_array
-from snapline.state.hashing import EncodedKeys, Ints, Words, combine, encode, fold, mix
+from snapline.state.hashing import (
+    EncodedKeys,
+    Ints,
+    Word,
+    Words,
+    combine,
+    encode,
+    fold,
+    hash_inside,
+    hash_word,
+    mix,
+    word_of,
+)
 from snapline.state.index import FrozenKeys, KeyIndex, grown
 
 
@@ -52,6 +64,19 @@ class KeyTypes:
             self._cast(column, kind, name) for column, kind, name in zip(columns, self.kinds, self.names, strict=True)
         ]
 
+    def words(self, value: Any) -> list[Word] | None:
+        """A single key as words; none if only `encode` knows how."""
+        if not self._is_struct:
+            word = word_of(value, self.kinds[0])
+            return None if word is None else [word]
+        if isinstance(value, dict):
+            value = tuple(value.get(name) for name in self.names) if value.keys() == set(self.names) else ()
+        if not isinstance(value, tuple | list) or len(value) != len(self.kinds):
+            return None
+        words = [word_of(part, kind) for part, kind in zip(value, self.kinds, strict=True)]
+        found = [word for word in words if word is not None]
+        return found if len(found) == len(words) else None
+
     def encode(self, values: Any) -> list[EncodedKeys]:
         return [encode(column, name) for column, name in zip(self.columns(values), self.names, strict=True)]
 
@@ -86,13 +111,29 @@ class KeyTypes:
             ) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Single:
+    """What a single entry is filed under; the same as a row of `Rows`."""
+
+    words: tuple[Word, ...]
+    hash: int
+    key_hash: int
+
+    def inside(self, words: Sequence[Word]) -> Single:
+        """This one with more columns."""
+        hash_ = self.hash
+        for word in words:
+            hash_ = hash_inside(hash_, hash_word(word))
+        return Single((*self.words, *words), hash_, self.key_hash)
+
+
 class Rows:
     """Keys of a batch, perhaps with a namespace and an inner key behind them: what one entry of a state is filed under.
 
     `hashes` are those of all columns, `key_hashes` those of the key alone, which decide the key group.
     """
 
-    __slots__ = ("_derived", "_slots", "encoded", "hashes", "key_hashes")
+    __slots__ = ("_derived", "_singles", "_slots", "encoded", "hashes", "key_hashes")
 
     def __init__(self, encoded: Sequence[EncodedKeys], key_hashes: Words, hashes: Words | None = None) -> None:
         self.encoded = encoded
@@ -100,6 +141,7 @@ class Rows:
         self.hashes = key_hashes if hashes is None else hashes
         self._slots: dict[int, _Lookup] = {}
         self._derived: dict[tuple[int, Any], Rows] = {}
+        self._singles: dict[int, Single] = {}
 
     @classmethod
     def of(cls, encoded: Sequence[EncodedKeys]) -> Rows:
@@ -127,6 +169,14 @@ class Rows:
         found = self._derived.get((row, label))
         if found is None:
             found = self._derived[row, label] = self.take(np.array([row])).inside(columns)
+        return found
+
+    def single(self, row: int) -> Single:
+        """One of the rows."""
+        found = self._singles.get(row)
+        if found is None:
+            words = tuple(column.word(row) for column in self.encoded)
+            found = self._singles[row] = Single(words, int(self.hashes[row]), int(self.key_hashes[row]))
         return found
 
     def slots(self, space: Space, *, add: bool) -> Ints:
@@ -216,6 +266,21 @@ class Space:
         self._key_hashes[start : self.size] = rows.key_hashes[new]
         return slots
 
+    def find_one(self, single: Single) -> int:
+        """The slot of a single entry, -1 if it has none."""
+        return self._index.find_one(single.words, single.hash)
+
+    def ensure_one(self, single: Single) -> int:
+        """The slot of a single entry, which gets one if it has none. May renumber slots to make room."""
+        slot = self._index.find_one(single.words, single.hash)
+        if slot < 0:
+            if self.size >= self._capacity:
+                self._reclaim(1)
+            slot = self._index.add_one(single.words, single.hash)
+            self._make_room(self.size)
+            self._key_hashes[slot] = single.key_hash
+        return slot
+
     def distinct(self, slots: Ints) -> tuple[Ints, npt.NDArray[np.int32] | None]:
         """Each slot once, and for each row which of them is its own; none if they are all different already."""
         scratch, count = self._scratch, len(slots)
@@ -232,6 +297,10 @@ class Space:
     def key_hashes(self) -> Words:
         """By slot; may be kept and read while the space grows."""
         return self._key_hashes[: self.size]
+
+    def last_words(self, slots: Ints) -> Words:
+        """Of slots the last column, which is of fixed width."""
+        return self._index.last_words(slots)
 
     def columns(self) -> list[FrozenKeys]:
         """The columns by slot; may be kept and read while the space grows."""

@@ -12,7 +12,7 @@ from snapline.state.columns import CopyOnWrite, Values
 from snapline.state.dtypes import StateType
 from snapline.state.hashing import EncodedKeys, Ints
 from snapline.state.index import Bools
-from snapline.state.keys import Attached, Rows, Space
+from snapline.state.keys import Attached, Rows, Single, Space
 from snapline.state.tables import Backing, Clock, Layout, ValueTable
 
 _SHORT = 16
@@ -71,6 +71,28 @@ class Chain:
         is_last = np.roll(is_first, -1)
         self._tails.array[owners[is_last]] = entries[is_last]
 
+    def link_one(self, entry: int, owner: int) -> None:
+        """Append an entry to the chain of its owner, unless it is linked."""
+        if self._owners.array[entry] < 0:
+            self._previous.array[entry] = self._tails.array[owner]
+            self._tails.array[owner] = entry
+            self._owners.array[entry] = owner
+
+    def walk_one(self, owner: int) -> Ints:
+        """The entries of one owner that are there, oldest first."""
+        previous = self._previous.array
+        found = []
+        entry = int(self._tails.array[owner]) if owner >= 0 else -1
+        while entry >= 0:
+            found.append(entry)
+            entry = int(previous[entry])
+        entries = np.array(found[::-1], dtype=np.int64)
+        if not found:
+            return entries
+        present = self._values.is_present(entries)
+        self._tidy(owner, entries, present)
+        return entries[present]
+
     def walk(self, owners: Ints) -> tuple[Ints, Ints]:
         """The entries of owners that are there, oldest first, and for each which of the `owners` it belongs to."""
         rows, entries = [], []
@@ -85,9 +107,6 @@ class Chain:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         all_rows, all_entries = np.concatenate(rows[::-1]), np.concatenate(entries[::-1])
         present = self._values.is_present(all_entries)
-        if len(owners) == 1:
-            self._tidy(int(owners[0]), all_entries, present)
-            return all_rows[present], all_entries[present]
         all_rows, all_entries = all_rows[present], all_entries[present]
         order = np.argsort(all_rows, kind="stable")
         return all_rows[order], all_entries[order]
@@ -214,6 +233,19 @@ class MapTable(Attached):
         self._chain.link(slots, owners.slots(self.owners, add=True))
         return slots
 
+    def ensure_one(self, owners: Rows, row: int, entry: Single) -> int:
+        """The slot of an entry of one row, linked to its owner."""
+        slot = self.values.space.ensure_one(entry)
+        self._chain.link_one(slot, int(owners.slots(self.owners, add=True)[row]))
+        return slot
+
+    def walk_one(self, owners: Rows, row: int) -> Ints:
+        """The entries of one row that are there, oldest first."""
+        slots = owners.slots(self.owners, add=self._backing is not None)
+        if self._backing is not None and not self._complete.array[slots[row]]:
+            self._complete_all(owners, slots[row : row + 1], row)
+        return self._chain.walk_one(int(slots[row]))
+
     def walk(self, owners: Rows) -> tuple[Ints, Ints]:
         """The entries of rows that are there, oldest first, and for each the row it belongs to."""
         slots = owners.slots(self.owners, add=self._backing is not None)
@@ -241,8 +273,8 @@ class MapTable(Attached):
         self._chain.link(slots, owners.slots(self.owners, add=True))
         return slots
 
-    def _complete_all(self, rows: Rows, slots: Ints) -> None:
-        """See to it that all entries of these owners are here."""
+    def _complete_all(self, rows: Rows, slots: Ints, first: int = 0) -> None:
+        """See to it that all entries of the owners of rows from `first` on, which have these slots, are here."""
         if self._backing is None:
             return
         unknown, firsts = np.unique(slots, return_index=True)
@@ -252,7 +284,7 @@ class MapTable(Attached):
             return
         found = self._backing.scan(self.owners, unknown)
         if found.owners.size:
-            entries = rows.take(firsts[found.owners]).inside(found.inner).slots(self.values.space, add=True)
+            entries = rows.take(first + firsts[found.owners]).inside(found.inner).slots(self.values.space, add=True)
             self.values.learn(entries, found.values, found.updated)
             self._chain.link(entries, unknown[found.owners])
         self._complete.own()[unknown] = True

@@ -93,8 +93,8 @@ class ValueState:
     def get(self) -> Any:
         """The value, or the default the state was declared with."""
         rows, row = self._scope.one()
-        slot = int(rows.slots(self._table.space, add=self._table.is_cache)[row])
-        value = self._table.get(slot)
+        slots = rows.slots(self._table.space, add=self._table.is_cache)
+        value = self._table.get(int(slots[row]), slots)
         if value is None:
             # A copy, since it may be changed.
             return deepcopy(self._default)
@@ -289,8 +289,14 @@ class MapState:
         return default if value is None else value
 
     def put(self, key: Any, value: Any) -> None:
-        owner, entry = self._one(key)
-        self._table.values.set(int(self._table.ensure(owner, entry)[0]), value)
+        rows, row = self._scope.one()
+        words = self._inner.words(key)
+        if words is not None:
+            slot = self._table.ensure_one(rows, row, rows.single(row).inside(words))
+        else:
+            owner, entry = self._one(key)
+            slot = int(self._table.ensure(owner, entry)[0])
+        self._table.values.set(slot, value)
 
     def remove(self, key: Any) -> None:
         self._table.values.erase(np.array([self._find(key)]))
@@ -352,10 +358,15 @@ class MapState:
 
     def _find(self, key: Any) -> int:
         values = self._table.values
+        words = self._inner.words(key)
+        if words is not None:
+            rows, row = self._scope.one()
+            single = rows.single(row).inside(words)
+            return values.space.ensure_one(single) if values.is_cache else values.space.find_one(single)
         return int(self._one(key)[1].slots(values.space, add=values.is_cache)[0])
 
     def _entries(self) -> Ints:
-        return self._table.walk(self._owner())[1]
+        return self._table.walk_one(*self._scope.one())
 
 
 class ListState:
@@ -369,10 +380,14 @@ class ListState:
     # For the key in process.
 
     def get(self) -> list[Any]:
-        return _list(self._table.values.read(self._sorted(self._table.walk(self._owner())[1])))
+        return _list(self._table.values.read(self._sorted(self._table.walk_one(*self._scope.one()))))
 
     def add(self, value: Any) -> None:
-        self.extend([value])
+        if value is None:
+            raise _null_element()
+        rows, row = self._scope.one()
+        slot = self._table.ensure_one(rows, row, rows.single(row).inside([self._sequence(1)]))
+        self._table.values.set(slot, value)
 
     def extend(self, values: Iterable[Any]) -> None:
         self._extend(self._checked(list(values)))
@@ -387,7 +402,7 @@ class ListState:
         self._table.clear(self._owner())
 
     def __len__(self) -> int:
-        return len(self._table.walk(self._owner())[1])
+        return len(self._table.walk_one(*self._scope.one()))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.get())
@@ -426,7 +441,7 @@ class ListState:
         values = objects(values) if kind is None else converted(values, kind)
         has_null = any(value is None for value in values) if kind is None else values.null_count > 0
         if has_null:
-            raise UserCodeError("an element of a list state cannot be null; leave it out")
+            raise _null_element()
         return values
 
     def _extend(self, values: Values) -> None:
@@ -448,11 +463,14 @@ class ListState:
         return rows if len(rows) == 1 else rows.one(row, [], _OWNER)
 
     def _positions(self, entries: Ints) -> Ints:
-        positions: Ints = self._table.inner_keys(entries).to_numpy()
-        return positions
+        return self._table.values.space.last_words(entries).view(np.int64)
 
     def _sorted(self, entries: Ints) -> Ints:
         return entries[np.argsort(self._positions(entries), kind="stable")]
+
+
+def _null_element() -> UserCodeError:
+    return UserCodeError("an element of a list state cannot be null; leave it out")
 
 
 _OWNER = object()

@@ -280,12 +280,12 @@ class ValueTable(Attached):
 
     # One at a time.
 
-    def get(self, slot: int) -> Any:
-        """The value of a slot; None if there is none."""
+    def get(self, slot: int, batch: Ints | None = None) -> Any:
+        """The value of a slot; None if there is none. `batch` has others that will be asked for next."""
         if slot < 0:
             return None
         if self._backing is not None and not self._known.array[slot]:
-            self._load(np.array([slot]))
+            self._load(np.array([slot]) if batch is None else batch)
         if not self._present.array[slot] or self._is_expired(slot):
             return None
         if self.refresh_on_read:

@@ -14,8 +14,10 @@ from snapline.errors import RestoreError, UserCodeError
 from snapline.state.columns import CopyOnWrite, converted
 from snapline.state.hashing import Ints, Words, encode, key_groups
 from snapline.state.index import Bools, FrozenKeys
-from snapline.state.keys import Attached, KeyTypes, Rows
+from snapline.state.keys import Attached, KeyTypes, Rows, Single
 from snapline.state.tables import Layout
+
+_WORD_MASK = (1 << 64) - 1
 
 TIMERS_STATE = "_timers"
 """What timers are stored as."""
@@ -63,11 +65,11 @@ class Timers:
 
     def register(self, domain: TimeDomain, time_ms: int) -> None:
         """Have a timer at a time; if there is one already, nothing changes."""
-        self._domains[domain].add(self._one(), np.array([_checked(time_ms)]))
+        self._domains[domain].add_one(self._one(), _checked(time_ms))
 
     def delete(self, domain: TimeDomain, time_ms: int) -> None:
         """Have no timer at a time."""
-        self._domains[domain].remove(self._one(), np.array([_checked(time_ms)]))
+        self._domains[domain].remove_one(self._one(), _checked(time_ms))
 
     # For all keys of a batch.
 
@@ -119,14 +121,17 @@ class Timers:
                 f"before, and now {namespace and namespace.kind}; all of them have the same one"
             )
 
-    def _one(self) -> Rows:
+    def _one(self) -> Single:
         rows, row, namespace = self._current.current()
         types = self._layout.namespace
         if types is None:
-            return rows.take(np.array([row]))
+            return rows.single(row)
         if namespace is None:
             raise UserCodeError("these timers have a namespace; set the current one first")
-        return rows.take(np.array([row])).inside(types.encode([namespace]))
+        words = types.words(namespace)
+        if words is not None:
+            return rows.single(row).inside(words)
+        return rows.take(np.array([row])).inside(types.encode([namespace])).single(0)
 
     def _rows(self, keys: Any, namespace: Any) -> Rows:
         rows = self._current.rows(keys)
@@ -178,6 +183,25 @@ class _Wheel(Attached):
         self.count += len(slots)
         self._remember(slots, times)
 
+    def add_one(self, single: Single, time: int) -> None:
+        slot = self._space.ensure_one(single.inside([time & _WORD_MASK]))
+        if not self._present.array[slot]:
+            self._present.own()[slot] = True
+            self.count += 1
+            self._at(time).append(np.array([slot]))
+
+    def remove_one(self, single: Single, time: int) -> None:
+        slot = self._space.find_one(single.inside([time & _WORD_MASK]))
+        if slot >= 0 and self._present.array[slot]:
+            self._present.own()[slot] = False
+            self.count -= 1
+
+    def _at(self, time: int) -> list[Ints]:
+        if time not in self._slots:
+            self._slots[time] = []
+            heapq.heappush(self._times, time)
+        return self._slots[time]
+
     def _remember(self, slots: Ints, times: Ints) -> None:
         if not len(slots):
             return
@@ -185,10 +209,7 @@ class _Wheel(Attached):
         slots, times = slots[order], times[order]
         starts = np.flatnonzero(np.concatenate(([True], times[1:] != times[:-1])))
         for time, part in zip(times[starts].tolist(), np.split(slots, starts[1:]), strict=True):
-            if time not in self._slots:
-                self._slots[time] = []
-                heapq.heappush(self._times, time)
-            self._slots[time].append(part)
+            self._at(time).append(part)
 
     def remove(self, rows: Rows, times: Ints) -> None:
         slots = rows.inside([encode(pa.array(times))]).slots(self._space, add=False)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapline.errors import UserCodeError
-from snapline.state.hashing import EncodedKeys, Ints, Words, encode, hash_columns
+from snapline.state.hashing import EncodedKeys, Ints, Words, encode, hash_columns, hash_word, word_of
 from snapline.state.index import MIN_CAPACITY, Bools, KeyIndex
-from snapline.state.keys import Attached, KeyTypes, Rows, Space
+from snapline.state.keys import Attached, KeyTypes, Rows, Single, Space
 
 TEXT = pa.string()
 
@@ -303,3 +303,54 @@ def test_key_columns_that_do_not_fit_together() -> None:
         KeyTypes(PAIR).columns([pa.array(["x", "y"])])
     with pytest.raises(UserCodeError, match="2 columns"):
         KeyTypes(pa.int64()).columns([pa.array([1]), pa.array([2])])
+
+
+SINGLE: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.int8(), [-128, 0, 127]),
+    (pa.int64(), [-(2**63), -1, 7, 2**63 - 1]),
+    (pa.uint64(), [0, 2**64 - 1]),
+    (pa.string(), ["", "a", "12345678", "123456789", "日本", "a\0"]),
+    (pa.large_string(), ["x" * 100]),
+    (pa.binary(), [b"", b"\0", b"\0" * 9]),
+    (pa.bool_(), [True, False]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), SINGLE, ids=[str(kind) for kind, _ in SINGLE])
+def test_a_single_key_is_the_same_as_one_of_a_column(kind: pa.DataType, values: list[Any]) -> None:
+    column = encode(pa.array(values, kind))
+    words = [word_of(value, kind) for value in values]
+    assert words == [column.word(row) for row in range(len(values))]
+    assert [hash_word(word) for word in words if word is not None] == column.hashes().tolist()
+    outer = Rows.of([encode(pa.array(["outer"] * len(values)))])
+    rows, space = outer.inside([column]), Space([pa.string(), kind])
+    singles = [outer.single(row).inside([column.word(row)]) for row in range(len(values))]
+    assert singles == [rows.single(row) for row in range(len(values))]
+    slots = [space.ensure_one(single) for single in singles]
+    assert slots == list(range(len(values)))
+    assert space.find(rows).tolist() == slots
+    assert [space.find_one(rows.single(row)) for row in range(len(values))] == slots
+    assert space.find_one(Single((b"other", 1), 5, 5)) == -1
+    assert space.key_hashes().tolist() == rows.key_hashes.tolist()
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(128, pa.int8()), (-1, pa.uint8()), (True, pa.int64()), (1, pa.bool_()), ("x", pa.binary()), (1.0, pa.float64())]
+    + [("\ud800", pa.string()), (None, pa.int64())],
+)
+def test_what_only_a_column_can_tell(value: Any, kind: pa.DataType) -> None:
+    assert word_of(value, kind) is None
+
+
+def test_many_single_keys() -> None:
+    """One by one and together, through growth, single keys get the slots that columns of them find."""
+    space = Space([pa.string()])
+    names = [f"key {number}" for number in range(5_000)]
+    rows = Rows.of([encode(pa.array(names))])
+    for row in range(0, 5_000, 2):
+        assert space.ensure_one(rows.single(row)) == row // 2
+    slots = space.ensure(rows)
+    assert sorted(slots.tolist()) == list(range(5_000))
+    assert [space.find_one(rows.single(row)) for row in range(5_000)] == slots.tolist()
+    assert space.columns()[0].take(slots).to_arrow().to_pylist() == names
