@@ -109,6 +109,7 @@ def _measurements(keys: int, directory: Path) -> Iterator[tuple[str, Callable[[]
         ),
     )
     yield "rocksdb", lambda: rocksdb_updates(whole, keys, directory)
+    yield "one key at a time", single_keys
     yield "hash", lambda: hashing(whole)
     yield "snapshots", lambda: snapshots(keys, directory)
     yield "increments", lambda: increments(keys, directory)
@@ -181,6 +182,55 @@ def rocksdb_updates(batches: list[pa.Array], keys: int, directory: Path) -> dict
     for name, times in ours.items():
         results[f"rocksdb update, state {name} / get and put per key"] = _comparison(times, peer, targets[name])
     plain.close()
+    return results
+
+
+def single_keys() -> dict[str, Comparison | Share]:
+    """Calls for one key, row by row, beside plain dicts and lists, which nobody saves. Times are for 10,000 calls."""
+    calls, names = 10_000, [f"user-{number % 2_000}" for number in range(10_000)]
+    backend = MemoryBackend("string", max_parallelism=128, key_groups=GROUPS, clock=int)
+    value = backend.value_state("n", "bigint", default=0)
+    entries, elements = backend.map_state("m", "string", "bigint"), backend.list_state("l", "bigint")
+    plain: dict[str, int] = {}
+    maps: dict[str, dict[str, int]] = {}
+    lists: dict[str, list[int]] = {}
+
+    def rows(action: Callable[[int], None]) -> float:
+        keys = backend.keys(pa.array(names))
+
+        def run() -> None:
+            for row in range(calls):
+                backend.select(keys, row)
+                action(row)
+
+        return _timed(run)
+
+    def each(action: Callable[[int], None]) -> float:
+        def run() -> None:
+            for row in range(calls):
+                action(row)
+
+        return _timed(run)
+
+    pairs: list[tuple[str, Callable[[int], None], Callable[[int], None]]] = [
+        (
+            "get and set of a value",
+            lambda _: value.set(value.get() + 1),
+            lambda row: plain.__setitem__(names[row], plain.get(names[row], 0) + 1),
+        ),
+        (
+            "put into a map",
+            lambda row: entries.put(names[row // 2], row),
+            lambda row: maps.setdefault(names[row], {}).__setitem__(names[row // 2], row),
+        ),
+        ("add to a list", elements.add, lambda row: lists.setdefault(names[row], []).append(row)),
+    ]
+    results: dict[str, Comparison | Share] = {}
+    for name, ours, peer in pairs:
+        times = [(rows(ours), each(peer)) for _ in range(3)]
+        results[f"{name}, one key at a time / plain dicts"] = _comparison(
+            [one for one, _ in times], [other for _, other in times]
+        )
     return results
 
 
