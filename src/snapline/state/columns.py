@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapline.errors import UserCodeError
-from snapline.state.dtypes import exact_array
+from snapline.state.exact import exact_array, exact_cast
 from snapline.state.hashing import Ints
 from snapline.state.index import MIN_CAPACITY, Bools, grown
 
@@ -102,12 +101,7 @@ def converted(values: Any, kind: pa.DataType) -> pa.Array:
         values = values.combine_chunks()
     if not isinstance(values, pa.Array):
         return exact_array(list(values), kind)
-    if values.type == kind:
-        return values
-    try:
-        return values.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise UserCodeError(f"values of the type {values.type} are no values of type {kind}: {error}") from error
+    return exact_cast(values, kind, may_round=True)
 
 
 def objects(values: Values) -> list[Any]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime
 import decimal
 import difflib
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from snapline.errors import ConfigurationError, UserCodeError
+from snapline.errors import ConfigurationError
+from snapline.state.exact import exact_array
 
 MAX_TEXT_CHARACTERS = 1 << 16
 """Longest text of a type."""
@@ -21,7 +21,6 @@ MAX_TEXT_CHARACTERS = 1 << 16
 MAX_DEPTH = 32
 """How deep types may be nested."""
 
-_MAX_REPR_CHARACTERS: Final = 200
 _CLASSES: Final[Mapping[type, pa.DataType]] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -74,31 +73,6 @@ class StateType:
 
     def __str__(self) -> str:
         return "any Python object" if self.arrow is None else str(self.arrow)
-
-
-def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    """Python values as an Arrow array; `UserCodeError` for one that would come back as another: 1.5 as 1, say."""
-    try:
-        array = pa.array(values, arrow)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        shown = shortened(values[0] if len(values) == 1 else values)
-        raise UserCodeError(f"{shown} is no value of type {arrow}: {error}") from error
-    for value, converted in zip(values, _came_back(array), strict=True):
-        try:
-            problem = _difference(value, converted, arrow)
-        except (TypeError, ValueError, KeyError) as error:
-            problem = str(error)
-        if problem is not None:
-            raise UserCodeError(f"{shortened(value)} is no value of type {arrow}: {problem}")
-    return array
-
-
-def _came_back(array: pa.Array) -> list[Any]:
-    try:
-        values: list[Any] = array.to_pylist(maps_as_pydicts="strict")
-    except KeyError as error:
-        raise UserCodeError(f"a value of type {array.type} has a key twice: {error}") from error
-    return values
 
 
 OBJECT: Final = StateType(None)
@@ -213,42 +187,6 @@ def _storage_problem(arrow: pa.DataType) -> str | None:
     if pa.types.is_union(arrow) or pa.types.is_run_end_encoded(arrow):
         return "no Python value can be turned into it; use a struct"
     return None
-
-
-def _difference(given: Any, converted: Any, arrow: pa.DataType) -> str | None:
-    """In what a value differs from what it was turned into; nothing if they are the same."""
-    if converted is None or given is None:
-        return None if given is converted else f"{shortened(given)} would become {shortened(converted)}"
-    if pa.types.is_struct(arrow):
-        fields = [arrow.field(index) for index in range(arrow.num_fields)]
-        values = given if isinstance(given, Mapping) else dict(zip(converted, given, strict=True))
-        for name in values:
-            if name not in converted:
-                return f"it has no field {name!r}"
-        parts = [(values.get(field.name), converted[field.name], field) for field in fields]
-    elif pa.types.is_map(arrow):
-        values = dict(given)
-        parts = [(key, key, arrow.key_field) for key in converted]
-        parts += [(values[key], item, arrow.item_field) for key, item in converted.items()]
-    elif isinstance(converted, list):
-        parts = [(one, other, arrow.value_field) for one, other in zip(given, converted, strict=True)]
-    elif isinstance(converted, float):
-        return None if math.isinf(given) == math.isinf(converted) else f"{given!r} is too large"
-    else:
-        return None if given == converted else f"{shortened(given)} would become {shortened(converted)}"
-    for one, other, field in parts:
-        if other is None and not field.nullable:
-            return f"{field.name!r} may not be null"
-        problem = _difference(one, other, field.type)
-        if problem is not None:
-            return problem
-    return None
-
-
-def shortened(value: object) -> str:
-    """`value` as it is shown in messages."""
-    text = repr(value)
-    return text if len(text) <= _MAX_REPR_CHARACTERS else f"{text[:_MAX_REPR_CHARACTERS]}..."
 
 
 def _check_depth(depth: int) -> None:

@@ -40,6 +40,8 @@ class Groups:
         Narrow numbers are added up as wide ones. `UserCodeError` if a sum is too large even for those.
         """
         values = self._of_rows(values)
+        if pa.types.is_boolean(values.type):
+            values = values.cast(pa.int64())
         values = _filled(converted(values, _wide(values.type if onto is None else onto.type)))
         if onto is not None:
             onto = _filled(onto.cast(values.type))

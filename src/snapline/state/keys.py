@@ -11,10 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.state.dtypes import StateType, exact_array
+from snapline.state.dtypes import StateType
+from snapline.state.exact import exact_array, exact_cast, shortened
 from snapline.state.hashing import (
     EncodedKeys,
     Ints,
+    NullKeyError,
     Word,
     Words,
     combine,
@@ -91,7 +93,10 @@ class KeyTypes:
         return pa.StructArray.from_arrays(arrays, fields=[self.kind.field(index) for index in range(len(arrays))])
 
     def _array(self, values: Any) -> pa.Array:
-        values = list(values)
+        try:
+            values = list(values)
+        except TypeError as error:
+            raise UserCodeError(f"{shortened(values)} is no column of keys; give an array or a list") from error
         if self._is_struct:
             values = [
                 dict(zip(self.names, value, strict=True)) if isinstance(value, tuple | list) else value
@@ -101,11 +106,13 @@ class KeyTypes:
 
     @staticmethod
     def _cast(column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
-        if column.type == kind:
-            return column
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if column.null_count:
+            raise NullKeyError(name)
         try:
-            return column.cast(kind)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            return exact_cast(column, kind, may_round=False)
+        except UserCodeError as error:
             raise UserCodeError(
                 f"the key column {name!r} is {column.type}, and not all of it is {kind}: {error}"
             ) from error

@@ -93,7 +93,7 @@ class _Log:
         return start
 
     def append_one(self, value: Any) -> int:
-        is_plain = (type(value) is str and pa.types.is_string(self._kind)) or (
+        is_plain = (type(value) is str and value.isascii() and pa.types.is_string(self._kind)) or (
             type(value) is bytes and pa.types.is_binary(self._kind)
         )
         if not is_plain:
@@ -131,8 +131,9 @@ class _Log:
 
     def _seal(self) -> None:
         if self._tail:
-            values, self._tail = self._tail, []
-            self._push(converted(values, self._kind))
+            values = converted(self._tail, self._kind)
+            self._tail = []
+            self._push(values)
 
     def _push(self, values: pa.Array) -> None:
         chunks = self._chunks

@@ -16,7 +16,8 @@ from snapline.errors import ConfigurationError, DamagedError, EngineError, Resto
 from snapline.protocol.restore import ElementRef
 from snapline.protocol.snapshot import OperatorPart, StoredObject
 from snapline.state import format as state_file
-from snapline.state.dtypes import OBJECT, StateType, resolve, shortened
+from snapline.state.dtypes import OBJECT, StateType, resolve
+from snapline.state.exact import shortened
 from snapline.state.format import StateInfo, StateKind, ValueEncoding
 from snapline.storage.source import SnapshotSource
 from snapline.storage.target import SnapshotTarget

@@ -1,0 +1,126 @@
+"""Values as Arrow arrays of a declared type, and never as other values than were given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.errors import UserCodeError
+
+_MAX_REPR_CHARACTERS = 200
+
+
+def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
+    """Python values as an Arrow array; `UserCodeError` for one that would come back as another: 1.5 as 1, say."""
+    try:
+        array = pa.array(values, arrow)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        shown = shortened(values[0] if len(values) == 1 else values)
+        raise UserCodeError(f"{shown} is no value of type {arrow}: {error}") from error
+    for value, converted in zip(values, _came_back(array), strict=True):
+        try:
+            problem = _difference(value, converted, arrow)
+        except (TypeError, ValueError, KeyError) as error:
+            problem = str(error)
+        if problem is not None:
+            raise UserCodeError(f"{shortened(value)} is no value of type {arrow}: {problem}")
+    return array
+
+
+def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Array:
+    """An Arrow array as another type of the same kind of values; `UserCodeError` if a value would be another one.
+
+    Whether floats `may_round` is for the caller to say. A string never becomes a number, nor a timestamp a date.
+    """
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == arrow:
+        return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), arrow)
+    try:
+        if _family(array.type) != _family(arrow):
+            raise pa.ArrowInvalid("they are of another kind")
+        result = array.cast(arrow, safe=not (may_round and pa.types.is_floating(arrow)))
+        is_rounded = pa.types.is_floating(arrow) and may_round
+        if not pa.types.is_nested(arrow) and not is_rounded and not _is_same(result.cast(array.type), array):
+            raise pa.ArrowInvalid("some would become others")
+    except pa.ArrowException as error:
+        raise UserCodeError(f"values of the type {array.type} are no values of type {arrow}: {error}") from error
+    return result
+
+
+_FAMILIES: Final = (
+    ("number", (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)),
+    ("text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    ("bytes", (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)),
+    ("date", (pa.types.is_date,)),
+    ("timestamp", (pa.types.is_timestamp,)),
+    ("list", (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)),
+)
+
+
+def _family(arrow: pa.DataType) -> str:
+    """Types of the same family have values in common."""
+    for name, tests in _FAMILIES:
+        if any(test(arrow) for test in tests):
+            return name
+    return str(arrow.id)
+
+
+def _is_same(one: pa.Array, other: pa.Array) -> bool:
+    if pa.types.is_floating(one.type):
+        return one.is_valid().equals(other.is_valid()) and np.array_equal(
+            one.drop_null().to_numpy(zero_copy_only=False),
+            other.drop_null().to_numpy(zero_copy_only=False),
+            equal_nan=True,
+        )
+    return bool(one.equals(other))
+
+
+def _came_back(array: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = array.to_pylist(maps_as_pydicts="strict")
+    except KeyError as error:
+        raise UserCodeError(f"a value of type {array.type} has a key twice: {error}") from error
+    return values
+
+
+def _difference(given: Any, converted: Any, arrow: pa.DataType) -> str | None:
+    """In what a value differs from what it was turned into; nothing if they are the same."""
+    if converted is None or given is None:
+        return None if given is converted else f"{shortened(given)} would become {shortened(converted)}"
+    if pa.types.is_struct(arrow):
+        fields = [arrow.field(index) for index in range(arrow.num_fields)]
+        values = given if isinstance(given, Mapping) else dict(zip(converted, given, strict=True))
+        for name in values:
+            if name not in converted:
+                return f"it has no field {name!r}"
+        parts = [(values.get(field.name), converted[field.name], field) for field in fields]
+    elif pa.types.is_map(arrow):
+        values = dict(given)
+        parts = [(key, key, arrow.key_field) for key in converted]
+        parts += [(values[key], item, arrow.item_field) for key, item in converted.items()]
+    elif isinstance(converted, list):
+        parts = [(one, other, arrow.value_field) for one, other in zip(given, converted, strict=True)]
+    elif isinstance(converted, float):
+        return None if math.isinf(given) == math.isinf(converted) else f"{given!r} is too large"
+    else:
+        return None if given == converted else f"{shortened(given)} would become {shortened(converted)}"
+    for one, other, field in parts:
+        if other is None and not field.nullable:
+            return f"{field.name!r} may not be null"
+        problem = _difference(one, other, field.type)
+        if problem is not None:
+            return problem
+    return None
+
+
+def shortened(value: object) -> str:
+    """`value` as it is shown in messages."""
+    text = repr(value)
+    return text if len(text) <= _MAX_REPR_CHARACTERS else f"{text[:_MAX_REPR_CHARACTERS]}..."
