@@ -1034,3 +1034,105 @@ def test_the_synchronous_part_copies_nothing(tmp_path: Path, clock: Clock, kind:
     assert peak_bytes < 200_000 + (2 << 20 if kind == "rocksdb" else 0)
     snapshot.release()
     backend.close()
+
+
+class TestMisuse:
+    """Wrong usage is told, and does not disturb anything else."""
+
+    def test_a_string_that_is_no_text(self, make: Make, objects: MemoryObjects) -> None:
+        backend = make("string")
+        state, elements = backend.value_state("s", "string"), backend.list_state("l", "string")
+        for key, value in (("a", "A"), ("b", "B")):
+            backend.select_key(key)
+            state.set(value)
+            for add in (state.set, elements.add):
+                with pytest.raises(UserCodeError, match="is no value of type"):
+                    add("\ud800")
+        state.put(["c", "d"], ["C", "D"])
+        again = restore(make("string"), objects, *save(backend, objects)).value_state("s", "string")
+        assert state.take(["a", "b", "c"]).to_pylist() == again.take(["a", "b", "c"]).to_pylist() == ["A", "B", "C"]
+
+    @pytest.mark.parametrize(
+        ("kind", "values"),
+        [
+            ("boolean", pa.array([5])),
+            ("date", pa.array([datetime.datetime(2020, 1, 1, 5)])),
+            ("decimal(10,1)", pa.array([0.25])),
+            ("string", pa.array([5])),
+            ("bigint", pa.array(["5"])),
+            ("int", pa.array([2**40])),
+            ("timestamp", pa.array([5])),
+        ],
+    )
+    def test_arrow_values_are_not_bent_to_fit(self, make: Make, kind: str, values: pa.Array) -> None:
+        state = make().value_state("v", kind)
+        with pytest.raises(UserCodeError, match="are no values of type"):
+            state.put([1], values)
+        if not kind.startswith("decimal"):
+            with pytest.raises(UserCodeError, match="not all of it is"):
+                make(kind).value_state("v", "int").put(values, [1])
+
+    def test_arrow_values_of_a_like_type_fit(self, make: Make) -> None:
+        backend = make()
+        for kind, values in (
+            ("bigint", pa.array([5], pa.int8())),
+            ("double", pa.array([5])),
+            ("float", pa.array([0.1])),
+        ):
+            backend.value_state(kind, kind).put([1], values)
+        assert backend.value_state("bigint", "bigint").take([1]).to_pylist() == [5]
+        with pytest.raises(UserCodeError, match="not all of it is float"):
+            make("float").value_state("v", "int").put(pa.array([0.1, 0.1000000001]), [1, 2])
+
+    @pytest.mark.parametrize("kind", [pa.string_view(), pa.list_(pa.binary_view())])
+    def test_views(self, make: Make, kind: pa.DataType) -> None:
+        with pytest.raises(ConfigurationError, match="declare string or binary"):
+            make().value_state("v", kind)
+
+    def test_nulls_add_nothing(self, make: Make) -> None:
+        state = make().reducing_state("r", "bigint", "sum")
+        state.add_all([1, 2, 2], pa.array([None, 1, None], pa.int64()))
+        assert state.take([1, 2]).to_pylist() == [None, 1]
+
+    @pytest.mark.parametrize(
+        ("kind", "reduce"),
+        [
+            ("boolean", "sum"),
+            ("string", "sum"),
+            ("boolean", "min"),
+            ("struct<a:int>", "max"),
+            ("int", None),
+            ("int", 5),
+        ],
+    )
+    def test_what_cannot_be_reduced(self, make: Make, kind: str, reduce: Any) -> None:
+        with pytest.raises(ConfigurationError, match="cannot reduce by"):
+            make().reducing_state("r", kind, reduce)
+
+    def test_not_even_arrays(self, make: Make) -> None:
+        backend = make()
+        state, anything = backend.value_state("v", "int"), state_any(backend)
+        for call in (
+            lambda: state.take(5),
+            lambda: state.put([1], 5),
+            lambda: state.update([1], lambda old, groups: None),
+            lambda: anything.put([1], 5),
+            lambda: backend.timers().register_all("event", [1], 1),  # type: ignore[arg-type]
+            lambda: backend.select(backend.keys([1]), 1),
+            lambda: backend.select(backend.keys([1]), -1),
+        ):
+            with pytest.raises(UserCodeError):
+                call()
+        with pytest.raises(ConfigurationError, match="write Ttl"):
+            backend.value_state("t", "int", ttl=5)  # type: ignore[arg-type]
+
+    def test_long_lists_of_few_keys(self, make: Make) -> None:
+        state = make().list_state("l", "int")
+        state.append([1, 2] * 500, list(range(1_000)))
+        assert state.take([2, 3, 1]).to_pylist() == [list(range(1, 1_000, 2)), [], list(range(0, 1_000, 2))]
+        state.delete([1, 3])
+        assert [len(found) for found in state.take([1, 2])] == [0, 500]
+
+
+def state_any(backend: KeyedBackend) -> Any:
+    return backend.value_state("any")

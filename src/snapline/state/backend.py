@@ -21,13 +21,13 @@ from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart, StoredObject
 from snapline.state import format as state_format
-from snapline.state.dtypes import StateType, resolve
+from snapline.state.dtypes import StateType, has_views, resolve
 from snapline.state.format import StateInfo, StateKind, ValueEncoding
 from snapline.state.hashing import key_groups
 from snapline.state.keys import KeyTypes, Rows, Space, key_types
 from snapline.state.map_tables import MapTable, ScanBacking
+from snapline.state.raw import RAW_KEYED_STATE
 from snapline.state.states import (
-    REDUCERS,
     AggregateFunction,
     AggregatingState,
     ListState,
@@ -36,6 +36,7 @@ from snapline.state.states import (
     ReducingState,
     Scope,
     ValueState,
+    check_reducer,
 )
 from snapline.state.tables import Clock, Layout, ValueTable
 from snapline.state.timers import TIMERS_STATE, Timers
@@ -164,6 +165,8 @@ class KeyedBackend(ABC):
 
     def select(self, keys: Rows, row: int) -> None:
         """Let the calls for one key mean the key of a row."""
+        if not 0 <= row < len(keys):
+            raise UserCodeError(f"there is no row {row} in a batch of {len(keys)} keys")
         self._keys, self._row = keys, row
 
     def select_key(self, key: Any) -> None:
@@ -202,11 +205,7 @@ class KeyedBackend(ABC):
         self, name: str, kind: object, reduce: Reduce, *, ttl: Ttl | None = None, namespace: object = None
     ) -> ReducingState:
         """One value for each key, into which those added are merged."""
-        if isinstance(reduce, str) and (reduce not in REDUCERS or resolve(kind).is_object):
-            raise ConfigurationError(
-                f"state {name!r} cannot reduce by {reduce!r}; use one of {', '.join(REDUCERS)} with a declared type, "
-                "or a function of two values"
-            )
+        check_reducer(name, reduce, resolve(kind))
         return ReducingState(self._value_state(StateKind.REDUCING, name, kind, ttl, namespace), reduce)
 
     def aggregating_state(
@@ -265,7 +264,13 @@ class KeyedBackend(ABC):
         inner: KeyTypes | None,
     ) -> ValueTable | MapTable:
         _check_name(name)
+        if ttl is not None and not isinstance(ttl, Ttl):
+            raise ConfigurationError(f"ttl of state {name!r} is {ttl!r}; write Ttl(...), for example Ttl('30min')")
         ttl_ms = None if ttl is None else ttl.duration_ms
+        if declared.arrow is not None and has_views(declared.arrow):
+            raise ConfigurationError(
+                f"state {name!r} cannot hold {declared}; declare string or binary instead of views"
+            )
         shape = Shape(kind, Layout(self.key, namespace, inner), declared)
         known = self._states.get(name)
         if known is None:
@@ -430,5 +435,5 @@ def stored_shape(key: KeyTypes, info: StateInfo, schema: pa.Schema) -> Shape:
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name or len(name) > _MAX_NAME or not name.isprintable():
         raise ConfigurationError(f"{name!r} cannot be the name of a state; use 1 to {_MAX_NAME} printable characters")
-    if name == TIMERS_STATE:
-        raise ConfigurationError(f"{name!r} is what timers are stored as; use another name for the state")
+    if name in (TIMERS_STATE, RAW_KEYED_STATE):
+        raise ConfigurationError(f"{name!r} is what timers or raw state are stored as; use another name for the state")

@@ -490,3 +490,10 @@ class _Parser:
 def _suggestion(word: str) -> str:
     close = difflib.get_close_matches(word, _TYPES, n=1)
     return f" (is {close[0]!r} meant?)" if close else f" ({', '.join(sorted(_TYPES))})"
+
+
+def has_views(arrow: pa.DataType) -> bool:
+    """Whether a type is, or has inside, one of Arrow's views, of which pyarrow cannot take single values."""
+    if pa.types.is_string_view(arrow) or pa.types.is_binary_view(arrow):
+        return True
+    return any(has_views(arrow.field(index).type) for index in range(arrow.num_fields))

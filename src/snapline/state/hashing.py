@@ -38,7 +38,7 @@ _U = np.uint64
 _GAMMA, _MIX_1, _MIX_2 = _U(GAMMA), _U(MIX_1), _U(MIX_2)
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(8)] + [_MASK], dtype=np.uint64)
 _WORD = 8
-_FEW = 16
+_FEW = 64
 """So many rows that are longer than all others are hashed one by one: a step for each word of all would cost more."""
 
 
@@ -220,13 +220,19 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[
     """The stable hash of each row of one or more key columns."""
     if not columns:
         raise ConfigurationError("a key needs at least one column")
+    if len({len(column) for column in columns}) > 1:
+        raise UserCodeError("the columns of a key have different numbers of rows")
     names = names or [f"key[{index}]" for index in range(len(columns))]
     return combine([encode(column, name).hashes() for column, name in zip(columns, names, strict=True)])
 
 
 def hash_key(*values: Any) -> int:
     """The stable hash of one key, given as the values of its columns. The same as that of a column with this value."""
-    return int(hash_columns([pa.array([value]) for value in values])[0])
+    try:
+        columns = [pa.array([value]) for value in values]
+    except (pa.ArrowException, OverflowError) as error:
+        raise UserCodeError(f"{values!r} cannot be a key: {error}") from error
+    return int(hash_columns(columns)[0])
 
 
 def key_groups(hashes: Words, max_parallelism: int) -> npt.NDArray[np.uint16]:

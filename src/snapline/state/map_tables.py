@@ -15,6 +15,9 @@ from snapline.state.index import Bools
 from snapline.state.keys import Attached, Rows, Single, Space
 from snapline.state.tables import Backing, Clock, Layout, ValueTable
 
+_SCALAR = 16
+"""So few chains are followed one after the other."""
+
 _SHORT = 16
 """A chain with fewer entries is not worth tidying."""
 
@@ -78,16 +81,19 @@ class Chain:
             self._tails.array[owner] = entry
             self._owners.array[entry] = owner
 
-    def walk_one(self, owner: int) -> Ints:
-        """The entries of one owner that are there, oldest first."""
+    def _chain_from(self, entry: int) -> Ints:
+        """An entry and all before it, newest first."""
         previous = self._previous.array
         found = []
-        entry = int(self._tails.array[owner]) if owner >= 0 else -1
         while entry >= 0:
             found.append(entry)
             entry = int(previous[entry])
-        entries = np.array(found[::-1], dtype=np.int64)
-        if not found:
+        return np.array(found, dtype=np.int64)
+
+    def walk_one(self, owner: int) -> Ints:
+        """The entries of one owner that are there, oldest first."""
+        entries = self._chain_from(int(self._tails.array[owner]) if owner >= 0 else -1)[::-1]
+        if not entries.size:
             return entries
         present = self._values.is_present(entries)
         self._tidy(owner, entries, present)
@@ -100,12 +106,18 @@ class Chain:
         entry = self._tails.array[owners[row]]
         while (left := entry >= 0).any():
             row, entry = row[left], entry[left]
+            if row.size <= _SCALAR:
+                # A few long chains: step by step in numpy would take much longer.
+                tails = [self._chain_from(int(one)) for one in entry]
+                rows.append(np.repeat(row, [len(tail) for tail in tails]))
+                entries.append(np.concatenate(tails))
+                break
             rows.append(row)
             entries.append(entry)
             entry = self._previous.array[entry]
         if not rows:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        all_rows, all_entries = np.concatenate(rows[::-1]), np.concatenate(entries[::-1])
+        all_rows, all_entries = np.concatenate(rows)[::-1], np.concatenate(entries)[::-1]
         present = self._values.is_present(all_entries)
         all_rows, all_entries = all_rows[present], all_entries[present]
         order = np.argsort(all_rows, kind="stable")
@@ -115,9 +127,11 @@ class Chain:
         """Let owners begin anew."""
         entries = self._tails.array[owners]
         self._tails.array[owners] = -1
-        while (entries := entries[entries >= 0]).size:
+        while (entries := entries[entries >= 0]).size > _SCALAR:
             self._owners.array[entries] = -1
             entries = self._previous.array[entries]
+        for entry in entries.tolist():
+            self._owners.array[self._chain_from(entry)] = -1
 
     def _tidy(self, owner: int, entries: Ints, present: Bools) -> None:
         """Leave entries that are gone out of a chain, so that walking it does not get slower and slower."""

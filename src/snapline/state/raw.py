@@ -43,6 +43,8 @@ class RawKeyedState:
                 f"raw state for key group {key_group}, but this subtask owns {self._key_groups.start} to "
                 f"{self._key_groups.end}; write a key's state where the key is processed"
             )
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise UserCodeError(f"raw state is bytes, not {type(data).__name__}; encode it first")
         self._pieces.append((key_group, bytes(data)))
 
     def clear(self) -> None:

@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.errors import UserCodeError
+from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.columns import Values, converted, objects
+from snapline.state.dtypes import StateType
+from snapline.state.exact import shortened
 from snapline.state.groups import Groups
 from snapline.state.hashing import EncodedKeys, Ints
 from snapline.state.keys import KeyTypes, Rows
@@ -131,6 +133,10 @@ class ValueState:
         groups, version, erasures = Groups(len(distinct), indices), space.version, self._table.erasures
         old, all_present = self._table.read_if_present(distinct)
         values = function(old, groups)
+        if not hasattr(values, "__len__"):
+            raise UserCodeError(
+                f"the function given to `update` returned {shortened(values)}; it must return an array or a list"
+            )
         if len(values) != groups.count:
             raise UserCodeError(
                 f"the function given to `update` returned {len(values)} values for {groups.count} keys; "
@@ -166,6 +172,30 @@ _SCALAR_MERGES: dict[str, Callable[[Any, Any], Any]] = {
 REDUCERS = tuple(_SCALAR_MERGES)
 
 
+def check_reducer(name: str, reduce: Reduce, kind: StateType) -> None:
+    """`ConfigurationError` if a state of this type cannot be reduced so."""
+    if callable(reduce):
+        return
+    arrow = kind.arrow
+    is_known = isinstance(reduce, str) and reduce in REDUCERS and arrow is not None
+    is_number = is_known and (pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow))
+    is_ordered = is_number or (is_known and not pa.types.is_nested(arrow) and not pa.types.is_boolean(arrow))
+    if not is_known or (reduce == "sum" and not is_number) or (reduce in ("min", "max") and not is_ordered):
+        raise ConfigurationError(
+            f"state {name!r} of {kind} cannot reduce by {reduce!r}; use one of {', '.join(REDUCERS)} with a declared "
+            "type that has it, or a function of two values"
+        )
+
+
+def _summed(old: pa.Array, groups: Groups, values: Any) -> pa.Array:
+    """Old values with new ones added. Where there is neither there is no sum, not even 0."""
+    total = groups.sum(values, old)
+    if not old.null_count:
+        return total
+    added = groups.sum(converted(values, old.type).is_valid())
+    return pc.if_else(pc.or_(old.is_valid(), pc.greater(added, 0)), total, None)
+
+
 class ReducingState:
     """One value for each key, into which every value that is added is merged."""
 
@@ -195,7 +225,7 @@ class ReducingState:
         """Merge in one value for each row."""
         reduce = self._reduce
         if reduce == "sum":
-            self._values.update(keys, lambda old, groups: groups.sum(values, old), namespace)
+            self._values.update(keys, lambda old, groups: _summed(old, groups, values), namespace)
             return
         if isinstance(reduce, str):
             merge = _MERGES[reduce]

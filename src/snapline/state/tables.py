@@ -13,6 +13,7 @@ import pyarrow as pa
 from snapline.errors import UserCodeError
 from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted, objects
 from snapline.state.dtypes import StateType
+from snapline.state.exact import shortened
 from snapline.state.fixed_columns import is_fixed_width, make_fixed_column
 from snapline.state.hashing import Ints, Words, key_groups
 from snapline.state.index import Bools, FrozenKeys
@@ -243,6 +244,8 @@ class ValueTable(Attached):
 
     def write(self, slots: Ints, values: Values, *, all_present: bool = False) -> None:
         """Write values; where a slot comes twice, the last one counts. It is quicker if `all_present` already."""
+        if not hasattr(values, "__len__"):
+            raise UserCodeError(f"{shortened(values)} is no column of values; give an array or a list")
         if len(values) != len(slots):
             raise UserCodeError(f"{len(values)} values for {len(slots)} keys; give one for each")
         if self.kind.arrow is not None:

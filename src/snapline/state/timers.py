@@ -65,35 +65,40 @@ class Timers:
 
     def register(self, domain: TimeDomain, time_ms: int) -> None:
         """Have a timer at a time; if there is one already, nothing changes."""
-        self._domains[domain].add_one(self._one(), _checked(time_ms))
+        self._wheel(domain).add_one(self._one(), _checked(time_ms))
 
     def delete(self, domain: TimeDomain, time_ms: int) -> None:
         """Have no timer at a time."""
-        self._domains[domain].remove_one(self._one(), _checked(time_ms))
+        self._wheel(domain).remove_one(self._one(), _checked(time_ms))
 
     # For all keys of a batch.
 
     def register_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
         """Have a timer for each row. `times_ms` is an array, or one time for all."""
         rows = self._rows(keys, namespace)
-        self._domains[domain].add(rows, _times(times_ms, len(rows)))
+        self._wheel(domain).add(rows, _times(times_ms, len(rows)))
 
     def delete_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
         rows = self._rows(keys, namespace)
-        self._domains[domain].remove(rows, _times(times_ms, len(rows)))
+        self._wheel(domain).remove(rows, _times(times_ms, len(rows)))
+
+    def _wheel(self, domain: TimeDomain) -> _Wheel:
+        if not isinstance(domain, TimeDomain):
+            raise UserCodeError(f"{domain!r} is no domain of time; use TimeDomain.EVENT or TimeDomain.PROCESSING")
+        return self._domains[domain]
 
     # Time passing.
 
     def next_ms(self, domain: TimeDomain) -> int | None:
         """The earliest time anything might be due at; none if there is no timer."""
-        return self._domains[domain].next_ms()
+        return self._wheel(domain).next_ms()
 
     def due(self, domain: TimeDomain, now_ms: int, limit: int | None = None) -> DueTimers | None:
         """Take out timers up to and including a time, at most about `limit` of them; none if none is due.
 
         What a timer does may register more that are due: ask until there are none.
         """
-        return self._domains[domain].due(now_ms, limit)
+        return self._wheel(domain).due(now_ms, limit)
 
     def __len__(self) -> int:
         return sum(wheel.count for wheel in self._domains.values())
