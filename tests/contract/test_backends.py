@@ -562,11 +562,24 @@ class TestNamespaces:
         state.delete([1], namespace=today)
         assert state.entries([1, 1], namespace=[today, tomorrow])[2].to_pylist() == [2]
 
+    def test_equal_values_of_different_types(self, make: Make) -> None:
+        """1, 1.0 and True are equal in Python, and three different namespaces."""
+        backend = make()
+        states = {kind: backend.value_state(kind, "string", namespace=kind) for kind in ("bigint", "double", "boolean")}
+        spaces: dict[str, Any] = {"bigint": 1, "double": 1.0, "boolean": True}
+        keys = backend.keys([7])
+        backend.select(keys, 0)
+        for kind, state in states.items():
+            backend.select_namespace(spaces[kind])
+            state.set(kind)
+        for kind, state in states.items():
+            assert state.take([7], namespace=spaces[kind]).to_pylist() == [kind]
+
     def test_given_or_not(self, make: Make) -> None:
         backend = make()
         plain, spaced = backend.value_state("plain"), backend.value_state("spaced", namespace="bigint")
         backend.select_key(1)
-        with pytest.raises(UserCodeError, match="has no namespace"):
+        with pytest.raises(UserCodeError, match="there is no namespace here"):
             plain.take([1], namespace=1)
         with pytest.raises(UserCodeError, match="has a namespace"):
             spaced.take([1])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 
@@ -90,7 +89,9 @@ def test_a_killed_driver_loses_nothing_it_was_told_is_complete(tmp_path: Path, b
     for number in range(KILLS):
         process = spawn(tmp_path, backend, f"driver {number}")
         try:
-            time.sleep(random.uniform(0, LIFE_S))
+            # It does not end by itself.
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(random.uniform(0, LIFE_S))
         finally:
             process.kill()
             output, _ = process.communicate(timeout=WAIT_S)
@@ -111,7 +112,9 @@ def test_of_two_drivers_the_older_stops(tmp_path: Path) -> None:
     second = spawn(tmp_path, "memory", "second")
     try:
         older, _ = first.communicate(timeout=WAIT_S)
-        time.sleep(LIFE_S / 2)
+        # The newer one goes on.
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.wait(LIFE_S / 2)
     finally:
         first.kill()
         second.kill()

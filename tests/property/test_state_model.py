@@ -796,7 +796,7 @@ def test_as_many_map_keys_and_namespaces_as_keys(make: Make) -> None:
         entries.put_all([1, 2], ["a"], [1, 2])
     with pytest.raises(UserCodeError, match="1 values to go with 2 keys"):
         entries.take([1, 2], ["a"])
-    with pytest.raises(UserCodeError, match="1 values to go with 2 keys"):
+    with pytest.raises(UserCodeError, match="1 namespaces for 2 keys"):
         timers.register_all(EVENT, [1, 2], 5, [1])
     assert len(timers) == 0
 

@@ -27,6 +27,7 @@ from snapline.state.hashing import key_groups
 from snapline.state.keys import KeyTypes, Rows, Space, key_types
 from snapline.state.map_tables import MapTable, ScanBacking
 from snapline.state.raw import RAW_KEYED_STATE
+from snapline.state.scope import Scope
 from snapline.state.states import (
     AggregateFunction,
     AggregatingState,
@@ -34,7 +35,6 @@ from snapline.state.states import (
     MapState,
     Reduce,
     ReducingState,
-    Scope,
     ValueState,
     check_reducer,
 )
@@ -224,7 +224,7 @@ class KeyedBackend(ABC):
         self, name: str, kind: object = object, *, ttl: Ttl | None = None, namespace: object = None
     ) -> ListState:
         """A list for each key."""
-        spaces = None if namespace is None else key_types(resolve(namespace), "namespace")
+        spaces = _namespace_types(namespace)
         table = self._declare(StateKind.LIST, name, resolve(kind), ttl, spaces, key_types(POSITION, "position"))
         assert isinstance(table, MapTable)
         return ListState(Scope(self, spaces), table, self._next_positions)
@@ -233,14 +233,14 @@ class KeyedBackend(ABC):
         self, name: str, map_key: object, kind: object = object, *, ttl: Ttl | None = None, namespace: object = None
     ) -> MapState:
         """A map for each key; `map_key` is the type of its keys."""
-        spaces = None if namespace is None else key_types(resolve(namespace), "namespace")
+        spaces = _namespace_types(namespace)
         table = self._declare(StateKind.MAP, name, resolve(kind), ttl, spaces, key_types(resolve(map_key), "map key"))
         assert isinstance(table, MapTable)
         return MapState(Scope(self, spaces), table)
 
     def timers(self, namespace: object = None) -> Timers:
         """The timers of this operator; the same ones whenever it is called."""
-        types = None if namespace is None else key_types(resolve(namespace), "namespace")
+        types = _namespace_types(namespace)
         if self._timers is None:
             self._timers = Timers(Layout(self.key, types), self)
         self._timers.check_namespace(types)
@@ -249,7 +249,7 @@ class KeyedBackend(ABC):
     def _value_state(
         self, kind: StateKind, name: str, declared: object, ttl: Ttl | None, namespace: object, default: Any = None
     ) -> ValueState:
-        spaces = None if namespace is None else key_types(resolve(namespace), "namespace")
+        spaces = _namespace_types(namespace)
         table = self._declare(kind, name, resolve(declared), ttl, spaces, None)
         assert isinstance(table, ValueTable)
         return ValueState(Scope(self, spaces), table, default)
@@ -430,6 +430,10 @@ def stored_shape(key: KeyTypes, info: StateInfo, schema: pa.Schema) -> Shape:
     inner = types("map_key", "map key") or types("position", "position")
     values = StateType(None if info.encoding is ValueEncoding.PICKLE else schema.field("value").type)
     return Shape(info.kind, Layout(key, types("namespace", "namespace"), inner), values)
+
+
+def _namespace_types(declared: object) -> KeyTypes | None:
+    return None if declared is None else key_types(resolve(declared), "namespace")
 
 
 def _check_name(name: str) -> None:

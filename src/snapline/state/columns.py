@@ -66,12 +66,26 @@ class Column(ABC):
         """The values of stored ones: the inverse of `FrozenColumn.encode`."""
 
 
-class CopyOnWrite:
-    """A numpy array that is copied before it is changed, if something frozen still needs it as it is."""
+class SlotArray:
+    """A numpy array by slot."""
 
     def __init__(self, dtype: npt.DTypeLike, fill: Any = 0) -> None:
         self.array: npt.NDArray[Any] = np.full(MIN_CAPACITY, fill, dtype=dtype)
         self._fill = fill
+
+    def grow(self, capacity: int) -> None:
+        if capacity > len(self.array):
+            self.array = grown(self.array, capacity, self._fill)
+
+    def keep(self, slots: Ints) -> None:
+        self.array = grown(self.array[slots], max(MIN_CAPACITY, len(slots)), self._fill)
+
+
+class CopyOnWrite(SlotArray):
+    """One that is copied before it is changed, if something frozen still needs it as it is."""
+
+    def __init__(self, dtype: npt.DTypeLike, fill: Any = 0) -> None:
+        super().__init__(dtype, fill)
         self._is_shared = False
 
     def own(self) -> npt.NDArray[Any]:
@@ -87,11 +101,11 @@ class CopyOnWrite:
 
     def grow(self, capacity: int) -> None:
         if capacity > len(self.array):
-            self.array = grown(self.array, capacity, self._fill)
+            super().grow(capacity)
             self._is_shared = False
 
     def keep(self, slots: Ints) -> None:
-        self.array = grown(self.array[slots], max(MIN_CAPACITY, len(slots)), self._fill)
+        super().keep(slots)
         self._is_shared = False
 
 

@@ -269,9 +269,6 @@ class KeyIndex:
         """The key columns of all slots so far."""
         return [column.frozen(self.size) for column in self._columns]
 
-    def frozen_hashes(self) -> Words:
-        return self._hashes[: self.size]
-
     def without(self, kept: Ints) -> KeyIndex:
         """A new index in which the slots of `kept`, ascending, have become 0, 1, 2..."""
         result = KeyIndex([column.kind for column in self._columns])

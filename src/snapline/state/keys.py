@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,11 +171,11 @@ class Rows:
         hashes = None if self.hashes is self.key_hashes else self.hashes[rows]
         return Rows([column.take(rows) for column in self.encoded], self.key_hashes[rows], hashes)
 
-    def one(self, row: int, columns: Sequence[EncodedKeys], label: Any) -> Rows:
+    def one(self, row: int, columns: Callable[[], Sequence[EncodedKeys]], label: Any) -> Rows:
         """A single row with more columns, remembered under a `label` that stands for them."""
         found = self._derived.get((row, label))
         if found is None:
-            found = self._derived[row, label] = self.take(np.array([row])).inside(columns)
+            found = self._derived[row, label] = self.take(np.array([row])).inside(columns())
         return found
 
     def single(self, row: int) -> Single:

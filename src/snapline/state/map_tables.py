@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from snapline.state.columns import CopyOnWrite, Values
+from snapline.state.columns import SlotArray, Values
 from snapline.state.dtypes import StateType
 from snapline.state.hashing import EncodedKeys, Ints
 from snapline.state.index import Bools
@@ -51,9 +51,9 @@ class Chain:
 
     def __init__(self, owners: Space, entries: Space, values: ValueTable, table: object) -> None:
         self._values = values
-        self._tails = CopyOnWrite(np.int64, fill=-1)
-        self._previous = CopyOnWrite(np.int64, fill=-1)
-        self._owners = CopyOnWrite(np.int64, fill=-1)
+        self._tails = SlotArray(np.int64, fill=-1)
+        self._previous = SlotArray(np.int64, fill=-1)
+        self._owners = SlotArray(np.int64, fill=-1)
         owners.attach(_OwnerSide(self, table))
         entries.attach(_EntrySide(self))
 
@@ -224,7 +224,7 @@ class MapTable(Attached):
         self.values = ValueTable(layout, layout.space(), kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
         self._chain = Chain(owners, self.values.space, self.values, self)
         self._backing = backing
-        self._complete = CopyOnWrite(np.bool_)
+        self._complete = SlotArray(np.bool_)
         if backing is not None:
             owners.attach(self)
 
@@ -301,4 +301,4 @@ class MapTable(Attached):
             entries = rows.take(first + firsts[found.owners]).inside(found.inner).slots(self.values.space, add=True)
             self.values.learn(entries, found.values, found.updated)
             self._chain.link(entries, unknown[found.owners])
-        self._complete.own()[unknown] = True
+        self._complete.array[unknown] = True

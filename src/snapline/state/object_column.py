@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from snapline.errors import RestoreError, UserCodeError
 from snapline.state.columns import Column, FrozenColumn, Values, objects
+from snapline.state.exact import shortened
 from snapline.state.hashing import Ints
 from snapline.state.index import Bools
 
@@ -98,7 +99,7 @@ def pickled(value: Any) -> bytes:
         return pickle.dumps(value, protocol=5)
     except Exception as error:
         raise UserCodeError(
-            f"a value of the type {type(value).__name__} in a state of any Python object cannot be pickled ({error}); "
+            f"{shortened(value)} cannot be pickled ({error}), as a state of any Python object needs it; "
             "keep something that can, or declare a type for the state"
         ) from error
 

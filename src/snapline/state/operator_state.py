@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from snapline.protocol.snapshot import OperatorPart, StoredObject
 from snapline.state import format as state_file
 from snapline.state.dtypes import OBJECT, StateType, resolve
 from snapline.state.exact import shortened
-from snapline.state.format import StateInfo, StateKind, ValueEncoding
+from snapline.state.format import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.state.object_column import pickled, unpickled
 from snapline.storage.source import SnapshotSource
 from snapline.storage.target import SnapshotTarget
 from snapline.types import OperatorStateMode
@@ -28,9 +28,6 @@ MAX_STATES = 1000
 
 RAW_STATE = "raw"
 """The name of raw state unless the operator gives another one."""
-
-KEY_ENCODING = b"snapline.encoding"
-"""In the metadata of the field `map_key`: `pickle` if keys are any Python objects."""
 
 _FILE = "operator-state"
 _MODES: Final = {
@@ -236,12 +233,9 @@ class _Handle(ABC):
 
     def _pickled(self, value: Any) -> bytes:
         try:
-            return pickle.dumps(value, protocol=5)
-        except Exception as error:
-            raise UserCodeError(
-                f"operator {self._uid!r}, state {self.name!r}: {shortened(value)} cannot be pickled ({error}); "
-                "keep something that can, or declare a type for the state"
-            ) from error
+            return pickled(value)
+        except UserCodeError as error:
+            raise UserCodeError(f"operator {self._uid!r}, state {self.name!r}: {error}") from error
 
     def _decoded(self, kind: StateType, column: pa.ChunkedArray) -> list[Any]:
         if kind.arrow is None:
@@ -251,12 +245,9 @@ class _Handle(ABC):
 
     def _unpickled(self, data: bytes) -> Any:
         try:
-            return pickle.loads(data)  # noqa: S301  # the job's own snapshot
-        except Exception as error:
-            raise RestoreError(
-                f"operator {self._uid!r}, state {self.name!r}: an element of the snapshot cannot be unpickled "
-                f"({type(error).__name__}: {error}); make its class importable under the name it had"
-            ) from error
+            return unpickled(data)
+        except RestoreError as error:
+            raise RestoreError(f"operator {self._uid!r}, state {self.name!r}: {error}") from error
 
 
 class OperatorList(_Handle):
@@ -434,21 +425,15 @@ def _accepts(wide: _Content, narrow: _Content) -> bool:
 
 def _stored_types(content: _Content) -> dict[str, StateType]:
     return {
-        field.name: OBJECT if _is_pickled(content.info, field) else StateType(field.type)
+        field.name: OBJECT if is_pickled(content.info, field) else StateType(field.type)
         for field in content.table.schema
     }
-
-
-def _is_pickled(info: StateInfo, field: pa.Field) -> bool:
-    if field.name == "value":
-        return info.encoding is ValueEncoding.PICKLE
-    return (field.metadata or {}).get(KEY_ENCODING) == b"pickle"
 
 
 def _field(name: str, kind: StateType) -> pa.Field:
     if kind.arrow is not None:
         return pa.field(name, kind.arrow)
-    return pa.field(name, pa.binary(), metadata={KEY_ENCODING: b"pickle"} if name == "map_key" else None)
+    return pa.field(name, pa.binary(), metadata=PICKLED if name == "map_key" else None)
 
 
 def _described(content: _Content) -> str:

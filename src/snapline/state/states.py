@@ -21,65 +21,13 @@ from snapline.state.columns import Values, converted, objects
 from snapline.state.dtypes import StateType
 from snapline.state.exact import shortened
 from snapline.state.groups import Groups
-from snapline.state.hashing import EncodedKeys, Ints
-from snapline.state.keys import KeyTypes, Rows
+from snapline.state.hashing import Ints
+from snapline.state.keys import Rows
 from snapline.state.map_tables import MapTable
+from snapline.state.scope import Keys, Scope
 from snapline.state.tables import ValueTable
 
-Keys: TypeAlias = Any
-"""What `KeyedBackend.keys` gives, or takes: an array, a list of values, for composite keys a list of arrays."""
-
 A = TypeVar("A")
-
-
-class Current(Protocol):
-    """Which key, and which namespace, the calls for one key mean."""
-
-    def rows(self, keys: Keys) -> Rows: ...
-
-    def current(self) -> tuple[Rows, int, Any]:
-        """The keys of the batch in process, the row in process, and the namespace."""
-        ...
-
-
-class Scope:
-    """Finds the slots of a state: for many keys, or for the one in process."""
-
-    def __init__(self, current: Current, namespace: KeyTypes | None) -> None:
-        self._current = current
-        self._namespace = namespace
-
-    def rows(self, keys: Keys, namespace: Any) -> Rows:
-        rows = self._current.rows(keys)
-        if self._namespace is None:
-            if namespace is not None:
-                raise UserCodeError("this state has no namespace; declare it with one, or leave `namespace` out")
-            return rows
-        return rows.inside(self._namespaces(len(rows), namespace))
-
-    def one(self) -> tuple[Rows, int]:
-        """The rows to look in, and which of them is the one in process."""
-        rows, row, namespace = self._current.current()
-        if self._namespace is None:
-            return rows, row
-        if namespace is None:
-            raise UserCodeError("this state has a namespace; set the current one first")
-        return rows.one(row, self._namespace.encode([namespace]), _label(namespace)), 0
-
-    def _namespaces(self, count: int, namespace: Any) -> list[EncodedKeys]:
-        assert self._namespace is not None
-        if namespace is None:
-            raise UserCodeError("this state has a namespace; give it with the keys")
-        if isinstance(namespace, pa.Array | pa.ChunkedArray | list):
-            if len(namespace) != count:
-                raise UserCodeError(f"{len(namespace)} namespaces for {count} keys; give one for each, or one for all")
-            return self._namespace.encode(namespace)
-        nowhere = np.zeros(count, dtype=np.int64)
-        return [column.take(nowhere) for column in self._namespace.encode([namespace])]
-
-
-def _label(namespace: Any) -> Any:
-    return tuple(sorted(namespace.items())) if isinstance(namespace, dict) else namespace
 
 
 class ValueState:
@@ -235,7 +183,7 @@ class ReducingState:
             return
 
         def merged(old: Values, groups: Groups) -> list[Any]:
-            result = _list(old)
+            result = objects(old)
             for group, value in _by_group(groups, values):
                 result[group] = value if result[group] is None else reduce(result[group], value)
             return result
@@ -283,14 +231,14 @@ class AggregatingState(Generic[A]):
 
     def take(self, keys: Keys, namespace: Any = None) -> list[Any]:
         """The result for each key; None where nothing was added."""
-        accumulators = _list(self._values.take(keys, namespace))
+        accumulators = objects(self._values.take(keys, namespace))
         return [None if item is None else self._function.result(item) for item in accumulators]
 
     def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
         """Add one value for each row."""
 
         def added(old: Values, groups: Groups) -> list[Any]:
-            result = _list(old)
+            result = objects(old)
             for group, value in _by_group(groups, values):
                 accumulator = self._function.create() if result[group] is None else result[group]
                 result[group] = self._function.add(accumulator, value)
@@ -339,21 +287,21 @@ class MapState:
 
     def keys(self) -> list[Any]:
         """The keys of the map, in no particular order."""
-        return _list(self._table.inner_keys(self._entries()))
+        return objects(self._table.inner_keys(self._entries()))
 
     def values(self) -> list[Any]:
-        return _list(self._table.values.read(self._entries()))
+        return objects(self._table.values.read(self._entries()))
 
     def items(self) -> list[tuple[Any, Any]]:
         entries = self._entries()
-        pairs = zip(_list(self._table.inner_keys(entries)), _list(self._table.values.read(entries)), strict=True)
+        pairs = zip(objects(self._table.inner_keys(entries)), objects(self._table.values.read(entries)), strict=True)
         return list(pairs)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
 
     def clear(self) -> None:
-        self._table.clear(self._owner())
+        self._table.clear(self._scope.owner())
 
     # For all keys of a batch.
 
@@ -378,12 +326,8 @@ class MapState:
         """Remove all entries of keys."""
         self._table.clear(self._scope.rows(keys, namespace))
 
-    def _owner(self) -> Rows:
-        rows, row = self._scope.one()
-        return rows if len(rows) == 1 else rows.one(row, [], _OWNER)
-
     def _one(self, key: Any) -> tuple[Rows, Rows]:
-        owner = self._owner()
+        owner = self._scope.owner()
         return owner, owner.inside(self._inner.encode([key]))
 
     def _find(self, key: Any) -> int:
@@ -410,7 +354,7 @@ class ListState:
     # For the key in process.
 
     def get(self) -> list[Any]:
-        return _list(self._table.values.read(self._sorted(self._table.walk_one(*self._scope.one()))))
+        return objects(self._table.values.read(self._sorted(self._table.walk_one(*self._scope.one()))))
 
     def add(self, value: Any) -> None:
         if value is None:
@@ -429,7 +373,7 @@ class ListState:
         self._extend(values)
 
     def clear(self) -> None:
-        self._table.clear(self._owner())
+        self._table.clear(self._scope.owner())
 
     def __len__(self) -> int:
         return len(self._table.walk_one(*self._scope.one()))
@@ -475,7 +419,7 @@ class ListState:
         return values
 
     def _extend(self, values: Values) -> None:
-        self._append(self._owner().take(np.zeros(len(values), dtype=np.int64)), values)
+        self._append(self._scope.owner().take(np.zeros(len(values), dtype=np.int64)), values)
 
     def _append(self, owners: Rows, values: Values) -> None:
         if len(values) != len(owners):
@@ -488,10 +432,6 @@ class ListState:
         positions = inner.encode(pa.array(np.arange(start, start + len(values))))
         self._table.values.write(self._table.ensure(owners, owners.inside(positions)), values)
 
-    def _owner(self) -> Rows:
-        rows, row = self._scope.one()
-        return rows if len(rows) == 1 else rows.one(row, [], _OWNER)
-
     def _positions(self, entries: Ints) -> Ints:
         return self._table.values.space.last_words(entries).view(np.int64)
 
@@ -501,14 +441,6 @@ class ListState:
 
 def _null_element() -> UserCodeError:
     return UserCodeError("an element of a list state cannot be null; leave it out")
-
-
-_OWNER = object()
-"""The label of a single row without more columns."""
-
-
-def _list(values: Values) -> list[Any]:
-    return objects(values)
 
 
 def _by_group(groups: Groups, values: Any) -> Iterator[tuple[int, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from snapline.state.columns import CopyOnWrite, converted
 from snapline.state.hashing import Ints, Words, encode, key_groups
 from snapline.state.index import Bools, FrozenKeys
 from snapline.state.keys import Attached, KeyTypes, Rows, Single
+from snapline.state.scope import Current, Scope
 from snapline.state.tables import Layout
 
 _WORD_MASK = (1 << 64) - 1
@@ -30,14 +31,6 @@ class TimeDomain(Enum):
 
     EVENT = "event"
     PROCESSING = "processing"
-
-
-class Current(Protocol):
-    """Which key, and which namespace, the calls for one key mean."""
-
-    def rows(self, keys: Any) -> Rows: ...
-
-    def current(self) -> tuple[Rows, int, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +51,28 @@ class Timers:
 
     def __init__(self, layout: Layout, current: Current) -> None:
         self._layout = layout
-        self._current = current
+        self._scope = Scope(current, layout.namespace)
         self._domains = {domain: _Wheel(layout) for domain in TimeDomain}
 
     # For the key in process.
 
     def register(self, domain: TimeDomain, time_ms: int) -> None:
         """Have a timer at a time; if there is one already, nothing changes."""
-        self._wheel(domain).add_one(self._one(), _checked(time_ms))
+        self._wheel(domain).add_one(self._scope.single(), _checked(time_ms))
 
     def delete(self, domain: TimeDomain, time_ms: int) -> None:
         """Have no timer at a time."""
-        self._wheel(domain).remove_one(self._one(), _checked(time_ms))
+        self._wheel(domain).remove_one(self._scope.single(), _checked(time_ms))
 
     # For all keys of a batch.
 
     def register_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
         """Have a timer for each row. `times_ms` is an array, or one time for all."""
-        rows = self._rows(keys, namespace)
+        rows = self._scope.rows(keys, namespace)
         self._wheel(domain).add(rows, _times(times_ms, len(rows)))
 
     def delete_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
-        rows = self._rows(keys, namespace)
+        rows = self._scope.rows(keys, namespace)
         self._wheel(domain).remove(rows, _times(times_ms, len(rows)))
 
     def _wheel(self, domain: TimeDomain) -> _Wheel:
@@ -125,30 +118,6 @@ class Timers:
                 f"the timers of this operator have the namespace {mine and mine.kind}, as they were saved or asked for "
                 f"before, and now {namespace and namespace.kind}; all of them have the same one"
             )
-
-    def _one(self) -> Single:
-        rows, row, namespace = self._current.current()
-        types = self._layout.namespace
-        if types is None:
-            return rows.single(row)
-        if namespace is None:
-            raise UserCodeError("these timers have a namespace; set the current one first")
-        words = types.words(namespace)
-        if words is not None:
-            return rows.single(row).inside(words)
-        return rows.take(np.array([row])).inside(types.encode([namespace])).single(0)
-
-    def _rows(self, keys: Any, namespace: Any) -> Rows:
-        rows = self._current.rows(keys)
-        types = self._layout.namespace
-        if (types is None) != (namespace is None):
-            raise UserCodeError("give a namespace with the keys exactly if the timers have one")
-        if types is None:
-            return rows
-        if isinstance(namespace, pa.Array | pa.ChunkedArray | list):
-            return rows.inside(types.encode(namespace))
-        nowhere = np.zeros(len(rows), dtype=np.int64)
-        return rows.inside([column.take(nowhere) for column in types.encode([namespace])])
 
 
 class _Wheel(Attached):

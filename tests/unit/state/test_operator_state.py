@@ -425,7 +425,7 @@ def test_an_unknown_class_is_only_missed_when_the_state_is_declared(monkeypatch:
     parts = written(states)
     monkeypatch.delitem(globals(), "Vanishing")
     after = again(restored(refs(parts)))
-    with pytest.raises(RestoreError, match=r"'any': an element of the snapshot cannot be unpickled .*Vanishing"):
+    with pytest.raises(RestoreError, match=r"'any': an object of a state cannot be unpickled .*Vanishing"):
         after.list_state("any")
 
 
