@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -83,7 +83,8 @@ class Barrier:
     """The line between what belongs to checkpoint `id` and what does not.
 
     `timeout_ms` is how long alignment may take before the checkpoint turns unaligned; it is set for
-    ALIGNED_WITH_TIMEOUT, and for a FORCED_ALIGNED barrier that is to regain that kind behind the edge.
+    ALIGNED_WITH_TIMEOUT, and for a FORCED_ALIGNED barrier that is to regain that kind behind the edge. `location` is
+    where the objects of the snapshot go, none if the driver keeps them; a savepoint also has a `format`.
     """
 
     id: int
@@ -93,6 +94,8 @@ class Barrier:
     snapshot: SnapshotKind = SnapshotKind.CHECKPOINT
     drain: bool = False
     full: bool = False
+    location: str | None = None
+    format: SavepointFormat | None = None
 
     @property
     def is_unaligned(self) -> bool:
@@ -113,11 +116,11 @@ class Barrier:
     def with_kind(self, kind: BarrierKind) -> Barrier:
         if kind is self.kind:
             return self
-        return Barrier(self.id, self.timestamp_ms, kind, self.timeout_ms, self.snapshot, self.drain, self.full)
+        return replace(self, kind=kind)
 
     def as_unaligned(self) -> Barrier:
         """The barrier once it no longer waits for alignment; it stays so behind an edge that forces it to align."""
-        return Barrier(self.id, self.timestamp_ms, BarrierKind.UNALIGNED, None, self.snapshot, self.drain, self.full)
+        return replace(self, kind=BarrierKind.UNALIGNED, timeout_ms=None)
 
     def for_aligned_only_edge(self) -> Barrier:
         """The barrier as it crosses an edge that cannot be unaligned."""

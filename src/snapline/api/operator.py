@@ -1,0 +1,94 @@
+"""What an operator is: the contract between the runtime and everything that processes data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from snapline.state.snapshots import SubtaskStates
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What one operator of one subtask has around it, from `open` on. Only its task's thread uses it.
+
+    `states` is its state; `states.keyed` is none unless its input is keyed by `key_columns`. `emit` passes a batch on,
+    with the schema the operator declares. `background(call, done)` runs a blocking call on another thread, then `done`
+    with its future on the task's thread; after the task has ended `done` is not called. `restored_id` is the checkpoint
+    the subtask was restored from, -1 for none, and what was prepared for checkpoints up to `prepared_until` may be
+    restored by somebody still. `clock` gives processing time in milliseconds.
+    """
+
+    job_id: str
+    uid: str
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    attempt: int
+    key_columns: tuple[str, ...]
+    states: SubtaskStates
+    restored_id: int
+    prepared_until: int
+    committer_retries: int
+    clock: Callable[[], int]
+    emit: Callable[[pa.RecordBatch], None]
+    background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
+
+
+class Operator(ABC):
+    """One operator. It is pickled with the job, and every subtask works with a copy of its own.
+
+    All calls come from one thread, `open` first and `close` last; `close` comes also after a failure, and then perhaps
+    without `open`. What raises fails the task, and the job starts again from its last checkpoint.
+    """
+
+    context: OperatorContext
+
+    def open(self, context: OperatorContext) -> None:
+        """Begin; state is restored and may be declared. Overriding it, call this first."""
+        self.context = context
+
+    @abstractmethod
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        """Take in a batch that came on one of the operator's inputs; an only input is number 0."""
+
+    def watermark(self, timestamp_ms: int) -> None:
+        """No row older than this will come, as far as anybody knows. It is passed on afterwards."""
+
+    def next_wakeup_ms(self) -> int | None:
+        """When, in processing time, `wakeup` has to be called next; asked for after every call."""
+        return None
+
+    def wakeup(self, now_ms: int) -> None:
+        """Processing time has come as far as `next_wakeup_ms` said."""
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        """The barrier comes next: emit or flush what has to be ahead of it."""
+
+    def snapshot(self, checkpoint_id: int) -> None:
+        """The synchronous part: put into state what is not there yet. It must be quick, and may not emit."""
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        """The checkpoint is durable, and all older ones are as good as that. Not every one is told of."""
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint will never be."""
+
+    def finish(self) -> None:
+        """All input has ended: emit what is left. Snapshots and notifications may still follow."""
+
+    @property
+    def has_unfinished_work(self) -> bool:
+        """Whether the subtask must not leave yet although its last checkpoint is complete: commits are on their way.
+
+        Looked at after every call.
+        """
+        return False
+
+    def close(self) -> None:
+        """Release everything outside; nothing may be emitted, committed or flushed here."""

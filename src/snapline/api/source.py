@@ -1,0 +1,103 @@
+"""What a source is: splits that are dealt out on the driver, and readers that read them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from snapline.config import Duration, duration_ms
+
+Split: TypeAlias = Any
+"""A part of a source that one reader reads by itself: plain data (numbers, text, bytes, lists, dicts with text keys).
+
+It travels between processes and is kept in checkpoints.
+"""
+
+Position: TypeAlias = Any
+"""How far a reader is in a split: plain data; None is its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """There is nothing to read for so long; the runtime asks again then, or earlier."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderContext:
+    """Where a reader runs."""
+
+    job_id: str
+    uid: str
+    subtask: int
+    parallelism: int
+
+
+class SourceReader(ABC):
+    """Reads splits in one subtask. All calls come from the task's thread; none may block for long."""
+
+    @abstractmethod
+    def add_split(self, split: Split, position: Position) -> None:
+        """Read this split too, from a position on."""
+
+    @abstractmethod
+    def read(self) -> pa.RecordBatch | Wait | None:
+        """The next rows, with the schema of the source; None if all splits that were added are read to their ends."""
+
+    @abstractmethod
+    def positions(self) -> Sequence[tuple[Split, Position]]:
+        """The splits that are not read to their ends, each with the position behind the last row that `read` gave."""
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        """The positions of this checkpoint will never be gone back behind."""
+
+    def close(self) -> None:
+        """Release everything outside."""
+
+
+class Source(ABC):
+    """Where rows come from. It is pickled with the job; `splits` is called on the driver, `reader` where tasks run.
+
+    What a split holds from a position on must be the same whenever it is read, or a restart is not exactly once.
+    """
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Of every batch that is read."""
+
+    @property
+    @abstractmethod
+    def is_bounded(self) -> bool:
+        """Whether the splits end. Those of a source that does not end are dealt out all at once."""
+
+    @abstractmethod
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        """All splits; called once, when the job starts from the beginning."""
+
+    @abstractmethod
+    def reader(self, context: ReaderContext) -> SourceReader: ...
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Watermarks:
+    """How event time is told from rows: the greatest value of `column` so far, less what may come late.
+
+    column: timestamps, or whole numbers of milliseconds since 1970.
+    delay: how much later than the newest row a row may come.
+    idle_after: a subtask that has read nothing for so long is left out when event time is told; 0 never is.
+    """
+
+    column: str
+    delay_ms: int
+    idle_after_ms: int
+
+    def __init__(self, column: str, *, delay: Duration = "0ms", idle_after: Duration = "0ms") -> None:
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "delay_ms", duration_ms(delay, setting="delay"))
+        object.__setattr__(self, "idle_after_ms", duration_ms(idle_after, setting="idle_after"))
