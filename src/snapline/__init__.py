@@ -1,1 +1,122 @@
-"""Snapline: consistent checkpoints for Python pipelines that run on Spark."""
+"""Snapline: consistent checkpoints for Python pipelines that run on Spark.
+
+What is here is loaded when it is first used: `import snapline` by itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from snapline.api.aggregates import Aggregate, count, max, min, sum
+    from snapline.api.handle import JobFailedError, JobHandle, SnapshotFailedError
+    from snapline.api.hook import MasterHook
+    from snapline.api.job import Job
+    from snapline.api.operator import Operator, OperatorContext
+    from snapline.api.settings import Execution
+    from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+    from snapline.api.source import ReaderContext, Source, SourceReader, Wait, Watermarks
+    from snapline.api.stream import KeyedStream, Stream
+    from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
+    from snapline.connectors import sinks, sources
+    from snapline.errors import (
+        ConfigurationError,
+        EngineError,
+        FencedError,
+        PeerError,
+        RestoreError,
+        SnaplineError,
+        StorageError,
+        UserCodeError,
+    )
+    from snapline.types import CheckpointScope, JobStatus, SavepointFormat
+
+_MODULES = {
+    "api.aggregates": ("Aggregate", "count", "max", "min", "sum"),
+    "api.handle": ("JobFailedError", "JobHandle", "SnapshotFailedError"),
+    "api.hook": ("MasterHook",),
+    "api.job": ("Job",),
+    "api.operator": ("Operator", "OperatorContext"),
+    "api.settings": ("Execution",),
+    "api.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
+    "api.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
+    "api.stream": ("KeyedStream", "Stream"),
+    "config": ("Checkpoints", "ExponentialDelay", "FailureRate", "FixedDelay", "NoRestart", "RestartStrategy"),
+    "errors": (
+        "ConfigurationError",
+        "EngineError",
+        "FencedError",
+        "PeerError",
+        "RestoreError",
+        "SnaplineError",
+        "StorageError",
+        "UserCodeError",
+    ),
+    "types": ("CheckpointScope", "JobStatus", "SavepointFormat"),
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+_NAMESPACES = {"sinks": "connectors.sinks", "sources": "connectors.sources"}
+
+__all__ = [
+    "Aggregate",
+    "CheckpointScope",
+    "Checkpoints",
+    "CommitResult",
+    "Committable",
+    "ConfigurationError",
+    "EngineError",
+    "Execution",
+    "ExponentialDelay",
+    "FailureRate",
+    "FencedError",
+    "FixedDelay",
+    "Job",
+    "JobFailedError",
+    "JobHandle",
+    "JobStatus",
+    "KeyedStream",
+    "MasterHook",
+    "NoRestart",
+    "Operator",
+    "OperatorContext",
+    "PeerError",
+    "Permit",
+    "ReaderContext",
+    "RestartStrategy",
+    "RestoreError",
+    "SavepointFormat",
+    "Sink",
+    "SinkContext",
+    "SinkWriter",
+    "SnaplineError",
+    "SnapshotFailedError",
+    "Source",
+    "SourceReader",
+    "StorageError",
+    "Stream",
+    "UserCodeError",
+    "Wait",
+    "Watermarks",
+    "count",
+    "max",
+    "min",
+    "sinks",
+    "sources",
+    "sum",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMESPACES:
+        found: Any = importlib.import_module(f"{__name__}.{_NAMESPACES[name]}")
+    elif name in _WHERE:
+        found = getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

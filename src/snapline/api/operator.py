@@ -21,7 +21,8 @@ class OperatorContext:
     with the schema the operator declares. `background(call, done)` runs a blocking call on another thread, then `done`
     with its future on the task's thread; after the task has ended `done` is not called. `restored_id` is the checkpoint
     the subtask was restored from, -1 for none, and what was prepared for checkpoints up to `prepared_until` may be
-    restored by somebody still. `clock` gives processing time in milliseconds.
+    restored by somebody still. `takes_checkpoints` is false if nobody will ever take one: then `finish` is where what was
+    written becomes final. `clock` gives processing time in milliseconds.
     """
 
     job_id: str
@@ -35,6 +36,7 @@ class OperatorContext:
     restored_id: int
     prepared_until: int
     committer_retries: int
+    takes_checkpoints: bool
     clock: Callable[[], int]
     emit: Callable[[pa.RecordBatch], None]
     background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]

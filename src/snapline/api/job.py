@@ -1,0 +1,143 @@
+"""A job: sources, operators and sinks put together, and how to run them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from snapline.api.handle import JobHandle
+from snapline.api.hook import MasterHook
+from snapline.api.nodes import Input, Node
+from snapline.api.schemas import checked_schema
+from snapline.api.settings import Execution
+from snapline.api.source import Source, Watermarks
+from snapline.api.stream import Stream
+from snapline.config import Checkpoints, RestartStrategy, default_restart
+from snapline.errors import ConfigurationError
+from snapline.operators.sourcing import SourceOperator
+from snapline.storage.opening import check_job_id
+from snapline.types import JobStatus
+
+_MAX_NAME = 200
+_MAX_SLUG = 100
+_SPARK_LAUNCHER = "snapline.spark.launching"
+
+
+@runtime_checkable
+class Launcher(Protocol):
+    """Something that runs jobs."""
+
+    def start_job(self, job: Job) -> JobHandle: ...
+
+
+class Job:
+    """A job. Nothing of it runs before `start` or `run`.
+
+    `id` is what its checkpoints and its output are filed under. Without one it is made of the name, so that a new
+    driver finds the checkpoints of the old one; if checkpoints have no `storage`, every start has an id of its own.
+    `parallelism` is that of all operators that set none. `max_parallelism` is the number of key groups: it bounds the
+    parallelism for the life of the job's state. `restart` says what happens after a failure; without it the job is
+    restarted with growing pauses if it has checkpoints, and fails if not. `hooks` take part in every checkpoint.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        id: str | None = None,
+        parallelism: int = 1,
+        max_parallelism: int | None = None,
+        checkpoints: Checkpoints | None = None,
+        execution: Execution | None = None,
+        restart: RestartStrategy | None = None,
+        hooks: Iterable[MasterHook] = (),
+    ) -> None:
+        if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME or not name.isprintable():
+            raise ConfigurationError(f"{name!r} cannot be the name of a job; use 1 to {_MAX_NAME} printable characters")
+        self.name = name
+        self.id = None if id is None else check_job_id(id)
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
+        self.checkpoints = Checkpoints() if checkpoints is None else checkpoints
+        self.execution = Execution() if execution is None else execution
+        is_checkpointed = self.checkpoints.is_periodic or self.checkpoints.storage is not None
+        self.restart = default_restart(is_checkpointed) if restart is None else restart
+        self.hooks = tuple(hooks)
+        self._nodes: list[Node] = []
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The operators so far, each behind those its rows come from."""
+        return tuple(self._nodes)
+
+    def source(
+        self,
+        source: Source,
+        uid: str,
+        *,
+        parallelism: int | None = None,
+        watermarks: Watermarks | None = None,
+    ) -> Stream:
+        """The rows of a source. `watermarks` says how event time is told from them; without it there is none."""
+        if not isinstance(source, Source):
+            raise ConfigurationError(f"source({source!r}): give a Source, for example snapline.sources.Rate(rows=1000)")
+        name = type(source).__name__
+        schema = checked_schema(source.schema, f"the source {uid!r}")
+        if watermarks is not None:
+            _check_watermarks(watermarks, schema, uid)
+        operator = SourceOperator(source, watermarks)
+        return self._behind(
+            Node(name, operator, uid, (), schema, parallelism=parallelism, has_state=True, source=source)
+        )
+
+    def id_for_start(self) -> str:
+        """The id a start of the job has: always the same one, or a new one each time."""
+        if self.id is not None:
+            return self.id
+        slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower())[:_MAX_SLUG].strip("-") or "job"
+        return slug if self.checkpoints.storage is not None else f"{slug}-{secrets.token_hex(4)}"
+
+    def start(self, where: Any) -> JobHandle:
+        """Run the job and return while it runs. `where` is a SparkSession, or anything with a method `start_job`."""
+        if isinstance(where, Launcher):
+            return where.start_job(self)
+        if not any(kind.__module__.startswith("pyspark.") for kind in type(where).__mro__):
+            raise ConfigurationError(f"a job cannot run on {where!r}; give a SparkSession")
+        # The one place where this layer reaches up: found by name, so that nothing below needs pyspark.
+        handle: JobHandle = importlib.import_module(_SPARK_LAUNCHER).start_job(where, self)
+        return handle
+
+    def run(self, where: Any) -> JobStatus:
+        """Run the job and wait for its end. An interrupt from the keyboard cancels it."""
+        handle = self.start(where)
+        try:
+            return handle.wait()
+        except KeyboardInterrupt:
+            handle.cancel()
+            raise
+
+    def _behind(self, node: Node) -> Stream:
+        self._add(node)
+        return Stream(self, (Input(node),), node.schema)
+
+    def _add(self, node: Node) -> None:
+        self._nodes.append(node)
+
+
+def _check_watermarks(watermarks: Watermarks, schema: pa.Schema, uid: str) -> None:
+    if watermarks.column not in schema.names:
+        known = ", ".join(repr(name) for name in schema.names)
+        raise ConfigurationError(
+            f"watermarks of {uid!r}: there is no column {watermarks.column!r} in the source; there are {known}"
+        )
+    kind = schema.field(watermarks.column).type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+        raise ConfigurationError(
+            f"watermarks of {uid!r}: the column {watermarks.column!r} is {kind}; use a timestamp, or whole numbers of "
+            "milliseconds since 1970"
+        )

@@ -1,0 +1,92 @@
+"""Schemas of streams: checked when the job is put together, and held to while it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.state.dtypes import resolve
+from snapline.state.exact import exact_cast
+from snapline.state.keys import key_types
+
+
+def checked_schema(schema: Any, what: str) -> pa.Schema:
+    """`schema` without metadata; `ConfigurationError` if streams cannot have it."""
+    if not isinstance(schema, pa.Schema):
+        raise ConfigurationError(f"the schema of {what} is {schema!r}; give a pyarrow.Schema")
+    if not schema.names:
+        raise ConfigurationError(f"the schema of {what} has no columns; rows need at least one")
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise ConfigurationError(f"the schema of {what} has the column {twice[0]!r} more than once; rename one of them")
+    return schema.remove_metadata()
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def key_type(schema: pa.Schema, columns: tuple[str, ...]) -> pa.DataType:
+    """The type of a key of these columns, a struct for several; `ConfigurationError` if it cannot be one."""
+    if not columns:
+        raise ConfigurationError("key_by() needs at least one column; to bring all rows together use global_()")
+    fields: list[pa.Field] = []
+    for column in columns:
+        if column not in schema.names:
+            raise ConfigurationError(f"key_by: there is no column {column!r}; there are {_listed(schema.names)}")
+        if column in (field.name for field in fields):
+            raise ConfigurationError(f"key_by: the column {column!r} is given twice; leave one out")
+        kind = schema.field(column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if pa.types.is_nested(kind):
+            raise ConfigurationError(
+                f"key_by: the column {column!r} is {kind}; key by plain values, which map_batches() can take out of it"
+            )
+        try:
+            key_types(resolve(kind), "key")
+        except ConfigurationError as error:
+            raise ConfigurationError(f"key_by: the column {column!r} is {kind}: {error}") from error
+        fields.append(pa.field(column, kind))
+    return fields[0].type if len(fields) == 1 else pa.struct(fields)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """`batch` with exactly this schema, its columns put in order and cast if no value changes by that.
+
+    `UserCodeError` names `what` gave the batch and the difference.
+    """
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    if Counter(batch.schema.names) != Counter(schema.names):
+        raise UserCodeError(_other_columns(batch.schema, schema, what))
+    columns = [_conforming(batch.column(field.name), field, what) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _conforming(column: pa.Array, field: pa.Field, what: str) -> pa.Array:
+    if not field.nullable and column.null_count:
+        raise UserCodeError(f"{what} gave nulls in the column {field.name!r}, which its schema says has none")
+    if column.type == field.type:
+        return column
+    try:
+        return exact_cast(column, field.type, may_round=False)
+    except UserCodeError as error:
+        raise UserCodeError(
+            f"{what} gave the column {field.name!r} as {column.type}, its schema says {field.type}: {error}. "
+            "Cast it there, or give the right schema="
+        ) from error
+
+
+def _other_columns(given: pa.Schema, declared: pa.Schema, what: str) -> str:
+    missing = [name for name in declared.names if name not in given.names]
+    extra = [name for name in given.names if name not in declared.names]
+    parts = [f"{word} {_listed(names)}" for word, names in (("without", missing), ("with", extra)) if names]
+    difference = " and ".join(parts) or "with a column twice"
+    return f"{what} gave a batch {difference}; its schema has {_listed(declared.names)}. Give the right schema="
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(repr(name) for name in names)

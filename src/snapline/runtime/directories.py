@@ -1,0 +1,56 @@
+"""Directories for temporary files of a process, which go with it however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_PREFIX = "snapline-"
+_LOCK = ".lock"
+
+
+class ProcessDirectory:
+    """A directory of this process alone, made when it is first asked for.
+
+    The process holds a lock in it, so that others can tell when it has died: whoever makes a directory in the same
+    place removes those nobody holds.
+    """
+
+    def __init__(self, root: str | None) -> None:
+        self._root = Path(root if root is not None else tempfile.gettempdir())
+        self._path: Path | None = None
+        self._lock: int | None = None
+
+    @property
+    def path(self) -> Path:
+        if self._path is None:
+            self._root.mkdir(parents=True, exist_ok=True)
+            remove_abandoned(self._root)
+            self._path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._root))
+            self._lock = os.open(self._path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self._path
+
+    def remove(self) -> None:
+        if self._path is not None:
+            shutil.rmtree(self._path, ignore_errors=True)
+            self._path = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def remove_abandoned(root: Path) -> None:
+    """Remove the directories of processes that have died."""
+    for lock in root.glob(f"{_PREFIX}*/{_LOCK}"):
+        with contextlib.suppress(OSError):  # somebody else removes it, or it is not ours
+            descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,1 @@
+"""The job master: the driver's side of a running job."""

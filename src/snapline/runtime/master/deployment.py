@@ -1,0 +1,117 @@
+"""Who runs what: starting and stopping the tasks of an attempt in their slots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+
+from snapline.graph.plan import ExecutionPlan
+from snapline.runtime.master.recovery import Recovery
+from snapline.runtime.master.slots import Slots
+from snapline.runtime.messages import Cancel, Deploy, Message, TaskDeployment
+from snapline.types import ExecutionId, SubtaskId
+
+
+class Deployment:
+    """The tasks of the newest attempt. `stopped(attempt)` is told when nothing of an attempt runs any more."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        slots: Slots,
+        shared: str | None,
+        cancel_timeout_ms: int,
+        stopped: Callable[[int], None],
+    ) -> None:
+        self._plan = plan
+        self._slots = slots
+        self._shared = shared
+        self._cancel_timeout_ms = cancel_timeout_ms
+        self._stopped = stopped
+        self._recovery: Recovery | None = None
+        self._subtasks: Collection[SubtaskId] = ()
+        self._cancelling: int | None = None
+        self._waiting: set[int] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def deploy(self, recovery: Recovery, subtasks: Collection[SubtaskId]) -> None:
+        """Start these subtasks once all slots are there; all others have finished, and only tell those behind them."""
+        self._recovery, self._subtasks = recovery, frozenset(subtasks)
+        self._slots.acquire()
+
+    def slots_ready(self) -> None:
+        recovery, self._recovery = self._recovery, None
+        if recovery is None:
+            return
+        peers, plan = self._slots.addresses(), recovery.plan
+        for slot in range(self._plan.slots):
+            tasks = [
+                TaskDeployment(
+                    ExecutionId(subtask, recovery.attempt), dict(plan.subtasks[subtask]), subtask not in self._subtasks
+                )
+                for subtask in (SubtaskId(vertex.id, slot) for vertex in self._plan.vertices)
+                if subtask in plan.subtasks
+            ]
+            self._slots.send(
+                slot,
+                Deploy(
+                    attempt=recovery.attempt,
+                    peers=peers,
+                    max_parallelism=dict(plan.max_parallelism),
+                    tasks=tasks,
+                    restored_id=recovery.restored_id,
+                    prepared_until=recovery.prepared_until,
+                    shared=self._shared,
+                ),
+            )
+
+    def send(self, execution: ExecutionId, message: Message) -> bool:
+        """Tell a subtask something; false if its process is not there."""
+        return self._slots.send(execution.subtask.index, message)
+
+    # Stopping.
+
+    def cancel(self, attempt: int) -> None:
+        """Stop what runs of this attempt and older ones; a process that does not within the time is killed."""
+        self._recovery = None
+        self._slots.give_up()
+        self._cancelling = attempt
+        self._waiting = set(self._slots.live_workers())
+        for slot in self._waiting:
+            self._slots.send(slot, Cancel(attempt))
+        self._cancel_timer()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._cancel_timeout_ms / 1000, self._cancel_timed_out, attempt)
+        self._tell_if_stopped()
+
+    def tasks_cancelled(self, slot: int, attempt: int) -> None:
+        if self._cancelling is not None and attempt >= self._cancelling:
+            self._waiting.discard(slot)
+            self._tell_if_stopped()
+
+    def worker_gone(self, slot: int) -> None:
+        self._waiting.discard(slot)
+        self._tell_if_stopped()
+
+    def close(self) -> None:
+        self._cancelling = None
+        self._cancel_timer()
+
+    def _cancel_timed_out(self, attempt: int) -> None:
+        if self._cancelling == attempt:
+            for slot in list(self._waiting):
+                self._slots.kill_worker(slot)
+            self._waiting.clear()
+            self._tell_if_stopped()
+
+    def _tell_if_stopped(self) -> None:
+        if self._cancelling is not None and not self._waiting:
+            attempt, self._cancelling = self._cancelling, None
+            self._cancel_timer()
+            self._slots.release_if_doomed()
+            self._stopped(attempt)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,399 @@
+"""The job master: carries out what the job's lifecycle orders, one attempt after the other, on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from snapline.api.handle import SnapshotFailedError
+from snapline.errors import FencedError, PeerError, RestoreError, SnaplineError
+from snapline.graph.spec import JobSpec
+from snapline.protocol import coordination as c
+from snapline.protocol import job as j
+from snapline.protocol.decider import TriggerRequest
+from snapline.protocol.journal import Journal, RecordKind
+from snapline.protocol.memory import CoordinatorMemory
+from snapline.protocol.restart import RestartPolicy
+from snapline.protocol.snapshot import Snapshot
+from snapline.runtime.master.background import Background
+from snapline.runtime.master.checkpointing import Checkpointing
+from snapline.runtime.master.coordinators import OperatorCoordinators, prepare_coordinators
+from snapline.runtime.master.deployment import Deployment
+from snapline.runtime.master.ending import Ending
+from snapline.runtime.master.record import EventLog, Failure, now_ms
+from snapline.runtime.master.recovery import Recovery, all_subtasks, make_coordinator, recover
+from snapline.runtime.master.requests import Requests
+from snapline.runtime.master.slots import Slots
+from snapline.runtime.master.storage import MasterStorage
+from snapline.runtime.messages import (
+    Acknowledge,
+    Decline,
+    Metrics,
+    OperatorEventReceived,
+    SplitRequest,
+    TaskMetrics,
+    TaskReport,
+    TasksCancelled,
+    ToMaster,
+)
+from snapline.storage.cleaning import Cleaner
+from snapline.types import ClaimMode, ExecutionId, FailureReason, JobStatus, TaskStatus
+
+NOTIFY_AGAIN_S = 5.0
+"""How often tasks are told once more of the last completed checkpoint, at most."""
+
+_FAILED = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED)
+_ACTIVE = (JobStatus.INITIALIZING, JobStatus.RUNNING)
+
+_log = logging.getLogger(__name__)
+
+
+class JobMaster:
+    """One driver's side of one job. Everything but the plain attributes at the top belongs on the loop.
+
+    `on_end` is told once when the job is over for this driver, with `must_record` if that end is to be recorded.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        storage: MasterStorage,
+        cleaner: Cleaner,
+        on_storage: Background,
+        on_hooks: Background,
+        events: EventLog,
+        on_end: Callable[[Ending], None],
+    ) -> None:
+        self.status = JobStatus.CREATED
+        self.attempt = 0
+        self.failure: Failure | None = None
+        self.metrics: dict[str, TaskMetrics] = {}
+        self.memory_bytes: dict[int, int] = {}
+        self.requests = Requests()
+        self._spec = spec
+        self._storage = storage
+        self._archive = storage.archive
+        self._cleaner = cleaner
+        self._on_storage = on_storage
+        self._on_hooks = on_hooks
+        self._events = events
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._random = random.SystemRandom()
+        self._lifecycle = j.JobLifecycle(RestartPolicy.for_config(spec.restart))
+        self._memory = CoordinatorMemory.fresh(spec.checkpoints)
+        self._subtasks = all_subtasks(spec.plan)
+        self._recovery: Recovery | None = None
+        self._checkpointing: Checkpointing | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._notified_s = 0.0
+        self._fatal: str | None = None
+        self._must_record = True
+        self._is_closed = False
+        self._slots: Slots
+        self._deployment: Deployment
+
+    def start(self, slots: Slots) -> None:
+        """Begin; `slots` reports to this master."""
+        shared = None if self._storage.is_in_driver else self._archive.shared_directory
+        self._slots = slots
+        self._deployment = Deployment(
+            self._spec.plan, slots, shared, self._spec.execution.cancel_timeout_ms, self._tasks_stopped
+        )
+        self._job_event(j.JobSubmitted())
+        self._heartbeat()
+
+    def close(self) -> None:
+        """Nothing more happens by itself."""
+        self._is_closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._checkpointing is not None:
+            self._checkpointing.close()
+        self._deployment.close()
+
+    @property
+    def statistics(self) -> object:
+        """The checkpoints so far, as an immutable `StatisticsSnapshot`."""
+        return self._memory.statistics.snapshot()
+
+    # What users ask for.
+
+    def request(self, request: TriggerRequest, answer: Future[str]) -> None:
+        """Take a snapshot; `answer` is told its path, or why there is none."""
+        if self._checkpointing is None:
+            status = self.status.value
+            answer.set_exception(SnapshotFailedError(f"no snapshot was taken: the job does not run yet ({status})"))
+            return
+        self.requests.add(request, answer)
+        self._coordinator_event(c.CheckpointRequested(request))
+
+    def cancel(self) -> None:
+        self._job_event(j.CancelRequested())
+
+    def suspend(self) -> None:
+        self._job_event(j.SuspendRequested())
+
+    # What slots report.
+
+    def slots_ready(self) -> None:
+        self._events.add(f"attempt {self.attempt}: all slots ready, tasks deployed")
+        self._deployment.slots_ready()
+
+    def slot_failed(self, slot: int, incarnation: int, cause: str, log: str) -> None:  # noqa: ARG002
+        if self._lifecycle.status in _ACTIVE:
+            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), log=log)
+        elif self.failure is not None:
+            # Its end is told twice, first by the connection and then by whoever knows why; and others' may follow.
+            self.failure = self.failure.with_more(cause, log)
+            self._events.add(cause)
+
+    def slots_failed(self, cause: str, is_fatal: bool) -> None:
+        if is_fatal:
+            self._fatal = cause
+        if is_fatal and self._lifecycle.status is JobStatus.INITIALIZING:
+            self._job_event(j.PreparationFailed(cause, recoverable=False))
+        else:
+            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause))
+
+    def worker_gone(self, slot: int) -> None:
+        self.memory_bytes.pop(slot, None)
+        self._deployment.worker_gone(slot)
+
+    def worker_said(self, slot: int, message: ToMaster) -> None:
+        match message:
+            case TaskReport(execution, status, error, trace, log):
+                self._check_sender(slot, execution)
+                self._task_reported(execution, status, error, trace, log)
+            case Acknowledge(execution, checkpoint_id, state, metrics):
+                self._check_sender(slot, execution)
+                self._coordinator_event(c.AcknowledgementReceived(execution, checkpoint_id, state, metrics))
+            case Decline(execution, checkpoint_id, reason, text):
+                self._check_sender(slot, execution)
+                self._coordinator_event(c.DeclineReceived(execution, checkpoint_id, reason, text))
+            case SplitRequest(execution, operator):
+                self._check_sender(slot, execution)
+                self._split_requested(execution, operator)
+            case OperatorEventReceived(attempt, sequence):
+                if self._checkpointing is not None and attempt == self._checkpointing.attempt:
+                    self._coordinator_event(c.OperatorEventConfirmed(sequence))
+            case TasksCancelled(attempt):
+                self._deployment.tasks_cancelled(slot, attempt)
+            case Metrics(tasks, memory_bytes):
+                self.memory_bytes[slot] = memory_bytes
+                for figures in tasks:
+                    self._check_sender(slot, figures.execution)
+                    if figures.execution.attempt == self.attempt:
+                        self.metrics[str(figures.execution.subtask)] = figures
+            case _:
+                raise PeerError(f"an operator process may not say {type(message).__name__}")
+
+    def _check_sender(self, slot: int, execution: ExecutionId) -> None:
+        if execution.subtask not in self._subtasks or execution.subtask.index != slot:
+            raise PeerError(f"slot {slot} speaks for {execution}, which it does not run")
+
+    def _task_reported(self, execution: ExecutionId, status: TaskStatus, error: str, trace: str, log: str) -> None:
+        if execution.attempt == self._lifecycle.attempt and status is not TaskStatus.FAILED:
+            self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
+        self._job_event(j.TaskReported(execution, status, error), trace=trace, log=log)
+
+    def _split_requested(self, execution: ExecutionId, operator: str) -> None:
+        checkpointing = self._checkpointing
+        if checkpointing is not None and execution.attempt == checkpointing.attempt:
+            checkpointing.split_requested(operator, execution.subtask)
+
+    def _tasks_stopped(self, attempt: int) -> None:
+        self._job_event(j.TasksStopped(attempt))
+
+    # What coordinators report.
+
+    def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
+        self._events.add(f"{snapshot.kind.value.lower()} {snapshot.id} complete")
+        self.requests.completed(request, snapshot)
+        if snapshot.kind.is_synchronous:
+            self._job_event(j.StopSavepointCompleted(snapshot))
+
+    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
+        self.requests.failed(request, reason, message)
+
+    def failure_requested(self, attempt: int, cause: str) -> None:
+        self._job_event(j.FailureRequested(attempt, cause))
+
+    def publication_fenced(self, newest_attempt: int) -> None:
+        self._job_event(j.DriverFenced(newest_attempt))
+
+    # The job's lifecycle.
+
+    def _job_event(self, event: j.JobEvent, *, trace: str = "", log: str = "") -> None:
+        if self._is_closed:
+            return
+        before = self._lifecycle.status
+        effects = self._lifecycle.handle(event, now_ms(), self._random.uniform(-1.0, 1.0))
+        after = self._lifecycle.status
+        if after is not before:
+            self._status_changed(before, after, event, trace, log)
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
+        self._events.add(f"{before.value} -> {after.value}")
+        cause = self._lifecycle.cause
+        if before in _ACTIVE and after in _FAILED and not isinstance(event, j.JobHadEnded):
+            self.failure = Failure(cause, trace, log)
+            self._events.add(f"attempt {self._lifecycle.attempt} failed: {cause}")
+            _log.warning("job %s: attempt %d failed: %s", self._spec.name, self._lifecycle.attempt, cause)
+        elif after is JobStatus.SUSPENDED:
+            self.failure = Failure(cause)
+            _log.warning("job %s is suspended: %s", self._spec.name, cause)
+        # Nobody may be told of an end before it is recorded.
+        if not after.is_globally_terminal and after is not JobStatus.SUSPENDED:
+            self.status = after
+
+    def _carry_out(self, effect: j.JobEffect) -> None:
+        match effect:
+            case j.ClaimAttempt():
+                self._claim()
+            case j.PrepareAttempt(attempt):
+                self._prepare(attempt)
+            case j.DeployTasks(attempt, subtasks):
+                assert self._recovery is not None
+                self._set_timer(
+                    "deployment", self._spec.execution.start_timeout_ms, self._deployment_timed_out, attempt
+                )
+                self._deployment.deploy(self._recovery, subtasks)
+            case j.StartCheckpoints(attempt):
+                self._events.add(f"attempt {attempt} runs")
+                _log.info("job %s: attempt %d runs", self._spec.name, attempt)
+                self._coordinator_event(c.JobRunning(self._random.random()))
+            case j.StopCheckpoints(_, shutdown):
+                self._coordinator_event(c.JobLeftRunning(shutdown))
+            case j.CancelTasks(attempt):
+                self._deployment.cancel(attempt)
+            case j.ScheduleRestart(delay_ms):
+                _log.info("job %s: starting again in %d ms", self._spec.name, delay_ms)
+                self._set_timer("restart", delay_ms, self._job_event, j.RestartDue())
+            case j.StopFailed(snapshot, cause):
+                self.requests.stop_failed(snapshot, cause)
+            case j.EndJob(status, _, stop):
+                location = None if stop is None else stop.location
+                self._on_end(Ending(status, location, must_record=self._must_record))
+
+    def _coordinator_event(self, event: c.CoordinatorEvent) -> None:
+        if self._checkpointing is not None and not self._is_closed:
+            self._checkpointing.feed(event)
+
+    def _set_timer(self, name: str, delay_ms: int, callback: Callable[..., None], *arguments: object) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+        self._timers[name] = self._loop.call_later(delay_ms / 1000, callback, *arguments)
+
+    def _heartbeat(self) -> None:
+        self._set_timer("heartbeat", self._spec.execution.heartbeat_interval_ms, self._heartbeat)
+        self._slots.beat()
+        if self._loop.time() - self._notified_s >= NOTIFY_AGAIN_S:
+            self._notified_s = self._loop.time()
+            self._coordinator_event(c.HeartbeatDue())
+
+    def _deployment_timed_out(self, attempt: int) -> None:
+        if self._lifecycle.status is JobStatus.INITIALIZING and self._lifecycle.attempt == attempt:
+            self._job_event(j.FailureRequested(attempt, self._slots.explain_delay()))
+
+    # A new attempt: claimed, then prepared.
+
+    def _claim(self) -> None:
+        if self._fatal is not None:
+            self._job_event(j.PreparationFailed(self._fatal, recoverable=False))
+            return
+        own_attempt = self._lifecycle.attempt
+
+        def claim() -> tuple[Journal, bool, Snapshot | None]:
+            journal, is_ours = self._archive.claim(own_attempt)
+            return journal, is_ours, None if journal.ended is None else self._stop_of(journal)
+
+        self._on_storage.run(claim, lambda claimed: self._claimed(*claimed), self._preparation_failed)
+
+    def _stop_of(self, journal: Journal) -> Snapshot | None:
+        """The savepoint a job had ended with under an earlier driver. Blocks."""
+        latest = journal.latest
+        if latest is None or latest.kind is not RecordKind.STOP:
+            return None
+        try:
+            return self._archive.read_snapshot(str(latest.location))
+        except RestoreError:
+            return None
+
+    def _claimed(self, journal: Journal, is_ours: bool, stop: Snapshot | None) -> None:
+        if journal.ended is not None:
+            _log.info("job %s had ended before: %s", self._spec.name, journal.ended.value)
+            self._job_event(j.JobHadEnded(journal.ended, stop))
+        elif is_ours:
+            self.attempt = max(self.attempt, journal.attempt)
+            self._events.add(f"attempt {journal.attempt} claimed")
+            self._job_event(j.AttemptClaimed(journal.attempt))
+        else:
+            self._job_event(j.DriverFenced(journal.attempt))
+
+    def _preparation_failed(self, error: Exception) -> None:
+        if isinstance(error, FencedError):
+            self._job_event(j.DriverFenced(error.current))
+            return
+        is_misfit = isinstance(error, RestoreError)
+        if is_misfit and self._lifecycle.status is JobStatus.INITIALIZING:
+            # Another version of the job may fit: all is left for it.
+            self._must_record = False
+        if not isinstance(error, SnaplineError):
+            _log.error("an attempt could not be prepared, in a way that was not foreseen", exc_info=error)
+        text = str(error) if isinstance(error, SnaplineError) else f"{type(error).__name__}: {error}"
+        self._job_event(j.PreparationFailed(text, recoverable=not is_misfit))
+
+    def _prepare(self, attempt: int) -> None:
+        spec, storage = self._spec, self._storage
+
+        def recovered(recovery: Recovery) -> None:
+            self._on_hooks.run(
+                lambda: prepare_coordinators(spec, recovery, storage.objects),
+                lambda coordinators: self._prepared(recovery, coordinators),
+                self._preparation_failed,
+            )
+
+        self._on_storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed)
+
+    def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
+        """Everything is ready for the subtasks to start from the restored state."""
+        if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
+            return
+        self._recovery = recovery
+        self.metrics = {}
+        self._checkpointing = Checkpointing(
+            self._spec,
+            make_coordinator(self._spec, recovery, self._memory),
+            coordinators,
+            self._storage,
+            self._cleaner,
+            self._on_storage,
+            self._on_hooks,
+            self._deployment,
+            self,
+        )
+        start = recovery.snapshot
+        if start is not None:
+            self._memory.statistics.restored(
+                start.id, now_ms(), is_savepoint=start.kind.is_savepoint, external_path=start.location
+            )
+        what = "the beginning" if start is None else start.location
+        self._events.add(f"attempt {recovery.attempt} starts from {what}")
+        _log.info("job %s: attempt %d starts from %s", self._spec.name, recovery.attempt, what)
+        self._job_event(j.AttemptPrepared(self._subtasks, recovery.plan.finished))
+
+    # The end.
+
+    def record_end(self, status: JobStatus) -> None:
+        """Close the job's storage as its end demands. Blocks: not on the loop."""
+        retained = self._checkpointing.retained if self._checkpointing is not None else None
+        config = self._spec.checkpoints
+        claimed = self._storage.given if config.claim_mode is ClaimMode.CLAIM else None
+        self._archive.finish(self._lifecycle.attempt, status, config.externalized, retained, claimed)

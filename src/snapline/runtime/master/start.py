@@ -1,0 +1,38 @@
+"""Starting a job master."""
+
+from __future__ import annotations
+
+from snapline.graph.spec import JobSpec
+from snapline.runtime.master.handle import MasterHandle
+from snapline.runtime.master.storage import open_storage
+from snapline.runtime.master.thread import MasterThread
+from snapline.runtime.providers import SlotProvider
+from snapline.storage.journals import JournalStore
+from snapline.storage.objects import ObjectStore
+
+
+def start_master(
+    spec: JobSpec,
+    provider: SlotProvider,
+    *,
+    objects: ObjectStore | None = None,
+    journal: JournalStore | None = None,
+) -> MasterHandle:
+    """Start a job with slots of this provider, which is closed when the job ends, or cannot be started.
+
+    Raises at once if there can't be so many slots, if checkpoints can't be kept where they are to be, or if what the
+    job is to be restored from is not there. `objects` and `journal` stand in for what the settings name.
+    """
+    try:
+        provider.check(spec.plan.slots)
+        storage = open_storage(spec, objects, journal)
+        try:
+            thread = MasterThread(spec, provider, storage)
+            thread.start()
+        except BaseException:
+            storage.close()
+            raise
+    except BaseException:
+        provider.close()
+        raise
+    return MasterHandle(thread)

@@ -1,0 +1,173 @@
+"""The door of a data port: authenticates all who come in one thread, however many and however slow they are."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from snapline.errors import PeerError
+from snapline.runtime.network.auth import HANDSHAKE_TIMEOUT_S, Refusals, ServerHandshake
+
+DATA = "data"
+PROBE = "probe"
+WELCOME = b"\x01"
+REFUSED = b"\x00"
+"""What the dialling side reads once its connection is used, or never will be."""
+
+_ENTERING_LIMIT = 512
+_HELLO = struct.Struct("!QII")
+_PAUSE_S = 0.05
+
+
+class Hello(NamedTuple):
+    """The first words of an authenticated data connection."""
+
+    attempt: int
+    from_slot: int
+    to_slot: int
+
+    def encode(self) -> bytes:
+        return _HELLO.pack(*self)
+
+
+class _Entering:
+    """A connection that has not proved itself yet. Never reads more than the few bytes that are due."""
+
+    def __init__(self, sock: socket.socket, host: str, handshake: ServerHandshake, deadline: float) -> None:
+        self.sock = sock
+        self.host = host
+        self.deadline = deadline
+        self._handshake = handshake
+        self._data = b""
+
+    def advance(self) -> tuple[str, Hello | None] | None:
+        """Read what has come; told are the purpose and the first words once all is well. `PeerError` if it is not."""
+        handshake = self._handshake
+        needs = handshake.needs or _HELLO.size
+        try:
+            chunk = self.sock.recv(needs - len(self._data))
+        except BlockingIOError:
+            return None
+        if not chunk:
+            raise PeerError("the other end closed the connection early")
+        self._data += chunk
+        if len(self._data) < needs:
+            return None
+        data, self._data = self._data, b""
+        if not handshake.needs:
+            return handshake.purpose, Hello(*_HELLO.unpack(data))
+        # At most 64 bytes on a connection that has carried nothing yet: they always fit.
+        self.sock.send(handshake.receive(data))
+        if not handshake.needs and handshake.purpose == PROBE:
+            return PROBE, None
+        return None
+
+
+class Admission:
+    """Listens until it is closed. `arrived` is given every authenticated data connection, and must be quick."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        secret: bytes,
+        refusals: Refusals,
+        arrived: Callable[[socket.socket, str, Hello], None],
+        tick: Callable[[float], None],
+    ) -> None:
+        listener.setblocking(False)
+        self._listener = listener
+        self._secret = secret
+        self._refusals = refusals
+        self._arrived = arrived
+        self._tick = tick
+        self._entering: dict[socket.socket, _Entering] = {}
+        self._selector = selectors.DefaultSelector()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._selector.register(self._wake_reader, selectors.EVENT_READ)
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="exchange-admission", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening and drop who has not entered yet."""
+        if self._is_closed.is_set():
+            return
+        self._is_closed.set()
+        self._wake_writer.send(b"x")
+        self._thread.join()
+        for entering in list(self._entering.values()):
+            self._drop(entering)
+        self._selector.close()
+        for sock in (self._listener, self._wake_reader, self._wake_writer):
+            sock.close()
+
+    def _run(self) -> None:
+        while not self._is_closed.is_set():
+            for key, _ in self._selector.select(1.0 if not self._entering else _PAUSE_S):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif (entering := key.data) is not None and entering.sock in self._entering:
+                    self._advance(entering)
+            now = time.monotonic()
+            # In the order of their deadlines.
+            for entering in list(self._entering.values()):
+                if entering.deadline > now:
+                    break
+                self._refuse(entering, "it was silent for too long")
+            self._tick(now)
+
+    def _accept(self) -> None:
+        try:
+            sock, address = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Out of file descriptors, most likely: give one back instead of spinning.
+            self._refusals.refused("anywhere", f"cannot accept: {error}")
+            if self._entering:
+                self._refuse(next(iter(self._entering.values())), "there was no room for it")
+            self._is_closed.wait(_PAUSE_S)
+            return
+        sock.setblocking(False)
+        if len(self._entering) >= _ENTERING_LIMIT:
+            self._refuse(next(iter(self._entering.values())), "too many connections at once")
+        handshake = ServerHandshake(self._secret, (DATA, PROBE))
+        entering = _Entering(sock, str(address[0]), handshake, time.monotonic() + HANDSHAKE_TIMEOUT_S)
+        self._entering[sock] = entering
+        self._selector.register(sock, selectors.EVENT_READ, entering)
+
+    def _advance(self, entering: _Entering) -> None:
+        try:
+            result = entering.advance()
+        except (PeerError, OSError) as error:
+            self._refuse(entering, str(error))
+            return
+        if result is None:
+            return
+        _, hello = result
+        if hello is None:
+            self._drop(entering)
+            return
+        self._forget(entering)
+        entering.sock.setblocking(True)
+        self._arrived(entering.sock, entering.host, hello)
+
+    def _refuse(self, entering: _Entering, reason: str) -> None:
+        self._refusals.refused(entering.host, reason)
+        self._drop(entering)
+
+    def _drop(self, entering: _Entering) -> None:
+        self._forget(entering)
+        entering.sock.close()
+
+    def _forget(self, entering: _Entering) -> None:
+        del self._entering[entering.sock]
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(entering.sock)

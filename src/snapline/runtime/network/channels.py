@@ -1,0 +1,333 @@
+"""The two ends of a channel: in one process, or with a connection in between."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from snapline.errors import EngineError, PeerError
+from snapline.runtime.items import Item, ItemKind, data_item
+from snapline.runtime.network.codec import ChannelKey, has_dictionary
+from snapline.runtime.network.flusher import Flusher
+from snapline.runtime.network.queueing import ChannelLimits, OutputQueue, merged
+from snapline.types import Barrier
+
+ITEM_LIMIT_BYTES = 32 * 1024 * 1024
+"""Larger batches travel in pieces."""
+
+
+class Sender(Protocol):
+    """The task a channel leads away from. Called from any thread, also from within its own calls: just take note."""
+
+    def room_changed(self) -> None:
+        """A full channel has room again, or a channel has nothing queued any more."""
+
+    def barrier_left(self, channel: OutputChannel, checkpoint_id: int) -> None:
+        """A barrier has left the queue: it cannot overtake any more."""
+
+    def end_was_read(self, channel: OutputChannel) -> None:
+        """The receiver has read END_OF_DATA."""
+
+
+class Receiver(Protocol):
+    """The task a channel leads to. Called from any thread; must not block."""
+
+    def arrive(self, channel_index: int, item: Item) -> None:
+        """An item has come; those of one channel come one at a time and in order."""
+
+    def connection_lost(self, error: str) -> None:
+        """Nothing more will come through some channel, although it has not ended."""
+
+
+class InputChannel(Protocol):
+    """The receiving end, for the task that reads it. From any thread."""
+
+    def consumed(self, size: int) -> None:
+        """Data of this size was taken from the queue of what has arrived: so much more may be sent."""
+
+    def end_read(self) -> None:
+        """END_OF_DATA was read."""
+
+
+class OutputChannel(ABC):
+    """The sending end. `send`, `send_barrier` and `prioritize` are for the thread of the task only."""
+
+    def __init__(
+        self,
+        key: ChannelKey,
+        schema: pa.Schema,
+        sender: Sender,
+        limits: ChannelLimits,
+        flusher: Flusher,
+        *,
+        may_be_unaligned: bool,
+    ) -> None:
+        self.key = key
+        self.edge = key.edge
+        self.upstream = key.upstream
+        self.downstream = key.downstream
+        self.may_be_unaligned = may_be_unaligned
+        self.has_dictionary = has_dictionary(schema)
+        self._schema = schema
+        self._sender = sender
+        self._flusher = flusher
+        self._flush_timeout_s = limits.flush_timeout_ms / 1000
+        self._window = limits.channel_memory_bytes
+        self._lock = threading.Lock()
+        # Dictionaries may differ from batch to batch, so such batches are sent as they are.
+        self._queue = OutputQueue(limits, merges=not self.has_dictionary)
+        self._held_since = 0.0
+        self._is_watched = False
+        self._is_closed = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more data should be sent for now."""
+        return self._queue.is_full
+
+    @property
+    def queued_bytes(self) -> int:
+        return self._queue.queued_bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything has left the queue."""
+        return not self._queue
+
+    def send(self, item: Item) -> None:
+        """Queue an item behind all others; never blocks."""
+        if item.kind <= ItemKind.FILTERED_DATA:
+            if not item.value.schema.equals(self._schema):
+                raise EngineError(f"a batch of {item.value.schema} on an edge for {self._schema}")
+            if item.size > ITEM_LIMIT_BYTES:
+                for piece in _pieces(item):
+                    self._append(piece)
+                return
+        self._append(item)
+
+    def send_barrier(self, barrier: Barrier) -> list[pa.RecordBatch]:
+        """Queue a barrier; an unaligned one goes first, and the data it overtakes is returned."""
+        if not self.may_be_unaligned:
+            barrier = barrier.for_aligned_only_edge()
+        if not barrier.is_unaligned:
+            self._append(Item(ItemKind.BARRIER, barrier))
+            return []
+        with self._lock:
+            overtaken = self._queue.overtake(barrier)
+        self._pump()
+        return overtaken
+
+    def prioritize(self, checkpoint_id: int) -> list[pa.RecordBatch]:
+        """Let a queued barrier with timeout overtake; the data that was ahead of it is returned."""
+        with self._lock:
+            overtaken = self._queue.prioritize(checkpoint_id)
+        self._pump()
+        return overtaken
+
+    def flush(self) -> None:
+        """Hold nothing back of what is queued now."""
+        with self._lock:
+            self._queue.flush()
+        self._pump()
+
+    def flush_if_due(self, now: float) -> float | None:
+        """Flush what has been held back for long enough; told is when to ask again, none for not at all."""
+        with self._lock:
+            if self._is_closed or not self._queue.is_holding:
+                self._is_watched = False
+                return None
+            due = self._held_since + self._flush_timeout_s
+            if due > now:
+                return due
+            self._is_watched = False
+            self._queue.flush()
+        self._pump()
+        return None
+
+    def close(self) -> None:
+        """Forget what is queued, and take nothing more."""
+        with self._lock:
+            self._is_closed = True
+            self._queue.clear()
+
+    def add_credit(self, size: int) -> None:
+        """The receiver has taken data of this size."""
+        with self._lock:
+            credit = self._queue.credit + size
+            if size < 0 or credit > self._window:
+                raise PeerError(f"more credit than was used: {size} bytes")
+            self._queue.credit = credit
+        self._pump()
+
+    def end_was_read(self) -> None:
+        self._sender.end_was_read(self)
+
+    def _append(self, item: Item) -> None:
+        queue = self._queue
+        due = None
+        with self._lock:
+            if self._is_closed:
+                return
+            was_holding = queue.is_holding
+            queue.append(item)
+            if not was_holding and queue.is_holding:
+                self._held_since = time.monotonic()
+                if not self._is_watched:
+                    self._is_watched = True
+                    due = self._held_since + self._flush_timeout_s
+            can_take = queue.can_take
+        if due is not None:
+            self._flusher.watch(self, due)
+        if can_take:
+            self._pump()
+
+    @abstractmethod
+    def _pump(self) -> None:
+        """Move on what may leave. Called without the lock."""
+
+    @abstractmethod
+    def _rest(self) -> None:
+        """Nothing may leave for now. Called with the lock."""
+
+    def take(self) -> Item | None:
+        """Take what leaves next, and tell the sender; for the one who moves it on."""
+        queue = self._queue
+        with self._lock:
+            was_full = queue.is_full
+            taken = queue.take()
+            if taken is None:
+                self._rest()
+                return None
+            has_room = not queue or (was_full and not queue.is_full)
+        item, batches = taken
+        if has_room:
+            self._sender.room_changed()
+        if item.kind is ItemKind.BARRIER:
+            self._sender.barrier_left(self, item.value.id)
+        return merged(item, batches)
+
+
+def _pieces(item: Item) -> Iterator[Item]:
+    """A batch that is too large for a frame as slices of it."""
+    batch, is_filtered = item.value, item.kind is ItemKind.FILTERED_DATA
+    if item.size <= ITEM_LIMIT_BYTES or batch.num_rows <= 1:
+        yield item
+        return
+    half = batch.num_rows // 2
+    for part in (batch.slice(0, half), batch.slice(half)):
+        yield from _pieces(data_item(part, filtered=is_filtered))
+
+
+class LocalChannel(OutputChannel):
+    """A channel inside a process. Whoever makes something movable moves it, one thread at a time and without a lock."""
+
+    _receiver: Receiver | None = None
+    _channel_index = 0
+    _is_pumping = False
+
+    def join(self, receiver: Receiver, channel_index: int) -> None:
+        """Tell where items go; until then they wait."""
+        with self._lock:
+            self._channel_index = channel_index
+            self._receiver = receiver
+        self._pump()
+
+    def _pump(self) -> None:
+        with self._lock:
+            receiver = self._receiver
+            if self._is_pumping or receiver is None or not self._queue.can_take:
+                return
+            self._is_pumping = True
+        while (item := self.take()) is not None:
+            receiver.arrive(self._channel_index, item)
+
+    def _rest(self) -> None:
+        self._is_pumping = False
+
+
+class LocalInput:
+    """The receiving end of a local channel; knows it once it has been joined."""
+
+    def __init__(self) -> None:
+        self.channel: LocalChannel | None = None
+
+    def consumed(self, size: int) -> None:
+        if self.channel is not None and size:
+            self.channel.add_credit(size)
+
+    def end_read(self) -> None:
+        if self.channel is not None:
+            self.channel.end_was_read()
+
+
+class Link(Protocol):
+    """A connection, as its channels see it."""
+
+    def schedule(self, channel: RemoteChannel) -> None:
+        """The channel has something to send."""
+
+    def give_credit(self, key: ChannelKey, size: int) -> None: ...
+
+    def tell_end_read(self, key: ChannelKey) -> None: ...
+
+
+class RemoteChannel(OutputChannel):
+    """A channel to another process. While it has something to send it is with its connection."""
+
+    _link: Link | None = None
+    _is_scheduled = False
+
+    def attach(self, link: Link) -> None:
+        """Tell the connection; until then items wait."""
+        with self._lock:
+            self._link = link
+        self._pump()
+
+    def _pump(self) -> None:
+        with self._lock:
+            link = self._link
+            if self._is_scheduled or link is None or not self._queue.can_take:
+                return
+            self._is_scheduled = True
+        link.schedule(self)
+
+    def _rest(self) -> None:
+        self._is_scheduled = False
+
+
+class RemoteInput:
+    """The receiving end of a channel from another process.
+
+    Credit is given back in large parts. It cannot get stuck: a sender without credit has a whole window under way, and
+    once that was consumed it is more than the half that is waited for.
+    """
+
+    def __init__(
+        self, key: ChannelKey, schema: pa.Schema, receiver: Receiver, channel_index: int, window_bytes: int
+    ) -> None:
+        self.key = key
+        self.schema = schema
+        self.receiver = receiver
+        self.channel_index = channel_index
+        self.link: Link | None = None
+        self._threshold = max(window_bytes // 2, 1)
+        self._due = 0
+        self._lock = threading.Lock()
+
+    def consumed(self, size: int) -> None:
+        with self._lock:
+            self._due += size
+            if self._due < self._threshold:
+                return
+            due, self._due = self._due, 0
+        if self.link is not None:
+            self.link.give_credit(self.key, due)
+
+    def end_read(self) -> None:
+        if self.link is not None:
+            self.link.tell_end_read(self.key)

@@ -1,0 +1,422 @@
+"""The data plane of one process: its port, and for each attempt the channels to and from all others."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from snapline.errors import EngineError, FencedError, PeerError
+from snapline.runtime.network.admission import DATA, PROBE, REFUSED, WELCOME, Admission, Hello
+from snapline.runtime.network.auth import (
+    HANDSHAKE_TIMEOUT_S,
+    ClosedEarlyError,
+    Refusals,
+    client_handshake,
+    receive_within,
+    send_within,
+)
+from snapline.runtime.network.channels import (
+    InputChannel,
+    LocalChannel,
+    LocalInput,
+    OutputChannel,
+    Receiver,
+    RemoteChannel,
+    RemoteInput,
+    Sender,
+)
+from snapline.runtime.network.codec import ChannelKey
+from snapline.runtime.network.connection import SOCKET_BUFFER_BYTES, Connection
+from snapline.runtime.network.flusher import Flusher
+from snapline.runtime.network.queueing import ChannelLimits
+
+Lost = Callable[[int, str], None]
+"""Told once for each slot to which the connection broke while the attempt was on: its number, and the reason."""
+
+_PARKED_LIMIT = 256
+_PARKED_TIMEOUT_S = 120.0
+_RETRY_PAUSE_S = 0.05
+_BACKLOG = 512
+
+_log = logging.getLogger(__name__)
+
+
+def probe(host: str, port: int, secret: bytes, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> None:
+    """Check that the data port of a process can be reached from here and knows the secret; `PeerError` if not."""
+    deadline = time.monotonic() + timeout_s
+    with _dialled(host, port, timeout_s) as sock:
+        client_handshake(sock, secret, PROBE, max(deadline - time.monotonic(), 0.001))
+
+
+def _dialled(host: str, port: int, timeout_s: float) -> socket.socket:
+    try:
+        return socket.create_connection((host, port), timeout=timeout_s)
+    except OSError as error:
+        raise PeerError(
+            f"{host}:{port} cannot be reached: {error}; check that the processes of the job can reach each other"
+        ) from error
+
+
+class Exchange:
+    """Listens on a free port of `host` from the beginning to `close`, and serves one attempt after another.
+
+    `address` is the host and the port. Everything is for any thread.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        secret: bytes,
+        *,
+        slot: int,
+        batch_size_bytes: int,
+        flush_timeout_ms: int,
+        channel_memory_bytes: int,
+    ) -> None:
+        self.slot = slot
+        self.secret = secret
+        self.limits = ChannelLimits(batch_size_bytes, flush_timeout_ms, channel_memory_bytes)
+        self.refusals = Refusals("the data port")
+        self._lock = threading.Lock()
+        self._attempt = -1
+        self._wiring: Wiring | None = None
+        self._parked: OrderedDict[tuple[int, int], tuple[socket.socket, str, float]] = OrderedDict()
+        self._is_closed = False
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
+        # Set before a connection exists, or the window of TCP stays small.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
+        self.address: tuple[str, int] = (host, listener.getsockname()[1])
+        self.flusher = Flusher("exchange-flusher")
+        self._admission = Admission(listener, secret, self.refusals, self._arrived, self._expire)
+
+    def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> Wiring:
+        """The channels of a new attempt; those of the one before are closed. `peers` are the data ports by slot."""
+        with self._lock:
+            if attempt <= self._attempt:
+                raise FencedError(
+                    f"attempt {attempt} is not newer than {self._attempt}", attempt=attempt, current=self._attempt
+                )
+            self._attempt = attempt
+            before = self._wiring
+            self._wiring = wiring = Wiring(self, attempt, peers, lost)
+            stale = [key for key in self._parked if key[0] < attempt]
+            refused = [self._parked.pop(key) for key in stale]
+        for sock, host, _ in refused:
+            self._refuse(sock, host, "it belongs to an older attempt")
+        if before is not None:
+            before.close()
+        return wiring
+
+    def close(self) -> None:
+        """Stop listening, and end the current attempt. All threads and sockets are gone afterwards."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._admission.close()
+        with self._lock:
+            wiring, parked = self._wiring, list(self._parked.values())
+            self._parked.clear()
+        if wiring is not None:
+            wiring.close()
+        for sock, _, _ in parked:
+            sock.close()
+        self.flusher.close()
+
+    def claim_parked(self, attempt: int) -> list[tuple[int, socket.socket, str]]:
+        """The connections that have come for an attempt already, by slot."""
+        with self._lock:
+            keys = [key for key in self._parked if key[0] == attempt]
+            return [(key[1], *self._parked.pop(key)[:2]) for key in keys]
+
+    def refuse(self, sock: socket.socket, host: str, reason: str) -> None:
+        """Turn an authenticated connection away."""
+        self._refuse(sock, host, reason)
+
+    def _arrived(self, sock: socket.socket, host: str, hello: Hello) -> None:
+        reason = None
+        dropped = None
+        wiring = None
+        with self._lock:
+            if hello.to_slot != self.slot or hello.from_slot >= self.slot:
+                reason = f"it was meant for slot {hello.to_slot}, and this is slot {self.slot}"
+            elif hello.attempt < self._attempt:
+                reason = f"it belongs to attempt {hello.attempt}, and this is attempt {self._attempt}"
+            elif hello.attempt == self._attempt and self._wiring is not None and self._wiring.is_open:
+                wiring = self._wiring
+            else:
+                key = (hello.attempt, hello.from_slot)
+                dropped = self._parked.pop(key, None)
+                if len(self._parked) >= _PARKED_LIMIT:
+                    _, dropped = self._parked.popitem(last=False)
+                self._parked[key] = (sock, host, time.monotonic() + _PARKED_TIMEOUT_S)
+        if reason is not None:
+            self._refuse(sock, host, reason)
+        if dropped is not None:
+            self._refuse(dropped[0], dropped[1], "another connection took its place")
+        if wiring is not None:
+            wiring.adopt(hello.from_slot, sock, host)
+
+    def _expire(self, now: float) -> None:
+        expired = []
+        with self._lock:
+            while self._parked:
+                key, (sock, host, deadline) = next(iter(self._parked.items()))
+                if deadline > now:
+                    break
+                del self._parked[key]
+                expired.append((sock, host))
+        for sock, host in expired:
+            self._refuse(sock, host, "its attempt never began here")
+
+    def _refuse(self, sock: socket.socket, host: str, reason: str) -> None:
+        self.refusals.refused(host, reason)
+        with contextlib.suppress(OSError):
+            sock.send(REFUSED)
+        sock.close()
+
+
+class Wiring:
+    """The channels of one attempt. First name them all by `output` and `input`, then `connect`.
+
+    Channels inside the process work as soon as both ends are named.
+    """
+
+    def __init__(self, exchange: Exchange, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> None:
+        self.attempt = attempt
+        self._exchange = exchange
+        self._peers = list(peers)
+        self._lost = lost
+        self._condition = threading.Condition()
+        self._outputs: dict[int, dict[ChannelKey, RemoteChannel]] = {}
+        self._inputs: dict[int, dict[ChannelKey, RemoteInput]] = {}
+        self._local_outputs: dict[ChannelKey, LocalChannel] = {}
+        self._local_inputs: dict[ChannelKey, tuple[LocalInput, Receiver, int]] = {}
+        self._connections: dict[int, Connection] = {}
+        self._dialling: dict[int, socket.socket] = {}
+        self._is_open = False
+        self._is_closed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether connections are taken in."""
+        return self._is_open
+
+    # Before `connect`.
+
+    def output(
+        self,
+        edge_index: int,
+        schema: pa.Schema,
+        upstream: int,
+        downstream: int,
+        target_slot: int,
+        sender: Sender,
+        *,
+        may_be_unaligned: bool,
+    ) -> OutputChannel:
+        """The sending end of the channel between two subtasks of an edge."""
+        key = ChannelKey(edge_index, upstream, downstream)
+        kind = LocalChannel if target_slot == self._exchange.slot else RemoteChannel
+        channel = kind(
+            key,
+            schema,
+            sender,
+            self._exchange.limits,
+            self._exchange.flusher,
+            may_be_unaligned=may_be_unaligned,
+        )
+        with self._condition:
+            self._check_open()
+            if isinstance(channel, RemoteChannel):
+                _enter(self._outputs.setdefault(target_slot, {}), key, channel)
+                return channel
+            assert isinstance(channel, LocalChannel)
+            _enter(self._local_outputs, key, channel)
+        self._join(key)
+        return channel
+
+    def input(
+        self,
+        edge_index: int,
+        schema: pa.Schema,
+        upstream: int,
+        downstream: int,
+        source_slot: int,
+        receiver: Receiver,
+        channel_index: int,
+    ) -> InputChannel:
+        """The receiving end; `receiver` is given its items, with `channel_index`."""
+        key = ChannelKey(edge_index, upstream, downstream)
+        with self._condition:
+            self._check_open()
+            if source_slot != self._exchange.slot:
+                window = self._exchange.limits.channel_memory_bytes
+                remote = RemoteInput(key, schema, receiver, channel_index, window)
+                _enter(self._inputs.setdefault(source_slot, {}), key, remote)
+                return remote
+            local = LocalInput()
+            _enter(self._local_inputs, key, (local, receiver, channel_index))
+        self._join(key)
+        return local
+
+    def _check_open(self) -> None:
+        if self._is_open or self._is_closed:
+            raise EngineError("a channel was named after `connect` or `close`")
+
+    def _join(self, key: ChannelKey) -> None:
+        channel, given = self._local_outputs.get(key), self._local_inputs.get(key)
+        if channel is not None and given is not None:
+            local, receiver, channel_index = given
+            local.channel = channel
+            channel.join(receiver, channel_index)
+
+    # Connecting.
+
+    def connect(self, timeout_s: float) -> None:
+        """Connect with all slots there are channels to or from; `PeerError` if that fails or takes too long."""
+        deadline = time.monotonic() + timeout_s
+        needed = self._inputs.keys() | self._outputs.keys()
+        with self._condition:
+            self._check_open()
+            self._is_open = True
+        for slot, sock, host in self._exchange.claim_parked(self.attempt):
+            self.adopt(slot, sock, host)
+        slots = sorted(slot for slot in needed if slot > self._exchange.slot)
+        # Each waits until the other side is ready, so all are called before the first answer is waited for.
+        with contextlib.suppress(ClosedEarlyError):
+            for slot in slots:
+                self._dial(slot, deadline)
+        for slot in slots:
+            self._connect_to(slot, deadline)
+        with self._condition:
+            while missing := needed - self._connections.keys():
+                self._check_not_closed()
+                if not self._condition.wait(deadline - time.monotonic()):
+                    raise PeerError(f"slots {sorted(missing)} did not connect within {timeout_s:g} s; see their logs")
+            self._check_not_closed()
+
+    def _dial(self, slot: int, deadline: float) -> None:
+        host, port = self._peers[slot]
+        sock = _dialled(host, port, max(deadline - time.monotonic(), 0.001))
+        with self._condition:
+            if not self._is_closed:
+                self._dialling[slot] = sock
+        if self._is_closed:
+            sock.close()
+            self._check_not_closed()
+        left_s = max(deadline - time.monotonic(), 0.001)
+        try:
+            client_handshake(sock, self._exchange.secret, DATA, min(left_s, HANDSHAKE_TIMEOUT_S))
+            send_within(sock, Hello(self.attempt, self._exchange.slot, slot).encode(), deadline)
+        except OSError as error:
+            self._hang_up(slot)
+            raise ClosedEarlyError(f"the connection to slot {slot} broke: {error}") from error
+        except PeerError:
+            self._hang_up(slot)
+            raise
+
+    def _connect_to(self, slot: int, deadline: float) -> None:
+        """Wait for the answer of a slot; it is called again where it hung up without one."""
+        while True:
+            self._check_not_closed()
+            try:
+                if slot not in self._dialling:
+                    self._dial(slot, deadline)
+                sock = self._dialling[slot]
+                answer = receive_within(sock, 1, deadline)
+            except (ClosedEarlyError, OSError):
+                self._hang_up(slot)
+                self._check_not_closed()
+                if time.monotonic() + _RETRY_PAUSE_S > deadline:
+                    raise
+                with self._condition:
+                    self._condition.wait(_RETRY_PAUSE_S)
+                continue
+            except PeerError as error:
+                self._hang_up(slot)
+                raise PeerError(f"slot {slot} did not answer: {error}") from error
+            if answer != WELCOME:
+                self._hang_up(slot)
+                raise PeerError(f"slot {slot} refused the connection: it is at another attempt or in another place")
+            with self._condition:
+                self._check_not_closed()
+                del self._dialling[slot]
+                self._start(slot, sock)
+            return
+
+    def _hang_up(self, slot: int) -> None:
+        with self._condition:
+            sock = self._dialling.pop(slot, None)
+        if sock is not None:
+            sock.close()
+
+    def adopt(self, slot: int, sock: socket.socket, host: str) -> None:
+        """Use a connection that has come in."""
+        with self._condition:
+            is_wanted = slot in self._inputs or slot in self._outputs
+            if is_wanted and not self._is_closed and slot not in self._connections:
+                try:
+                    sock.send(WELCOME)
+                except OSError as error:
+                    _log.info("slot %d hung up before it was answered: %s", slot, error)
+                    sock.close()
+                    return
+                self._start(slot, sock)
+                return
+        self._exchange.refuse(sock, host, f"slot {slot} is not expected, or is connected already")
+
+    def _start(self, slot: int, sock: socket.socket) -> None:
+        connection = Connection(
+            sock,
+            f"exchange-{slot}",
+            self._outputs.get(slot, {}).values(),
+            self._inputs.get(slot, {}).values(),
+            lambda reason: self._connection_lost(slot, reason),
+        )
+        self._connections[slot] = connection
+        connection.start()
+        self._condition.notify_all()
+
+    def _connection_lost(self, slot: int, reason: str) -> None:
+        if not self._is_closed:
+            self._lost(slot, reason)
+
+    def _check_not_closed(self) -> None:
+        if self._is_closed:
+            raise PeerError("the attempt was ended while it was connecting")
+
+    # Ending.
+
+    def close(self) -> None:
+        """End all channels and connections, whatever is still under way. Any number of times, also by a callback."""
+        with self._condition:
+            self._is_closed = True
+            connections = list(self._connections.values())
+            dialling = list(self._dialling.values())
+            outputs: list[OutputChannel] = [*self._local_outputs.values()]
+            outputs += [channel for channels in self._outputs.values() for channel in channels.values()]
+            self._condition.notify_all()
+        for channel in outputs:
+            channel.close()
+        for sock in dialling:
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+        for connection in connections:
+            connection.stop()
+        for connection in connections:
+            connection.join()
+
+
+def _enter(channels: dict[ChannelKey, object] | dict, key: ChannelKey, channel: object) -> None:  # type: ignore[type-arg]
+    if key in channels:
+        raise EngineError(f"{key} was named twice")
+    channels[key] = channel

@@ -1,0 +1,136 @@
+"""The Spark job that holds a job's slots: one barrier stage, one task for each slot, nothing behind it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from snapline.runtime.providers import SlotOrder
+from snapline.spark.capacity import is_local, task_slots
+from snapline.spark.failures import describe
+from snapline.spark.slots import make_slot_main
+
+ROOM_TIMEOUT_S = 60.0
+"""How long to wait for executors that replace lost ones."""
+
+CANCEL_TIMEOUT_S = 10.0
+"""Spark kills the tasks of a cancelled job after a few seconds; those that live longer are on a hung executor."""
+
+POLL_S = 0.1
+
+_log = logging.getLogger(__name__)
+
+
+class BarrierJob:
+    """One order. `failed` is called from its thread, at most once and never after `release` has begun."""
+
+    def __init__(self, context: Any, pool: str | None, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
+        self._context = context
+        self._pool = pool
+        self._order = order
+        self._failed = failed
+        self._group = f"snapline-{order.job_id}-{order.generation}"
+        self._guard = threading.Lock()
+        self._released = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
+
+    def start(self) -> None:
+        """Begin, unless it was released already."""
+        with self._guard:
+            if not self._released.is_set():
+                self._thread.start()
+
+    def release(self, timeout_s: float) -> None:
+        """Wait until all tasks have returned; those that do not in time are ended by force. Never raises."""
+        with self._guard:
+            self._released.set()
+        if self._thread.ident is None:
+            return
+        self._thread.join(timeout_s)
+        if self._thread.is_alive() and not self._is_stopped():
+            _log.warning("slots of %s did not return in time; Spark is told to end them", self._order.job_name)
+            self._context.cancelJobGroup(self._group)
+            self._thread.join(CANCEL_TIMEOUT_S)
+        if self._thread.is_alive():
+            _log.error("the Spark job of %s does not end although it was cancelled", self._order.job_name)
+        if not self._is_stopped():
+            self._free_slots()
+
+    def _run(self) -> None:
+        try:
+            if not self._await_room():
+                return
+            # for this thread alone: PySpark gives each Python thread one of the JVM
+            self._context.setJobGroup(self._group, f"Snapline: {self._order.job_name}")
+            self._context.setLocalProperty("spark.scheduler.pool", self._pool)
+            numbers = self._context.parallelize(range(self._order.slots), self._order.slots)
+            numbers.barrier().mapPartitions(make_slot_main(self._order)).collect()
+        except Exception as error:
+            message, is_fatal = ("Spark was stopped", True) if self._is_stopped() else describe(error)
+            self._tell(f"the Spark job with the slots has failed: {message}", is_fatal)
+        else:
+            self._tell("the Spark job with the slots has ended too early", False)
+
+    def _tell(self, message: str, is_fatal: bool) -> None:
+        if self._released.is_set():
+            _log.debug("after the release of %s: %s", self._order.job_name, message)
+        else:
+            self._failed(message, is_fatal)
+
+    def _await_room(self) -> bool:
+        """Wait for lost executors to be replaced. Spark would look again only every 15 s, up to 10 minutes."""
+        deadline_s = time.monotonic() + ROOM_TIMEOUT_S
+        while (there_are := task_slots(self._context)) < self._order.slots:
+            if time.monotonic() > deadline_s:
+                self._tell(
+                    f"{self._order.slots} slots are needed and Spark has had room for only {there_are} tasks for "
+                    f"{ROOM_TIMEOUT_S:g} s; see why executors are missing",
+                    False,
+                )
+                return False
+            if self._released.wait(POLL_S):
+                return False
+        return True
+
+    def _free_slots(self) -> None:
+        """Wait until no task holds a slot, and replace executors that do not give theirs back."""
+        deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
+        while holders := self._executors_with_tasks():
+            if time.monotonic() > deadline_s:
+                for executor in holders:
+                    self._replace(executor)
+                return
+            time.sleep(POLL_S)
+
+    def _executors_with_tasks(self) -> set[str]:
+        scala = self._context._jsc.sc()
+        tracker, store = self._context.statusTracker(), scala.statusStore()
+        found: set[str] = set()
+        for job in tracker.getJobIdsForGroup(self._group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                tasks = store.taskList(stage, 0, self._order.slots)
+                for index in range(tasks.length()):
+                    task = tasks.apply(index)
+                    if task.status() == "RUNNING":
+                        found.add(str(task.executorId()))
+        return found
+
+    def _replace(self, executor: str) -> None:
+        if is_local(self._context):
+            _log.error("a task of %s does not end although it was cancelled; its slot is lost", self._order.job_name)
+            return
+        _log.warning("executor %s does not give back its slots and is replaced", executor)
+        if not self._context._jsc.sc().killAndReplaceExecutor(executor):
+            _log.error("Spark did not replace executor %s; its slots are lost until it ends", executor)
+
+    def _is_stopped(self) -> bool:
+        return is_stopped(self._context)
+
+
+def is_stopped(context: Any) -> bool:
+    """Whether a SparkContext can't be used any more."""
+    return context._jsc is None or bool(context._jsc.sc().isStopped())

@@ -1,0 +1,76 @@
+"""What went wrong in a Spark job, in a few lines."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+MAX_LINES = 8
+MAX_LINE_LENGTH = 500
+
+_TRACEBACK = "Traceback (most recent call last):"
+_STACK = re.compile(r"\s*(at [^ ]+\(|\.\.\. \d+ (more|elided)|Driver stacktrace:|SQLSTATE: |Caused by: java\.)")
+_WRAPPING = re.compile(
+    r"(An error occurred while calling .*\.$"
+    r"|:? ?(org\.apache\.spark\.)?(SparkException: )?Job aborted due to stage failure: "
+    r"|Could not recover from a failed barrier ResultStage\. Most recent failure reason: "
+    r"|Stage failed because barrier task \S+ \d+\) finished unsuccessfully\.$"
+    r"|:? ?([a-z]\w*\.)+(?=[A-Z]\w*: )"
+    r"|SparkException: )"
+)
+_PYTHON_ERROR = re.compile(r"([A-Za-z_]\w*\.)*[A-Za-z_]\w*(: .*)?$")
+
+_WRONG_PYTHON = ("No module named", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+_FATAL = {
+    "SPARK-24942": "barrier stages need spark.dynamicAllocation.enabled=false",
+    "SparkContext was shut down": "Spark was stopped while the job ran",
+    "stopped SparkContext": "Spark was stopped; make a new SparkSession and start the job again",
+}
+
+
+def describe(error: BaseException) -> tuple[str, bool]:
+    """What happened and what to do, and whether another try would end the same way."""
+    text = str(error) or type(error).__name__
+    summary = summarize(text)
+    if any(mark in text for mark in _WRONG_PYTHON):
+        return f"{summary}\n{_python_advice()}", True
+    for mark, advice in _FATAL.items():
+        if mark in text:
+            return advice, True
+    return summary, False
+
+
+def summarize(text: str) -> str:
+    """The lines that tell something: the error at the end of a Python traceback if there is one, else the first."""
+    lines = text.splitlines()
+    tracebacks = [index for index, line in enumerate(lines) if _TRACEBACK in line]
+    if tracebacks:
+        lines = _after_frames(lines[tracebacks[0] + 1 :])
+    told = [short for line in lines if not _STACK.match(line) and (short := _unwrapped(line.strip()))]
+    return "\n".join(line[:MAX_LINE_LENGTH] for line in told[:MAX_LINES]) or text.strip()[:MAX_LINE_LENGTH]
+
+
+def _after_frames(lines: list[str]) -> list[str]:
+    """The error behind the frames of a traceback, up to the Java frames; of chained errors the last."""
+    java = next((index for index, line in enumerate(lines) if line.startswith("\tat ")), len(lines))
+    lines = lines[:java]
+    errors = [
+        index
+        for index, line in enumerate(lines)
+        if index and lines[index - 1].startswith("  ") and _PYTHON_ERROR.match(line)
+    ]
+    return lines[errors[-1] :] if errors else lines
+
+
+def _unwrapped(line: str) -> str:
+    while match := _WRAPPING.match(line):
+        line = line[match.end() :]
+    return line
+
+
+def _python_advice() -> str:
+    return (
+        "Spark's executors use another Python, or one that lacks a package: install snapline with its dependencies "
+        "where they run and name that interpreter, with PYSPARK_PYTHON or spark.pyspark.python, before the "
+        f"SparkSession is made; on this machine it would be {sys.executable}"
+    )

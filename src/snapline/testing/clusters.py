@@ -1,0 +1,234 @@
+"""Clusters without Spark, for tests: slots are threads of this process, and so is the driver.
+
+A `ProcessCluster` has real operator processes, which may be killed; in a `ThreadCluster` they are threads too, which
+is faster and can be looked into with a debugger.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from snapline.api.handle import JobHandle
+from snapline.api.job import Job
+from snapline.errors import ConfigurationError, EngineError, SnaplineError
+from snapline.graph.planning import make_spec
+from snapline.runtime.bootstrap import Bootstrap
+from snapline.runtime.master.start import start_master
+from snapline.runtime.operator_process import KILL_TIMEOUT_S, Child, Ended, OperatorProcess, StartChild
+from snapline.runtime.providers import SlotOrder
+from snapline.runtime.supervisor import Supervisor
+from snapline.runtime.worker import Worker
+
+LOOPBACK = "127.0.0.1"
+FORCE_TIMEOUT_S = 15.0
+KILL_POLL_S = 0.02
+
+_task_attempts = itertools.count()
+
+
+class _Cluster(ABC):
+    """Runs any number of jobs. `slots` is how many slots they may have together; None is no limit."""
+
+    def __init__(self, slots: int | None = None) -> None:
+        self.slots = slots
+        self._guard = threading.Lock()
+        self._providers: list[ClusterSlots] = []
+
+    def start_job(self, job: Job) -> JobHandle:
+        """Start a job and return while it runs."""
+        return start_master(make_spec(job), self.provider())
+
+    def provider(self) -> ClusterSlots:
+        """A `SlotProvider` for one more job."""
+        provider = ClusterSlots(self, self._start_child)
+        with self._guard:
+            self._providers.append(provider)
+        return provider
+
+    def lose_slot(self, slot: int, provider: int = 0) -> None:
+        """Let a slot end as if its Spark task had died, with all that runs in it; of the job with this number."""
+        self._providers[provider].lose_slot(slot)
+
+    @abstractmethod
+    def _start_child(self, bootstrap: Bootstrap, ended: Ended) -> Child: ...
+
+    def _reserve(self, provider: ClusterSlots, slots: int) -> None:
+        with self._guard:
+            held = sum(other.reserved for other in self._providers if other is not provider)
+            if self.slots is not None and slots > self.slots - held:
+                others = f", of which other jobs hold {held}" if held else ""
+                raise ConfigurationError(
+                    f"the job needs {slots} slots at the same time and the cluster has {self.slots}{others}; lower the "
+                    "parallelism"
+                )
+            provider.reserved = slots
+
+
+class ProcessCluster(_Cluster):
+    """Slots with real operator processes, over loopback."""
+
+    def __init__(self, slots: int | None = None) -> None:
+        super().__init__(slots)
+        self._processes: dict[int, OperatorProcess] = {}
+
+    def worker_pids(self) -> list[int]:
+        """The operator processes that run at present."""
+        with self._guard:
+            return sorted(pid for pid, process in self._processes.items() if process.is_running)
+
+    def _start_child(self, bootstrap: Bootstrap, ended: Ended) -> Child:
+        process = OperatorProcess(bootstrap, ended)
+        with self._guard:
+            self._processes = {pid: other for pid, other in self._processes.items() if other.is_running}
+            self._processes[process.pid] = process
+        return process
+
+
+class ThreadCluster(_Cluster):
+    """Slots whose operator processes are threads of this process."""
+
+    def _start_child(self, bootstrap: Bootstrap, ended: Ended) -> Child:
+        return _WorkerThread(bootstrap, ended)
+
+
+class ClusterSlots:
+    """A `SlotProvider` whose supervisors are threads."""
+
+    def __init__(self, cluster: _Cluster, start_child: StartChild) -> None:
+        self.reserved = 0
+        self._cluster = cluster
+        self._start_child = start_child
+        self._guard = threading.Lock()
+        self._order: _Order | None = None
+        self._is_closed = False
+
+    @property
+    def driver_host(self) -> str:
+        return LOOPBACK
+
+    def check(self, slots: int) -> None:
+        self._cluster._reserve(self, slots)
+
+    def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
+        started = _Order(order, failed, self._start_child)
+        with self._guard:
+            if self._is_closed:
+                return
+            before, self._order = self._order, started
+            started.start()
+        if before is not None:  # its release came while it was being started
+            before.release(0)
+
+    def release(self, timeout_s: float) -> None:
+        with self._guard:
+            order, self._order = self._order, None
+        if order is not None:
+            order.release(timeout_s)
+
+    def close(self) -> None:
+        with self._guard:
+            self._is_closed = True
+        self.release(0)
+        self.reserved = 0
+
+    def lose_slot(self, slot: int) -> None:
+        with self._guard:
+            assert self._order is not None, "no slots have been ordered"
+            self._order.supervisors[slot].give_up(f"slot {slot} was lost")
+
+
+class _Order:
+    """The supervisors of one order. The first that fails is told; the others go on until they are released."""
+
+    def __init__(self, order: SlotOrder, failed: Callable[[str, bool], None], start_child: StartChild) -> None:
+        self.supervisors = [
+            Supervisor(order, slot, order.slot_host or LOOPBACK, next(_task_attempts), start_child=start_child)
+            for slot in range(order.slots)
+        ]
+        self._failed = failed
+        self._guard = threading.Lock()
+        self._is_over = False
+        self._threads = [
+            threading.Thread(target=self._run, args=(supervisor,), name=f"slot-{slot}", daemon=True)
+            for slot, supervisor in enumerate(self.supervisors)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def release(self, timeout_s: float) -> None:
+        with self._guard:
+            self._is_over = True
+        if self._join(timeout_s):
+            return
+        for supervisor in self.supervisors:
+            supervisor.give_up("released by force")
+        if not self._join(FORCE_TIMEOUT_S):
+            raise EngineError("a supervisor does not end although it was told to give up")
+
+    def _join(self, timeout_s: float) -> bool:
+        deadline_s = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, deadline_s - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _run(self, supervisor: Supervisor) -> None:
+        try:
+            supervisor.run()
+        except SnaplineError as error:
+            self._tell(str(error))
+        except Exception:
+            self._tell(traceback.format_exc())
+        else:
+            self._tell("a slot has ended too early")
+
+    def _tell(self, message: str) -> None:
+        with self._guard:
+            is_first, self._is_over = not self._is_over, True
+        if is_first:
+            self._failed(message, False)
+
+
+class _WorkerThread:
+    """An operator process that is none."""
+
+    def __init__(self, bootstrap: Bootstrap, ended: Ended) -> None:
+        self._bootstrap = bootstrap
+        self._ended = ended
+        self._stop = threading.Event()
+        self._worker = Worker(bootstrap, self._stop)
+        self._is_killed = False
+        self._thread = threading.Thread(target=self._run, name=f"worker-{bootstrap.slot}", daemon=True)
+        self._thread.start()
+
+    @property
+    def incarnation(self) -> int:
+        return self._bootstrap.incarnation
+
+    def kill(self) -> None:
+        self._is_killed = True
+        self._stop.set()
+        deadline_s = time.monotonic() + KILL_TIMEOUT_S
+        while self._thread.is_alive():
+            if time.monotonic() > deadline_s:
+                raise EngineError(f"the worker of slot {self._bootstrap.slot} does not end although it was told to")
+            # it looks at the event only when the driver has said something, or has hung up
+            connection = getattr(self._worker, "_connection", None)
+            if connection is not None:
+                connection.close()
+            self._thread.join(KILL_POLL_S)
+
+    def _run(self) -> None:
+        log = ""
+        try:
+            self._worker.run()
+        except Exception:
+            log = traceback.format_exc()
+        if not self._is_killed:
+            self._ended(self.incarnation, "exited", log)

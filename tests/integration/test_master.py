@@ -1,0 +1,763 @@
+"""The job master against scripted slots that speak the real protocol over loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from snapline.api.handle import JobFailedError, SnapshotFailedError
+from snapline.api.hook import MasterHook
+from snapline.api.settings import Execution
+from snapline.api.source import ReaderContext, Source, SourceReader, Split
+from snapline.config import Checkpoints, FixedDelay, NoRestart, RestartStrategy
+from snapline.errors import ConfigurationError, PeerError, RestoreError, StorageError
+from snapline.graph.plan import ExecutionPlan, PlannedEdge, PlannedOperator, PlannedVertex
+from snapline.graph.spec import JobSpec
+from snapline.protocol.snapshot import SubtaskState
+from snapline.protocol.statistics import SubtaskMetrics
+from snapline.runtime.master.handle import MasterHandle
+from snapline.runtime.master.start import start_master
+from snapline.runtime.master.thread import MasterThread
+from snapline.runtime.messages import (
+    Acknowledge,
+    Cancel,
+    CheckpointCompleted,
+    Deploy,
+    Drain,
+    Heartbeat,
+    KillWorker,
+    Message,
+    Metrics,
+    OperatorEvent,
+    OperatorEventReceived,
+    SplitRequest,
+    StartWorker,
+    SupervisorHello,
+    TaskMetrics,
+    TaskReport,
+    TasksCancelled,
+    TriggerCheckpoint,
+    WorkerDied,
+    WorkerFailed,
+    WorkerHello,
+    decode_to_supervisor,
+    decode_to_worker,
+    encode,
+)
+from snapline.runtime.network.auth import client_handshake
+from snapline.runtime.network.frames import ControlConnection
+from snapline.runtime.providers import SlotOrder
+from snapline.types import CheckpointScope, ExecutionId, JobStatus, Partitioning, SnapshotKind, SubtaskId, TaskStatus
+
+SCHEMA = pa.schema([("n", pa.int64())])
+DEADLINE_S = 10.0
+
+
+class Numbers(Source):
+    """Three splits; nobody reads them here."""
+
+    schema = SCHEMA
+    is_bounded = True
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        return [1, 2, 3]
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        raise AssertionError("no reader is needed")
+
+
+class Audit(MasterHook):
+    """A hook that remembers what it was told."""
+
+    name = "audit"
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, bytes | None]] = []
+
+    def snapshot(self, checkpoint_id: int) -> bytes | None:
+        self.calls.append(("snapshot", checkpoint_id, None))
+        return b"seen"
+
+    def restore(self, checkpoint_id: int, state: bytes | None) -> None:
+        self.calls.append(("restore", checkpoint_id, state))
+
+    def reset(self) -> None:
+        self.calls.append(("reset", 0, None))
+
+
+def wait_for(condition: Callable[[], object], what: str = "the condition") -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"waited too long for {what}"
+        time.sleep(0.002)
+
+
+def spec(
+    tmp_path: Path | None = None,
+    *,
+    parallelism: int = 2,
+    job_id: str = "job-1",
+    restart: RestartStrategy | None = None,
+    hooks: dict[str, MasterHook] | None = None,
+    execution: Execution | None = None,
+    **checkpoints: Any,
+) -> JobSpec:
+    source = PlannedVertex(
+        "src", "src", parallelism, None, (PlannedOperator("src", "src", None, SCHEMA, True, has_coordinator=True),)
+    )
+    sink = PlannedVertex("out", "out", parallelism, None, (PlannedOperator("out", "out", None, None, True),))
+    edge = PlannedEdge("e", "src", "out", Partitioning.HASH, ("n",), SCHEMA)
+    if tmp_path is not None:
+        checkpoints.setdefault("storage", tmp_path / "checkpoints")
+    return JobSpec(
+        job_id,
+        "test",
+        ExecutionPlan((source, sink), (edge,)),
+        {"src": Numbers()},
+        hooks or {},
+        Checkpoints(**checkpoints),
+        execution or Execution(heartbeat_interval="50ms", heartbeat_timeout="5s"),
+        restart or FixedDelay(attempts=3, delay="1ms"),
+        b"shipment",
+    )
+
+
+class Peer:
+    """A thread with an authenticated connection to the driver."""
+
+    def __init__(self, order: SlotOrder, slot: int, cluster: Cluster) -> None:
+        self.order, self.slot, self.cluster = order, slot, cluster
+        self.is_silent = False
+        self.connection: ControlConnection | None = None
+        self.thread = threading.Thread(target=self._run, name="test-peer", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def send(self, message: Message) -> None:
+        assert self.connection is not None
+        with contextlib.suppress(PeerError):
+            self.connection.send(encode(message))
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+    def hello(self) -> Message:
+        raise AssertionError
+
+    def handle(self, data: bytes) -> bool:
+        raise AssertionError
+
+    def _run(self) -> None:
+        try:
+            sock = socket.create_connection((self.order.host, self.order.port), timeout=5)
+        except OSError:
+            return
+        try:
+            client_handshake(sock, self.order.secret, "control", 5)
+            self.connection = ControlConnection(sock)
+            self.send(self.hello())
+            while (data := self.connection.receive()) is not None and self.handle(data):
+                pass
+        except PeerError as error:
+            self.cluster.errors.append(str(error))
+        finally:
+            sock.close()
+            self.ended()
+
+    def ended(self) -> None:
+        pass
+
+
+class Supervisor(Peer):
+    worker: Worker | None = None
+
+    def hello(self) -> Message:
+        return SupervisorHello(self.order.generation, self.slot, "127.0.0.1", 1, "python", 0)
+
+    def handle(self, data: bytes) -> bool:
+        message = decode_to_supervisor(data)
+        if isinstance(message, Heartbeat):
+            if not self.is_silent:
+                self.send(Heartbeat())
+            return True
+        self.cluster.note(self.slot, message)
+        match message:
+            case StartWorker(incarnation):
+                if self.worker is not None:
+                    self.worker.close()
+                if not self.cluster.start_no_workers:
+                    self.worker = Worker(self.order, self.slot, self.cluster, incarnation)
+                    self.cluster.add_worker(self.worker)
+            case KillWorker():
+                if self.worker is not None:
+                    self.worker.close()
+            case Drain():
+                return False
+        return True
+
+    def ended(self) -> None:
+        if self.worker is not None:
+            self.worker.close()
+
+
+class Worker(Peer):
+    def __init__(self, order: SlotOrder, slot: int, cluster: Cluster, incarnation: int) -> None:
+        super().__init__(order, slot, cluster)
+        self.incarnation = incarnation
+        self.tasks: list[ExecutionId] = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self._synchronous: set[int] = set()
+
+    def hello(self) -> Message:
+        host, port = self.listener.getsockname()
+        port = self.cluster.wrong_port or port
+        return WorkerHello(self.order.generation, self.slot, self.incarnation, 2, host, port)
+
+    def report(self, status: TaskStatus, **fields: Any) -> None:
+        for execution in self.tasks:
+            self.send(TaskReport(execution, status, **fields))
+
+    def handle(self, data: bytes) -> bool:
+        message = decode_to_worker(data)
+        if isinstance(message, Heartbeat):
+            if not self.is_silent:
+                self.send(Heartbeat())
+            return True
+        self.cluster.note(self.slot, message)
+        match message:
+            case Deploy(_, _, _, tasks):
+                self.tasks = [task.execution for task in tasks if not task.finished]
+                if self.cluster.worker_error:
+                    self.send(WorkerFailed(self.cluster.worker_error))
+                elif self.cluster.runs_tasks:
+                    self.report(TaskStatus.RUNNING)
+            case Cancel(attempt) if self.cluster.obeys_cancel:
+                self.send(TasksCancelled(attempt))
+            case TriggerCheckpoint(_, barrier) if self.cluster.acknowledges:
+                if barrier.snapshot is SnapshotKind.SYNC_SAVEPOINT:
+                    self._synchronous.add(barrier.id)
+                for execution in self.tasks:
+                    state = {execution.subtask.vertex: SubtaskState()}
+                    self.send(Acknowledge(execution, barrier.id, state, SubtaskMetrics()))
+            case CheckpointCompleted(execution, checkpoint_id, _) if checkpoint_id in self._synchronous:
+                self.send(TaskReport(execution, TaskStatus.FINISHED))
+            case OperatorEvent(execution, _, sequence, _):
+                self.send(OperatorEventReceived(execution.attempt, sequence))
+        return True
+
+    def ended(self) -> None:
+        self.listener.close()
+
+
+class Cluster:
+    """A provider whose slots are threads of this process."""
+
+    driver_host = "127.0.0.1"
+
+    def __init__(self) -> None:
+        self.orders: list[SlotOrder] = []
+        self.supervisors: list[Supervisor] = []
+        self.workers: list[Worker] = []
+        self.seen: list[tuple[int, Message]] = []
+        self.errors: list[str] = []
+        self.releases = 0
+        self.is_closed = False
+        self.check_error: Exception | None = None
+        self.start_error: Exception | None = None
+        self.failed: Callable[[str, bool], None]
+        self.starts_supervisors = self.runs_tasks = self.obeys_cancel = self.acknowledges = True
+        self.start_no_workers = False
+        self.worker_error = ""
+        self.wrong_port = 0
+        self._lock = threading.Lock()
+
+    def check(self, slots: int) -> None:
+        if self.check_error is not None:
+            raise self.check_error
+
+    def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
+        if self.start_error is not None:
+            raise self.start_error
+        self.orders.append(order)
+        self.failed = failed
+        if self.starts_supervisors:
+            started = [Supervisor(order, slot, self) for slot in range(order.slots)]
+            self.supervisors += started
+            for supervisor in started:
+                supervisor.start()
+
+    def release(self, timeout_s: float) -> None:
+        self.releases += 1
+        for peer in (*self.supervisors, *self.workers):
+            peer.thread.join(timeout_s)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def add_worker(self, worker: Worker) -> None:
+        self.workers.append(worker)
+        worker.start()
+
+    def note(self, slot: int, message: Message) -> None:
+        with self._lock:
+            self.seen.append((slot, message))
+
+    def all(self, kind: type[Any]) -> list[Any]:
+        with self._lock:
+            return [message for _, message in self.seen if isinstance(message, kind)]
+
+    def worker(self, slot: int) -> Worker:
+        return [worker for worker in self.workers if worker.slot == slot][-1]
+
+    def supervisor(self, slot: int) -> Supervisor:
+        return [supervisor for supervisor in self.supervisors if supervisor.slot == slot][-1]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    threads, files = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+    yield
+    wait_for(lambda: set(threading.enumerate()) <= threads, f"threads to end: {threading.enumerate()}")
+    assert len(os.listdir("/proc/self/fd")) <= files
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@contextlib.contextmanager
+def running(job: JobSpec, cluster: Cluster, *, until_running: bool = True) -> Iterator[MasterHandle]:
+    handle = start_master(job, cluster)
+    try:
+        if until_running:
+            wait_for(lambda: handle.status() is JobStatus.RUNNING, "the job to run")
+        yield handle
+    finally:
+        handle.cancel("10s")
+        assert cluster.is_closed
+
+
+def chain(handle: MasterHandle) -> list[str]:
+    return [text for _, text in handle.events()]
+
+
+# Start, checkpoints, end.
+
+
+def test_a_job_starts_takes_a_checkpoint_and_is_cancelled(cluster: Cluster, tmp_path: Path) -> None:
+    with running(spec(tmp_path), cluster) as handle:
+        deployed = cluster.all(Deploy)
+        assert [len(deploy.tasks) for deploy in deployed] == [2, 2]
+        assert sorted(str(task.execution) for deploy in deployed for task in deploy.tasks) == [
+            "out/0#1",
+            "out/1#1",
+            "src/0#1",
+            "src/1#1",
+        ]
+        assert deployed[0].peers == [worker.listener.getsockname() for worker in sorted_workers(cluster)]
+        assert deployed[0].shared == f"{tmp_path}/checkpoints/job-1/shared"
+        location = handle.checkpoint(timeout="5s")
+        assert location == f"{tmp_path}/checkpoints/job-1/chk-1"
+        assert Path(location, "_metadata").exists()
+        triggered = cluster.all(TriggerCheckpoint)
+        assert {str(trigger.execution.subtask) for trigger in triggered} == {"src/0", "src/1"}
+        assert {trigger.barrier.location for trigger in triggered} == {location}
+        statistics = handle.checkpoints()
+        assert statistics.counts.completed == 1
+        assert statistics.latest.completed is not None
+        assert statistics.latest.completed.id == 1
+        wait_for(lambda: len(cluster.all(CheckpointCompleted)) == 4)
+        handle.cancel("5s")
+        assert handle.status() is JobStatus.CANCELED
+        assert handle.wait() is JobStatus.CANCELED
+        assert handle.checkpoints().counts.completed == 1
+        assert cluster.releases == 1
+    assert len(cluster.all(Drain)) == 2
+    assert not Path(location).exists()
+    assert "checkpoint 1 complete" in chain(handle)
+
+
+def sorted_workers(cluster: Cluster) -> list[Worker]:
+    return sorted(cluster.workers, key=lambda worker: worker.slot)
+
+
+def test_a_job_ends_when_all_its_tasks_have_finished(cluster: Cluster) -> None:
+    handle = start_master(spec(), cluster)
+    wait_for(lambda: handle.status() is JobStatus.RUNNING)
+    for slot in range(2):
+        cluster.worker(slot).report(TaskStatus.FINISHED)
+    assert handle.wait("5s") is JobStatus.FINISHED
+    assert cluster.is_closed
+    with pytest.raises(SnapshotFailedError, match="FINISHED"):
+        handle.checkpoint()
+
+
+def test_without_storage_everything_comes_with_the_acknowledgement(cluster: Cluster, tmp_path: Path) -> None:
+    with running(spec(), cluster) as handle:
+        assert cluster.all(Deploy)[0].shared is None
+        assert handle.checkpoint(timeout="5s") == "/driver/job-1/chk-1"
+        assert {trigger.barrier.location for trigger in cluster.all(TriggerCheckpoint)} == {None}
+        savepoint = handle.savepoint(tmp_path / "saved", timeout="5s")
+        assert Path(savepoint, "_metadata").exists()
+        assert cluster.all(TriggerCheckpoint)[-1].barrier.location == savepoint
+        assert cluster.all(TriggerCheckpoint)[-1].barrier.format is not None
+
+
+def test_periodic_checkpoints_come_by_themselves(cluster: Cluster, tmp_path: Path) -> None:
+    with running(spec(tmp_path, interval="20ms"), cluster) as handle:
+        wait_for(lambda: handle.checkpoints().counts.completed >= 3)
+        kept = sorted(path.name for path in (tmp_path / "checkpoints" / "job-1").glob("chk-*"))
+        assert len(kept) <= 3
+
+
+def test_a_savepoint_needs_a_directory(cluster: Cluster) -> None:
+    with running(spec(), cluster) as handle, pytest.raises(ConfigurationError, match="savepoint_dir"):
+        handle.savepoint()
+
+
+def test_a_snapshot_before_the_job_runs_fails_with_the_reason(cluster: Cluster) -> None:
+    cluster.runs_tasks = False
+    with running(spec(), cluster, until_running=False) as handle:
+        wait_for(lambda: len(cluster.all(Deploy)) == 2)
+        with pytest.raises(SnapshotFailedError, match="NOT_ALL_REQUIRED_TASKS_RUNNING"):
+            handle.checkpoint(CheckpointScope.FULL, timeout="5s")
+
+
+def test_stop_takes_a_savepoint_and_waits_for_the_end(cluster: Cluster, tmp_path: Path) -> None:
+    handle = start_master(spec(tmp_path), cluster)
+    wait_for(lambda: handle.status() is JobStatus.RUNNING)
+    savepoint = handle.stop(tmp_path / "saved", timeout="5s")
+    assert handle.status() is JobStatus.FINISHED
+    assert Path(savepoint, "_metadata").exists()
+
+
+def test_a_stop_that_fails_after_its_savepoint_names_it(cluster: Cluster, tmp_path: Path) -> None:
+    with running(spec(tmp_path), cluster) as handle, ThreadPoolExecutor(1) as pool:
+        for worker in cluster.workers:
+            worker._synchronous = _Nothing()
+        answer = pool.submit(handle.stop, tmp_path / "saved", timeout="5s")
+        wait_for(lambda: handle.checkpoints().counts.completed == 1)
+        cluster.worker(1).report(TaskStatus.FAILED, error="boom")
+        with pytest.raises(SnapshotFailedError, match=rf"{tmp_path}/saved/savepoint-.*boom"):
+            answer.result()
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert cluster.all(Deploy)[-1].restored_id == 1
+
+
+class _Nothing(set[int]):
+    def add(self, item: int) -> None:
+        pass
+
+
+def test_splits_are_dealt_out_and_kept_in_checkpoints(cluster: Cluster, tmp_path: Path) -> None:
+    audit = Audit()
+    with running(spec(tmp_path, hooks={"audit": audit}), cluster) as handle:
+        source = ExecutionId(SubtaskId("src", 0), 1)
+        cluster.worker(0).send(SplitRequest(source, "src"))
+        wait_for(lambda: len(cluster.all(OperatorEvent)) == 1)
+        assert cluster.all(OperatorEvent)[0].event == {"splits": [1], "more": True}
+        handle.checkpoint(timeout="5s")
+        cluster.worker(0).send(SplitRequest(source, "src"))
+        wait_for(lambda: len(cluster.all(OperatorEvent)) == 2)
+        cluster.worker(1).report(TaskStatus.FAILED, error="boom")
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        cluster.worker(0).send(SplitRequest(source, "src"))  # of the attempt before: nobody listens
+        cluster.worker(0).send(SplitRequest(replace_attempt(source, 2), "src"))
+        wait_for(lambda: len(cluster.all(OperatorEvent)) == 3)
+        assert cluster.all(OperatorEvent)[2].event == {"splits": [2], "more": True}
+    assert audit.calls == [("reset", 0, None), ("snapshot", 1, None), ("restore", 1, b"seen")]
+
+
+def replace_attempt(execution: ExecutionId, attempt: int) -> ExecutionId:
+    return ExecutionId(execution.subtask, attempt)
+
+
+def test_metrics_are_the_latest_of_the_current_attempt(cluster: Cluster) -> None:
+    with running(spec(), cluster) as handle:
+        execution = ExecutionId(SubtaskId("src", 0), 1)
+        old = TaskMetrics(replace_attempt(execution, 0), 9, 9, 9, 9, 9, 9, 9, 9, 9, 9)
+        cluster.worker(0).send(Metrics([TaskMetrics(execution, 5, 4, 3, 2, 1, 1, 0, 0, 0, 0), old], 77))
+        wait_for(lambda: handle.metrics())
+        assert handle.metrics()["src/0"].rows_in == 5
+        assert handle.memory_bytes() == {0: 77}
+
+
+# Failures.
+
+
+def test_a_task_that_fails_is_started_again_in_the_same_process(cluster: Cluster, tmp_path: Path) -> None:
+    with running(spec(tmp_path), cluster) as handle:
+        handle.checkpoint(timeout="5s")
+        failing = cluster.worker(1).tasks[0]
+        cluster.worker(1).send(TaskReport(failing, TaskStatus.FAILED, "ValueError: boom", "Traceback: boom", "log"))
+        cluster.worker(1).send(TaskReport(failing, TaskStatus.FAILED, "a consequence"))
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert len(cluster.workers) == 2
+        assert [deploy.restored_id for deploy in cluster.all(Deploy)] == [-1, -1, 1, 1]
+        assert handle.cause == f"{failing}: ValueError: boom\nTraceback: boom"
+        assert handle.log == "log"
+        assert handle.checkpoints().counts.restored == 1
+
+
+def test_a_job_that_may_not_restart_fails_with_its_first_cause(cluster: Cluster) -> None:
+    handle = start_master(spec(restart=NoRestart()), cluster)
+    wait_for(lambda: handle.status() is JobStatus.RUNNING)
+    failing = cluster.worker(0).tasks[0]
+    cluster.worker(0).send(TaskReport(failing, TaskStatus.FAILED, "boom", "the trace", "the log"))
+    with pytest.raises(JobFailedError, match="boom\nthe trace") as raised:
+        handle.wait("5s")
+    assert raised.value.log == "the log"
+    assert handle.status() is JobStatus.FAILED
+
+
+def test_an_operator_process_that_dies_is_replaced_in_place(cluster: Cluster) -> None:
+    with running(spec(), cluster) as handle:
+        died = cluster.worker(1)
+        died.close()
+        cluster.supervisor(1).send(WorkerDied(died.incarnation, "killed by signal 9", "last words"))
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert [worker.incarnation for worker in cluster.workers] == [1, 1, 2]
+        assert len(cluster.orders) == 1
+        assert "killed by signal 9" in handle.cause
+        assert handle.log == "last words"
+
+
+def test_a_lost_supervisor_leads_to_new_slots(cluster: Cluster) -> None:
+    with running(spec(), cluster) as handle:
+        cluster.supervisor(0).close()
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert [order.generation for order in cluster.orders] == [1, 2]
+        assert cluster.orders[0].secret != cluster.orders[1].secret
+        assert len(cluster.orders[1].secret) == 32
+        assert cluster.releases == 1
+        assert "slot 0 on 127.0.0.1 is lost" in handle.cause
+
+
+@pytest.mark.parametrize("kind", ["supervisor", "worker"])
+def test_who_is_silent_for_too_long_is_lost(cluster: Cluster, kind: str) -> None:
+    execution = Execution(heartbeat_interval="20ms", heartbeat_timeout="200ms")
+    with running(spec(execution=execution), cluster) as handle:
+        peer: Peer = cluster.supervisor(1) if kind == "supervisor" else cluster.worker(1)
+        peer.is_silent = True
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert "heartbeat_timeout" in handle.cause
+        assert len(cluster.orders) == (2 if kind == "supervisor" else 1)
+
+
+def test_a_process_that_does_not_cancel_is_killed(cluster: Cluster) -> None:
+    cluster.obeys_cancel = False
+    execution = Execution(heartbeat_interval="50ms", cancel_timeout="50ms")
+    with running(spec(execution=execution), cluster) as handle:
+        cluster.worker(0).send(TaskReport(cluster.worker(0).tasks[0], TaskStatus.FAILED, "boom"))
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert len(cluster.all(KillWorker)) == 2
+        assert [worker.incarnation for worker in sorted_workers(cluster)] == [1, 2, 1, 2]
+
+
+def test_a_process_that_cannot_run_the_job_fails_it_for_good(cluster: Cluster) -> None:
+    cluster.worker_error = "no module named tensorflow"
+    handle = start_master(spec(), cluster)
+    with pytest.raises(JobFailedError, match="no module named tensorflow"):
+        handle.wait("5s")
+    assert handle.attempt == 1
+
+
+def test_a_provider_that_fails_is_asked_again(cluster: Cluster) -> None:
+    with running(spec(), cluster) as handle:
+        cluster.failed("the Spark job has failed", False)
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert len(cluster.orders) == 2
+        cluster.failed("no more", True)
+        with pytest.raises(JobFailedError, match="no more"):
+            handle.wait("5s")
+    assert len(cluster.orders) == 2
+
+
+def test_a_provider_that_raises_for_good_fails_the_job(cluster: Cluster) -> None:
+    cluster.start_error = ConfigurationError("barrier mode is refused")
+    handle = start_master(spec(), cluster)
+    with pytest.raises(JobFailedError, match="barrier mode is refused"):
+        handle.wait("5s")
+
+
+def test_slots_that_do_not_come_are_told_of(cluster: Cluster) -> None:
+    cluster.starts_supervisors = False
+    execution = Execution(heartbeat_interval="50ms", start_timeout="100ms")
+    handle = start_master(spec(restart=NoRestart(), execution=execution), cluster)
+    with pytest.raises(JobFailedError, match=r"0 of the 2 slots registered within 0\.1 s"):
+        handle.wait("5s")
+
+
+def test_operator_processes_that_do_not_come_are_told_of(cluster: Cluster) -> None:
+    cluster.start_no_workers = True
+    execution = Execution(heartbeat_interval="50ms", start_timeout="200ms")
+    handle = start_master(spec(restart=NoRestart(), execution=execution), cluster)
+    with pytest.raises(JobFailedError, match="operator processes did not come up"):
+        handle.wait("5s")
+
+
+def test_a_data_port_nobody_reaches_is_told_of(cluster: Cluster) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        cluster.wrong_port = closed.getsockname()[1]
+    handle = start_master(spec(restart=NoRestart()), cluster)
+    with pytest.raises(JobFailedError, match=rf"127\.0\.0\.1:{cluster.wrong_port}.*`host`"):
+        handle.wait("5s")
+
+
+def test_a_peer_that_speaks_for_others_is_cut_off(cluster: Cluster) -> None:
+    with running(spec(), cluster) as handle:
+        cluster.worker(0).send(TaskReport(ExecutionId(SubtaskId("src", 1), 1), TaskStatus.FINISHED))
+        wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
+        assert "slot 0 speaks for src/1#1" in handle.cause
+
+
+# Strangers.
+
+
+def test_strangers_are_refused_and_the_job_goes_on(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    with running(spec(), cluster) as handle:
+        order = cluster.orders[0]
+        for data in (b"GET / HTTP/1.1\r\n\r\n" + b"x" * 200, b"\xff" * 4096, b""):
+            with socket.create_connection((order.host, order.port)) as stranger, contextlib.suppress(OSError):
+                stranger.sendall(data)
+                if data:
+                    assert stranger.recv(1000) == b""
+        for changes in (
+            {"secret": b"y" * 32},
+            {"generation": 7},
+        ):
+            impostor = Supervisor(replace(order, **changes), 0, cluster)
+            impostor.start()
+            impostor.thread.join(5)
+            assert not impostor.thread.is_alive()
+        twin, stray = Supervisor(order, 0, cluster), Supervisor(order, 99, cluster)
+        for peer in (twin, stray):
+            peer.start()
+            peer.thread.join(5)
+            assert not peer.thread.is_alive()
+        assert handle.status() is JobStatus.RUNNING
+        assert handle.attempt == 1
+    refusals = [record for record in caplog.records if "refused a connection" in record.message]
+    assert len(refusals) == 1
+    assert order.secret.hex() not in caplog.text
+
+
+# Storage.
+
+
+def test_storage_that_cannot_be_written_to_is_told_of_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match=rf"{tmp_path}/file/checkpoints/job-1.*was not started"):
+        start_master(spec(storage=tmp_path / "file" / "checkpoints"), cluster)
+    assert cluster.orders == []
+    assert cluster.is_closed
+
+
+def test_a_snapshot_that_is_not_there_is_told_of_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(RestoreError, match="nowhere"):
+        start_master(spec(tmp_path, restore_from=tmp_path / "nowhere"), cluster)
+
+
+def test_too_few_slots_are_told_of_at_once(cluster: Cluster) -> None:
+    cluster.check_error = ConfigurationError("2 slots are missing")
+    with pytest.raises(ConfigurationError, match="2 slots are missing"):
+        start_master(spec(), cluster)
+
+
+def test_a_driver_that_cannot_listen_says_so(cluster: Cluster) -> None:
+    cluster.driver_host = "192.0.2.1"
+    with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1.*spark\.driver\.host"):
+        start_master(spec(), cluster)
+
+
+def test_a_second_driver_takes_over_and_the_first_is_suspended(cluster: Cluster, tmp_path: Path) -> None:
+    job, other = spec(tmp_path), Cluster()
+    first = start_master(job, cluster)
+    wait_for(lambda: first.status() is JobStatus.RUNNING)
+    first.checkpoint(timeout="5s")
+    with running(job, other) as second:
+        assert second.attempt == 2
+        assert other.all(Deploy)[0].restored_id == 1
+        with pytest.raises(SnapshotFailedError):
+            first.checkpoint(timeout="5s")
+        assert first.wait("5s") is JobStatus.SUSPENDED
+        assert "attempt 2" in first.cause
+        assert second.checkpoint(timeout="5s").endswith("chk-3")
+    assert second.status() is JobStatus.CANCELED
+
+
+def test_a_suspended_job_goes_on_with_the_next_driver(cluster: Cluster, tmp_path: Path) -> None:
+    job, other = spec(tmp_path), Cluster()
+    first = start_master(job, cluster)
+    wait_for(lambda: first.status() is JobStatus.RUNNING)
+    first.checkpoint(timeout="5s")
+    first.suspend("5s")
+    assert first.wait() is JobStatus.SUSPENDED
+    with running(job, other):
+        assert other.all(Deploy)[0].restored_id == 1
+    again = start_master(job, Cluster())
+    assert again.wait("5s") is JobStatus.CANCELED
+
+
+def test_a_job_starts_from_a_savepoint_of_another(cluster: Cluster, tmp_path: Path) -> None:
+    with running(spec(tmp_path), cluster) as handle:
+        savepoint = handle.savepoint(tmp_path / "saved", timeout="5s")
+    other = Cluster()
+    with running(spec(tmp_path, job_id="job-2", restore_from=savepoint), other) as second:
+        assert other.all(Deploy)[0].restored_id == 1
+        latest = second.checkpoints().latest.restored
+        assert latest is not None
+        assert (latest.is_savepoint, latest.external_path) == (True, savepoint)
+        second.checkpoint(timeout="5s")
+        assert other.all(TriggerCheckpoint)[-1].barrier.full
+
+
+def test_a_snapshot_that_does_not_fit_leaves_everything_as_it_is(cluster: Cluster, tmp_path: Path) -> None:
+    first = start_master(spec(tmp_path), cluster)
+    wait_for(lambda: first.status() is JobStatus.RUNNING)
+    location = first.checkpoint(timeout="5s")
+    first.suspend("5s")
+    job = spec(tmp_path)
+    renamed = replace(
+        job.plan.vertices[0], id="other", operators=(replace(job.plan.vertices[0].operators[0], uid="o"),)
+    )
+    plan = ExecutionPlan((renamed, job.plan.vertices[1]), (replace(job.plan.edges[0], source="other"),))
+    misfit = start_master(replace(job, plan=plan, sources={"o": Numbers()}), Cluster())
+    with pytest.raises(JobFailedError, match="'src'"):
+        misfit.wait("5s")
+    assert Path(location, "_metadata").exists()
+    with running(job, Cluster()) as handle:
+        assert handle.attempt == 3
+
+
+def test_a_defect_of_the_master_ends_the_job(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handle = start_master(spec(tmp_path), cluster)
+    wait_for(lambda: handle.status() is JobStatus.RUNNING)
+    location = handle.checkpoint(timeout="5s")
+    thread: MasterThread = handle._thread
+
+    def broken() -> None:
+        raise ZeroDivisionError("a slip")
+
+    thread.post(broken)
+    with pytest.raises(JobFailedError, match="defect: ZeroDivisionError"):
+        handle.wait("5s")
+    assert "a slip" in caplog.text
+    assert cluster.is_closed
+    assert Path(location, "_metadata").exists()

@@ -1,0 +1,152 @@
+"""Jobs: ids, defaults and where they run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import snapline as sl
+from snapline.errors import ConfigurationError
+from snapline.types import JobStatus
+
+
+class Handle:
+    """A job that ends as told."""
+
+    def __init__(self, end: JobStatus | BaseException) -> None:
+        self.end = end
+        self.is_cancelled = False
+
+    def wait(self, timeout: Any = None) -> JobStatus:
+        if isinstance(self.end, BaseException):
+            raise self.end
+        return self.end
+
+    def cancel(self, timeout: Any = None) -> None:
+        self.is_cancelled = True
+
+
+class Launcher:
+    def __init__(self, end: JobStatus | BaseException = JobStatus.FINISHED) -> None:
+        self.handle = Handle(end)
+        self.jobs: list[sl.Job] = []
+
+    def start_job(self, job: sl.Job) -> Any:
+        self.jobs.append(job)
+        return self.handle
+
+
+def test_a_job_with_storage_has_the_same_id_at_every_start() -> None:
+    job = sl.Job("My  clicks (v2)", checkpoints=sl.Checkpoints(storage="/tmp/x"))
+    assert job.id_for_start() == job.id_for_start() == "my-clicks-v2"
+
+
+def test_a_job_without_storage_has_a_new_id_at_every_start() -> None:
+    job = sl.Job("Clicks")
+    first, second = job.id_for_start(), job.id_for_start()
+    assert first != second
+    assert first.startswith("clicks-")
+    assert len(first) == len("clicks-") + 8
+
+
+def test_a_name_without_letters_and_a_long_one_still_make_an_id() -> None:
+    storage = sl.Checkpoints(storage="/tmp/x")
+    assert sl.Job("日本", checkpoints=storage).id_for_start() == "job"
+    assert len(sl.Job("x" * 200, checkpoints=storage).id_for_start()) == 100
+
+
+def test_an_id_of_ones_own_is_kept_and_checked() -> None:
+    assert sl.Job("x", id="Mine_1").id_for_start() == "Mine_1"
+    with pytest.raises(ConfigurationError, match="cannot be the id of a job"):
+        sl.Job("x", id="a/b")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", None])
+def test_a_wrong_name_is_refused(name: Any) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be the name of a job"):
+        sl.Job(name)
+
+
+def test_without_a_strategy_only_a_job_with_checkpoints_restarts() -> None:
+    assert isinstance(sl.Job("x").restart, sl.NoRestart)
+    assert isinstance(sl.Job("x", checkpoints=sl.Checkpoints(interval="1s")).restart, sl.ExponentialDelay)
+    assert isinstance(sl.Job("x", checkpoints=sl.Checkpoints(storage="/tmp/x")).restart, sl.ExponentialDelay)
+    assert sl.Job("x", restart=sl.FixedDelay(attempts=2)).restart == sl.FixedDelay(attempts=2)
+
+
+def test_a_job_is_handed_to_whatever_can_start_it() -> None:
+    job, launcher = sl.Job("x"), Launcher()
+    handle: Any = job.start(launcher)
+    assert handle is launcher.handle
+    assert launcher.jobs == [job]
+    assert job.run(launcher) is JobStatus.FINISHED
+    assert not launcher.handle.is_cancelled
+
+
+def test_an_interrupt_cancels_the_job() -> None:
+    launcher = Launcher(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        sl.Job("x").run(launcher)
+    assert launcher.handle.is_cancelled
+
+
+def test_a_failure_of_the_job_is_passed_on_without_cancelling() -> None:
+    launcher = Launcher(sl.JobFailedError("broken"))
+    with pytest.raises(sl.JobFailedError, match="broken"):
+        sl.Job("x").run(launcher)
+    assert not launcher.handle.is_cancelled
+
+
+def test_a_spark_session_is_given_to_the_launcher_of_the_spark_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    module: Any = types.ModuleType("snapline.spark.launching")
+    module.start_job = lambda spark, job: started.append((spark, job))
+    monkeypatch.setitem(sys.modules, "snapline.spark.launching", module)
+    session_type = type("SparkSession", (), {"__module__": "pyspark.sql.session"})
+    spark, job = session_type(), sl.Job("x")
+    job.start(spark)
+    assert started == [(spark, job)]
+
+
+def test_a_job_cannot_run_just_anywhere() -> None:
+    with pytest.raises(ConfigurationError, match="give a SparkSession"):
+        sl.Job("x").start("local[*]")
+
+
+@pytest.mark.parametrize(
+    ("watermarks", "complaint"),
+    [
+        (sl.Watermarks("nowhere"), "no column 'nowhere' in the source; there are 'id', 'user'"),
+        (sl.Watermarks("user"), "'user' is string; use a timestamp"),
+    ],
+)
+def test_watermarks_need_a_column_of_time(watermarks: sl.Watermarks, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        sl.Job("x").source(sl.sources.Rate(), "rate", watermarks=watermarks)
+
+
+def test_watermarks_take_timestamps_and_numbers() -> None:
+    for column in ("time", "id"):
+        stream = sl.Job("x").source(sl.sources.Rate(), "rate", watermarks=sl.Watermarks(column))
+        assert stream.schema.field("id").type == pa.int64()
+
+
+def test_everything_that_is_exported_is_there() -> None:
+    assert set(sl.__all__) <= set(dir(sl))
+    for name in sl.__all__:
+        assert getattr(sl, name) is not None
+    missing: Any = sl
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = missing.nonsense
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = ("pyarrow", "numpy", "pyspark", "msgspec")
+    code = f"import sys, snapline; snapline.Checkpoints(); print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,249 @@
+"""Streams: schemas, and wrong use told at the line it is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import snapline as sl
+from snapline.errors import ConfigurationError
+from snapline.types import Partitioning
+
+ROWS = pa.schema(
+    [
+        ("user", pa.string()),
+        ("value", pa.int32()),
+        ("price", pa.decimal128(10, 2)),
+        ("ratio", pa.float32()),
+        ("tags", pa.list_(pa.string())),
+        ("color", pa.dictionary(pa.int8(), pa.string())),
+        ("ok", pa.bool_()),
+    ]
+)
+
+
+class Rows(sl.Source):
+    """A source without rows."""
+
+    def __init__(self, schema: Any = ROWS) -> None:
+        self._schema = schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def splits(self, parallelism: int) -> list[Any]:
+        return []
+
+    def reader(self, context: sl.ReaderContext) -> sl.SourceReader:
+        raise AssertionError("never read")
+
+
+class Own(sl.Operator):
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        self.context.emit(batch)
+
+
+@pytest.fixture
+def job() -> sl.Job:
+    return sl.Job("test")
+
+
+@pytest.fixture
+def rows(job: sl.Job) -> sl.Stream:
+    return job.source(Rows(), "rows")
+
+
+def test_a_source_gives_its_schema_without_metadata(job: sl.Job) -> None:
+    assert job.source(Rows(ROWS.with_metadata({"a": "b"})), "rows").schema.metadata is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "complaint"),
+    [
+        (pa.schema([]), "the source 'rows' has no columns"),
+        (pa.schema([("a", pa.int8()), ("a", pa.int8())]), "has the column 'a' more than once"),
+        ("a int", "give a pyarrow.Schema"),
+    ],
+)
+def test_a_source_with_an_unusable_schema_is_refused(job: sl.Job, schema: Any, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        job.source(Rows(schema), "rows")
+
+
+def test_what_is_no_source_or_sink_or_operator_is_refused(job: sl.Job, rows: sl.Stream) -> None:
+    wrong: Any = object()
+    with pytest.raises(ConfigurationError, match=r"give a Source, for example snapline.sources.Rate"):
+        job.source(wrong, "x")
+    with pytest.raises(ConfigurationError, match=r"give a Sink, for example snapline.sinks.Files"):
+        rows.sink(wrong, "x")
+    with pytest.raises(ConfigurationError, match="give an Operator; for a function there is map_batches"):
+        rows.apply(wrong, "x", schema=ROWS)
+
+
+def test_the_schema_of_map_batches_is_inferred_without_rows(rows: sl.Stream) -> None:
+    calls: list[int] = []
+
+    def function(batch: pa.RecordBatch) -> pa.RecordBatch:
+        calls.append(batch.num_rows)
+        assert batch.schema == ROWS
+        return batch.select(["user"]).append_column("double", pc.multiply(batch.column("value"), 2))
+
+    assert rows.map_batches(function).schema == pa.schema([("user", pa.string()), ("double", pa.int64())])
+    assert calls == [0]
+
+
+def test_the_schema_is_inferred_from_generators_and_tables(rows: sl.Stream) -> None:
+    def several(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield batch.select(["value"])
+        yield batch.select(["value"])
+
+    assert rows.map_batches(several).schema.names == ["value"]
+    assert rows.map_batches(lambda batch: pa.Table.from_batches([batch]).select(["ok"])).schema.names == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (lambda batch: batch.column("nowhere"), "cannot be called with a batch without rows, KeyError"),
+        (lambda _: None, "gives nothing for a batch without rows"),
+        (lambda _: [], "gives nothing for a batch without rows"),
+        (lambda _: 5, "TypeError: it gave 5"),
+        (lambda _: pa.record_batch({"a": []}), "the type of the column 'a' is unknown"),
+    ],
+)
+def test_a_schema_that_cannot_be_inferred_has_to_be_given(
+    rows: sl.Stream, function: Callable[[Any], Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=complaint) as caught:
+        rows.map_batches(function)
+    assert "schema=pyarrow.schema(...)" in str(caught.value)
+    given = pa.schema([("a", pa.int64())])
+    assert rows.map_batches(function, schema=given).schema == given
+
+
+def test_map_batches_takes_a_function(rows: sl.Stream) -> None:
+    wrong: Any = "f"
+    with pytest.raises(ConfigurationError, match="give a function of a batch"):
+        rows.map_batches(wrong)
+
+
+def test_a_filter_is_checked_against_the_schema(rows: sl.Stream) -> None:
+    assert rows.filter(pc.field("value") > 0).schema == ROWS
+    with pytest.raises(ConfigurationError, match="does not fit rows with the columns user, value"):
+        rows.filter(pc.field("nowhere") > 0)
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        rows.filter(pc.field("tags") > 0)
+    with pytest.raises(ConfigurationError, match="does not fit"):
+        rows.filter(pc.field("value") + 1)
+    wrong: Any = 5
+    with pytest.raises(ConfigurationError, match="give an expression such as"):
+        rows.filter(wrong)
+
+
+@pytest.mark.parametrize(
+    ("columns", "complaint"),
+    [
+        ((), "needs at least one column"),
+        (("nowhere",), "no column 'nowhere'; there are 'user', 'value'"),
+        (("user", "user"), "'user' is given twice"),
+        (("tags",), "'tags' is list"),
+    ],
+)
+def test_a_wrong_key_is_refused(rows: sl.Stream, columns: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        rows.key_by(*columns)
+
+
+def test_a_key_of_a_type_that_state_cannot_hold_is_refused(job: sl.Job) -> None:
+    stream = job.source(Rows(pa.schema([("nothing", pa.null())])), "rows")
+    with pytest.raises(ConfigurationError, match="key_by: the column 'nothing' is null"):
+        stream.key_by("nothing")
+
+
+def test_aggregates_have_types_that_do_not_overflow(rows: sl.Stream) -> None:
+    stream = rows.key_by("user", "ok").aggregate(
+        uid="all",
+        n=sl.count(),
+        total=sl.sum("value"),
+        paid=sl.sum("price"),
+        share=sl.sum("ratio"),
+        least=sl.min("value"),
+        last=sl.max("color"),
+    )
+    assert stream.schema == pa.schema(
+        [
+            ("user", pa.string()),
+            ("ok", pa.bool_()),
+            ("n", pa.int64()),
+            ("total", pa.int64()),
+            ("paid", pa.decimal128(38, 2)),
+            ("share", pa.float64()),
+            ("least", pa.int32()),
+            ("last", pa.string()),
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("aggregates", "complaint"),
+    [
+        ({}, "nothing to compute"),
+        ({"n": 5}, "n=5; use snapline.count"),
+        ({"user": sl.count()}, "'user' is a key column already"),
+        ({"n": sl.sum("nowhere")}, r"n=sum\('nowhere'\): there is no column 'nowhere'"),
+        ({"n": sl.sum("tags")}, "has no sum"),
+        ({"n": sl.sum("ok")}, "bool has no sum"),
+        ({"n": sl.max("tags")}, "has no max"),
+        ({"n": sl.min("ok")}, "bool has no min"),
+    ],
+)
+def test_wrong_aggregates_are_refused(rows: sl.Stream, aggregates: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        rows.key_by("user").aggregate(uid="a", **aggregates)
+
+
+def test_a_union_needs_one_job_and_one_schema(job: sl.Job, rows: sl.Stream) -> None:
+    other = sl.Job("other").source(Rows(), "rows")
+    with pytest.raises(ConfigurationError, match="streams of the same job"):
+        rows.union(other)
+    with pytest.raises(ConfigurationError, match="the schemas differ"):
+        rows.union(rows.map_batches(lambda batch: batch.select(["user"])))
+    union = rows.union(rows.filter(pc.field("ok")), rows)
+    assert len(union._inputs) == 3
+
+
+def test_partitioning_is_that_of_the_last_call_and_of_all_parts_of_a_union(job: sl.Job, rows: sl.Stream) -> None:
+    union = rows.broadcast().union(rows)
+    assert [item.partitioning for item in union._inputs] == [Partitioning.BROADCAST, Partitioning.FORWARD]
+    for stream, expected in (
+        (union.rebalance(), Partitioning.REBALANCE),
+        (union.global_(), Partitioning.GLOBAL),
+        (union.broadcast(), Partitioning.BROADCAST),
+        (union.rebalance().key_by("user"), Partitioning.HASH),
+    ):
+        assert {item.partitioning for item in stream._inputs} == {expected}
+    assert {item.key_columns for item in union.key_by("user", "ok")._inputs} == {("user", "ok")}
+
+
+def test_a_keyed_operator_of_ones_own_has_state_unless_said_else(job: sl.Job, rows: sl.Stream) -> None:
+    rows.key_by("user").apply(Own(), "keyed", schema=ROWS)
+    rows.apply(Own(), "plain", schema=ROWS)
+    keyed, plain = job.nodes[1:]
+    assert (keyed.has_state, keyed.key_columns) == (True, ("user",))
+    assert (plain.has_state, plain.key_columns) == (False, ())
+
+
+def test_the_sink_checks_the_schema(job: sl.Job, tmp_path: Any) -> None:
+    stream = job.source(Rows(pa.schema([("t", pa.timestamp("ns"))])), "rows")
+    with pytest.raises(ConfigurationError, match="nanoseconds"):
+        stream.sink(sl.sinks.Files(tmp_path, format="jsonl"), "out")
+    assert len(job.nodes) == 1
