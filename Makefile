@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-fast check docs sim bench clean
+.PHONY: help setup demo java test test-fast check docs sim bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,6 +9,8 @@ STAMP := $(VENV)/.stamp
 PYTEST_ARGS ?=
 PYTEST_WORKERS ?= 2
 SEEDS ?= 2000
+# Override on the command line: make demo ARGS="--duration 20s --no-kill"
+ARGS ?=
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +38,17 @@ $(STAMP): pyproject.toml
 	fi
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
+
+demo: java setup  ## see a job survive kill -9, in about a minute (needs Java 17)
+	@$(BIN)/snapline demo $(ARGS)
+
+java:
+	@if [ -n "$$JAVA_HOME" ]; then found="$$JAVA_HOME/bin/java"; else found=java; fi; \
+	if ! command -v "$$found" >/dev/null; then \
+	    echo "The demo runs on Spark, which needs Java 17 or newer; $$found was not found." >&2; \
+	    echo "Install it, for example: apt install default-jre-headless; or let JAVA_HOME name one." >&2; \
+	    exit 1; \
+	fi
 
 test: setup  ## run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)

@@ -1,7 +1,7 @@
 """What a bare socket carries: the ceiling for an exchange between two processes of one machine.
 
-One process serialises Arrow batches and sends them, another reads and decodes them; nothing else is done: no hashing, no
-credits, no barriers. `python -m benchmarks.exchange_ceiling` prints the figures.
+One process serialises Arrow batches and sends them, another reads and decodes them; nothing else is done: no hashing,
+no credits, no barriers. `python -m benchmarks.exchange_ceiling` prints the figures.
 """
 
 from __future__ import annotations

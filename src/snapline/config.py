@@ -419,8 +419,11 @@ RestartStrategy: TypeAlias = NoRestart | FixedDelay | FailureRate | ExponentialD
 
 
 def default_restart(checkpointing_on: bool) -> RestartStrategy:
-    """The strategy of a job that names none: there is none without checkpoints, as a restart would repeat all work."""
-    return ExponentialDelay() if checkpointing_on else NoRestart()
+    """The strategy of a job that names none: there is none without checkpoints, as a restart would repeat all work.
+
+    The first restart comes soon, since most are in place and take a fraction of a second themselves.
+    """
+    return ExponentialDelay(initial_backoff="100ms") if checkpointing_on else NoRestart()
 
 
 def _wrong(setting: str, given: object, what_to_do: str) -> ConfigurationError:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from snapline.graph.plan import ExecutionPlan, PlannedEdge, PlannedOperator, Pla
 from snapline.graph.spec import JobSpec
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.statistics import SubtaskMetrics
+from snapline.runtime.master import thread as master_thread
 from snapline.runtime.master.handle import MasterHandle
 from snapline.runtime.master.start import start_master
 from snapline.runtime.master.thread import MasterThread
@@ -55,9 +57,10 @@ from snapline.runtime.messages import (
     decode_to_worker,
     encode,
 )
-from snapline.runtime.network.auth import client_handshake
+from snapline.runtime.network.auth import client_handshake, server_handshake
 from snapline.runtime.network.frames import ControlConnection
 from snapline.runtime.providers import SlotOrder
+from snapline.storage.archive import Archive
 from snapline.types import CheckpointScope, ExecutionId, JobStatus, Partitioning, SnapshotKind, SubtaskId, TaskStatus
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -220,8 +223,19 @@ class Worker(Peer):
         self.tasks: list[ExecutionId] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self._synchronous: set[int] = set()
+        self.prober = threading.Thread(target=self._let_probe, name="test-probe", daemon=True)
+        self.prober.start()
+
+    def _let_probe(self) -> None:
+        with contextlib.suppress(OSError, PeerError):
+            while True:
+                sock, _ = self.listener.accept()
+                with sock:
+                    server_handshake(sock, self.order.secret, "probe", 5)
 
     def hello(self) -> Message:
+        if self.cluster.join_error:
+            return WorkerFailed(self.cluster.join_error)
         host, port = self.listener.getsockname()
         port = self.cluster.wrong_port or port
         return WorkerHello(self.order.generation, self.slot, self.incarnation, 2, host, port)
@@ -259,6 +273,8 @@ class Worker(Peer):
         return True
 
     def ended(self) -> None:
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
 
 
@@ -280,7 +296,7 @@ class Cluster:
         self.failed: Callable[[str, bool], None]
         self.starts_supervisors = self.runs_tasks = self.obeys_cancel = self.acknowledges = True
         self.start_no_workers = False
-        self.worker_error = ""
+        self.worker_error = self.join_error = ""
         self.wrong_port = 0
         self._lock = threading.Lock()
 
@@ -295,21 +311,23 @@ class Cluster:
         self.failed = failed
         if self.starts_supervisors:
             started = [Supervisor(order, slot, self) for slot in range(order.slots)]
-            self.supervisors += started
             for supervisor in started:
                 supervisor.start()
+            self.supervisors += started
 
     def release(self, timeout_s: float) -> None:
         self.releases += 1
-        for peer in (*self.supervisors, *self.workers):
-            peer.thread.join(timeout_s)
+        for supervisor in self.supervisors:
+            supervisor.thread.join(timeout_s)
+        for worker in self.workers:
+            worker.thread.join(timeout_s)
 
     def close(self) -> None:
         self.is_closed = True
 
     def add_worker(self, worker: Worker) -> None:
-        self.workers.append(worker)
         worker.start()
+        self.workers.append(worker)
 
     def note(self, slot: int, message: Message) -> None:
         with self._lock:
@@ -625,6 +643,13 @@ def test_a_peer_that_speaks_for_others_is_cut_off(cluster: Cluster) -> None:
         assert "slot 0 speaks for src/1#1" in handle.cause
 
 
+def test_a_process_that_cannot_even_join_fails_the_job_for_good(cluster: Cluster) -> None:
+    cluster.join_error = "on 127.0.0.1: no module named pyarrow"
+    handle = start_master(spec(), cluster)
+    with pytest.raises(JobFailedError, match="no module named pyarrow"):
+        handle.wait("5s")
+
+
 # Strangers.
 
 
@@ -744,8 +769,83 @@ def test_a_snapshot_that_does_not_fit_leaves_everything_as_it_is(cluster: Cluste
         assert handle.attempt == 3
 
 
+def test_an_end_that_cannot_be_recorded_is_not_told_as_one(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(master_thread, "RECORD_PAUSES_S", (0.0,))
+    handle = start_master(spec(tmp_path), cluster)
+    wait_for(lambda: handle.status() is JobStatus.RUNNING)
+    location = handle.checkpoint(timeout="5s")
+    tries = []
+
+    def finish(self: Archive, *arguments: object) -> None:
+        tries.append(arguments)
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(Archive, "finish", finish)
+    handle.cancel("5s")
+    assert handle.status() is JobStatus.SUSPENDED
+    assert "the disk is gone" in handle.cause
+    assert len(tries) == 2
+    assert Path(location, "_metadata").exists()
+
+
+def test_a_job_that_had_failed_is_not_run_again(cluster: Cluster, tmp_path: Path) -> None:
+    job, other = spec(tmp_path, restart=NoRestart()), Cluster()
+    first = start_master(job, cluster)
+    wait_for(lambda: first.status() is JobStatus.RUNNING)
+    cluster.worker(0).report(TaskStatus.FAILED, error="boom")
+    with pytest.raises(JobFailedError, match="boom"):
+        first.wait("5s")
+    second = start_master(job, other)
+    with pytest.raises(JobFailedError, match="under a new id"):
+        second.wait("5s")
+    assert other.orders == []
+
+
+def test_a_hook_that_fails_fails_the_checkpoint_and_not_the_job(cluster: Cluster) -> None:
+    class Broken(Audit):
+        def snapshot(self, checkpoint_id: int) -> bytes | None:
+            raise ValueError("not today")
+
+    with running(spec(hooks={"audit": Broken()}), cluster) as handle:
+        with pytest.raises(SnapshotFailedError, match="'audit' failed: ValueError: not today"):
+            handle.checkpoint(timeout="5s")
+        assert handle.status() is JobStatus.RUNNING
+        assert handle.checkpoints().counts.failed == 1
+
+
+def test_a_source_that_has_no_splits_to_give_fails_the_attempt(cluster: Cluster) -> None:
+    class Broken(Numbers):
+        def splits(self, parallelism: int) -> Sequence[Split]:
+            raise OSError("no such bucket")
+
+    handle = start_master(replace(spec(restart=NoRestart()), sources={"src": Broken()}), cluster)
+    with pytest.raises(JobFailedError, match="splits of the source 'src' failed: OSError: no such bucket"):
+        handle.wait("5s")
+    assert cluster.orders == []
+
+
+def test_a_checkpoint_that_takes_too_long_may_fail_the_job(cluster: Cluster) -> None:
+    cluster.acknowledges = False
+    with running(spec(interval="10ms", timeout="50ms", tolerable_failures=0), cluster) as handle:
+        wait_for(lambda: handle.attempt == 2)
+        assert "CHECKPOINT_EXPIRED" in handle.cause
+
+
+def test_a_job_that_waits_for_slots_can_be_cancelled(cluster: Cluster) -> None:
+    cluster.starts_supervisors = False
+    with running(spec(), cluster, until_running=False) as handle:
+        wait_for(lambda: cluster.orders)
+        with pytest.raises(TimeoutError, match="INITIALIZING"):
+            handle.wait("1ms")
+        handle.cancel("5s")
+        assert handle.status() is JobStatus.CANCELED
+    assert cluster.releases == 1
+
+
 def test_a_defect_of_the_master_ends_the_job(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     handle = start_master(spec(tmp_path), cluster)
     wait_for(lambda: handle.status() is JobStatus.RUNNING)
@@ -761,3 +861,37 @@ def test_a_defect_of_the_master_ends_the_job(
     assert "a slip" in caplog.text
     assert cluster.is_closed
     assert Path(location, "_metadata").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_a_job_survives_whatever_happens_to_its_slots(cluster: Cluster, tmp_path: Path, seed: int) -> None:
+    chance = Random(seed)
+    execution = Execution(heartbeat_interval="20ms", heartbeat_timeout="300ms", cancel_timeout="100ms")
+    job = spec(tmp_path, execution=execution, interval="10ms", restart=FixedDelay(attempts=1000, delay="1ms"))
+    with running(job, cluster) as handle:
+        for _ in range(20):
+            slot = chance.randrange(2)
+            match chance.randrange(7):
+                case 0:
+                    cluster.worker(slot).report(TaskStatus.FAILED, error="boom")
+                case 1:
+                    cluster.worker(slot).close()
+                case 2:
+                    cluster.supervisor(slot).close()
+                case 3:
+                    cluster.failed("the Spark job has failed", False)
+                case 4:
+                    cluster.worker(slot).is_silent = True
+                case 5:
+                    cluster.supervisor(slot).send(WorkerDied(cluster.worker(slot).incarnation, "killed", "log"))
+                case 6:
+                    with contextlib.suppress(SnapshotFailedError):
+                        handle.checkpoint(timeout="5s")
+                    continue
+            if chance.random() < 0.5:
+                wait_for(lambda: handle.status() is JobStatus.RUNNING, f"the job to run: {chain(handle)[-20:]}")
+        wait_for(lambda: handle.status() is JobStatus.RUNNING, f"the job to run again: {chain(handle)[-20:]}")
+        completed = handle.checkpoints().counts.completed
+        wait_for(lambda: handle.checkpoints().counts.completed > completed, "another checkpoint")
+        assert handle.checkpoint(timeout="5s")

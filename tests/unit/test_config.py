@@ -342,7 +342,7 @@ def test_restart_strategies_have_the_defaults_of_the_specification() -> None:
 
 
 def test_the_default_strategy_depends_on_checkpointing() -> None:
-    assert default_restart(checkpointing_on=True) == ExponentialDelay()
+    assert default_restart(checkpointing_on=True) == ExponentialDelay(initial_backoff="100ms")
     assert default_restart(checkpointing_on=False) == NoRestart()
 
 

@@ -48,6 +48,7 @@ def _may_import() -> dict[str, frozenset[str]]:
     everything_but_spark = frozenset(allowed) - {"spark"}
     allowed["testing"] = everything_but_spark | {"testing", "cli", FACADE}
     allowed[FACADE] = everything_but_spark
+    allowed["demo"] = frozenset(allowed) | {"demo"}
     allowed["cli"] = allowed["__main__"] = frozenset(allowed) | {"cli"}
     return allowed
 
@@ -238,6 +239,8 @@ def test_nothing_is_left_over_in_the_source_tree() -> None:
         ("snapline.testing.sim", "import pyspark", "only spark/ may import pyspark"),
         ("snapline.runtime.task", "from snapline.testing import sim", "runtime may not import testing"),
         ("snapline.cli", "import pyspark", "only spark/ may import pyspark"),
+        ("snapline.demo.run", "import pyspark", "only spark/ may import pyspark"),
+        ("snapline.demo.run", "from snapline import cli", "demo may not import cli"),
         ("snapline.helpers", "", "has no place among the layers"),
     ],
 )
@@ -279,6 +282,7 @@ def test_an_impure_builtin_in_protocol_is_reported(name: str) -> None:
         ("snapline.testing.kit", "import snapline as sl\nfrom snapline.runtime import task"),
         ("snapline", "from snapline.api import Job"),
         ("snapline.cli", "from snapline.spark import launcher\nfrom snapline.testing import sim"),
+        ("snapline.demo.run", "from snapline.spark import launcher\nfrom snapline.testing import sim"),
     ],
 )
 def test_a_right_import_is_not_reported(module: str, source: str) -> None:

@@ -351,7 +351,10 @@ def test_the_end_of_the_pipe_is_noticed() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
 def test_a_process_dies_with_its_parent_even_if_nobody_watches_the_pipe(sent: signal.Signals) -> None:
-    child = "import os, sys, time; from snapline.runtime.bootstrap import die_with_parent; die_with_parent(os.getppid()); print(os.getpid(), flush=True); time.sleep(60)"
+    child = (
+        "import os, time; from snapline.runtime.bootstrap import die_with_parent; die_with_parent(os.getppid()); "
+        "print(os.getpid(), flush=True); time.sleep(60)"
+    )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

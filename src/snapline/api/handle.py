@@ -49,6 +49,9 @@ class JobHandle(Protocol):
     def metrics(self) -> dict[str, Any]:
         """The latest figures of all tasks, by `vertex/index`."""
 
+    def events(self) -> list[tuple[int, str]]:
+        """What has happened lately, each with its time in milliseconds: status, attempts, failures, checkpoints."""
+
     def checkpoint(self, scope: CheckpointScope = CheckpointScope.CONFIGURED, timeout: Duration | None = None) -> str:
         """Take a checkpoint now; its path."""
 

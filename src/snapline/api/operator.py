@@ -21,8 +21,8 @@ class OperatorContext:
     with the schema the operator declares. `background(call, done)` runs a blocking call on another thread, then `done`
     with its future on the task's thread; after the task has ended `done` is not called. `restored_id` is the checkpoint
     the subtask was restored from, -1 for none, and what was prepared for checkpoints up to `prepared_until` may be
-    restored by somebody still. `takes_checkpoints` is false if nobody will ever take one: then `finish` is where what was
-    written becomes final. `clock` gives processing time in milliseconds.
+    restored by somebody still. `takes_checkpoints` is false if nobody will ever take one: then `finish` is where what
+    was written becomes final. `clock` gives processing time in milliseconds.
     """
 
     job_id: str

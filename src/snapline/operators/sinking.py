@@ -37,9 +37,11 @@ class SinkOperator(Operator):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._is_committing = False
+        self._last_id = 0
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        self._last_id = max(context.restored_id, context.prepared_until, 0)
         self._orders = deque()
         self._is_closed = threading.Event()
         self._committer = Committer(context.attempt, max_retries=context.committer_retries)
@@ -58,6 +60,7 @@ class SinkOperator(Operator):
     # Checkpoints.
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._last_id = max(self._last_id, checkpoint_id)
         payloads = self._plain(self._opened.prepare(checkpoint_id))
         context = self.context
         prefix = f"{context.job_id}/{context.uid}/{context.subtask}/{context.attempt}/{checkpoint_id}"
@@ -74,9 +77,8 @@ class SinkOperator(Operator):
 
     def finish(self) -> None:
         """Without checkpoints the end of the input is what makes everything final; else the last checkpoint is."""
-        context = self.context
-        if not context.takes_checkpoints:
-            self.prepare_snapshot(max(context.restored_id, context.prepared_until, 0) + 1)
+        if not self.context.takes_checkpoints:
+            self.prepare_snapshot(self._last_id + 1)
             self._carry_out(self._committer.ended())
 
     def checkpoint_completed(self, checkpoint_id: int) -> None:

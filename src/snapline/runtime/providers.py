@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -20,8 +20,8 @@ class SlotOrder:
     slots: int
     host: str
     port: int
-    secret: bytes
-    shipment: bytes
+    secret: bytes = field(repr=False)
+    shipment: bytes = field(repr=False)
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
     slot_host: str | None

@@ -16,7 +16,7 @@ from snapline.spark.slots import make_slot_main
 ROOM_TIMEOUT_S = 60.0
 """How long to wait for executors that replace lost ones."""
 
-CANCEL_TIMEOUT_S = 10.0
+CANCEL_TIMEOUT_S = 6.0
 """Spark kills the tasks of a cancelled job after a few seconds; those that live longer are on a hung executor."""
 
 POLL_S = 0.1
@@ -35,6 +35,7 @@ class BarrierJob:
         self._group = f"snapline-{order.job_id}-{order.generation}"
         self._guard = threading.Lock()
         self._released = threading.Event()
+        self._has_returned = False
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
 
     def start(self) -> None:
@@ -44,7 +45,7 @@ class BarrierJob:
                 self._thread.start()
 
     def release(self, timeout_s: float) -> None:
-        """Wait until all tasks have returned; those that do not in time are ended by force. Never raises."""
+        """Wait until all tasks have returned; those that do not in time are ended by force."""
         with self._guard:
             self._released.set()
         if self._thread.ident is None:
@@ -56,7 +57,7 @@ class BarrierJob:
             self._thread.join(CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
             _log.error("the Spark job of %s does not end although it was cancelled", self._order.job_name)
-        if not self._is_stopped():
+        if not self._has_returned and not self._is_stopped():
             self._free_slots()
 
     def _run(self) -> None:
@@ -72,6 +73,7 @@ class BarrierJob:
             message, is_fatal = ("Spark was stopped", True) if self._is_stopped() else describe(error)
             self._tell(f"the Spark job with the slots has failed: {message}", is_fatal)
         else:
+            self._has_returned = True
             self._tell("the Spark job with the slots has ended too early", False)
 
     def _tell(self, message: str, is_fatal: bool) -> None:

@@ -40,12 +40,12 @@ def configured(job: Job, settings: Mapping[str, str]) -> Job:
     ours = {name.removeprefix(PREFIX): text for name, text in settings.items() if name.startswith(PREFIX)}
     if not ours:
         return job
-    _check_names(ours, job)
     changed = copy.copy(job)
     changed.checkpoints = replaced(job.checkpoints, **_values(ours, "checkpoints.", _keywords(Checkpoints)))
     changed.execution = replaced(job.execution, **_values(ours, "execution.", _keywords(Execution)))
     if job.restart == default_restart(_has_checkpoints(job)):
         changed.restart = default_restart(_has_checkpoints(changed))
+    _check_names(ours, changed)
     changed.restart = _restart(changed, ours)
     for name, value in _values(ours, "", _JOB).items():
         setattr(changed, name, value)

@@ -13,6 +13,7 @@ from snapline.errors import ConfigurationError
 from snapline.runtime.providers import SlotOrder
 from snapline.spark import capacity
 from snapline.spark.barrier_job import BarrierJob, is_stopped
+from snapline.spark.preflight import check_python
 
 LOOPBACK = "127.0.0.1"
 
@@ -43,10 +44,14 @@ class SparkProvider:
         return self._driver_host
 
     def check(self, slots: int) -> None:
-        """Raise `ConfigurationError` if there can't be so many slots; else they are this provider's until `close`."""
+        """Raise `ConfigurationError` if there can't be so many slots; else they are this provider's until `close`.
+
+        The same if a setting is in the way, or the executors' Python can't run Snapline.
+        """
         check_running(self._context)
         self._check_settings()
         capacity.reserve(self._context, self, slots)
+        check_python(self._context)
 
     def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
         if is_stopped(self._context):

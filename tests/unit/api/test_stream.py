@@ -230,7 +230,7 @@ def test_partitioning_is_that_of_the_last_call_and_of_all_parts_of_a_union(job: 
         (union.broadcast(), Partitioning.BROADCAST),
         (union.rebalance().key_by("user"), Partitioning.HASH),
     ):
-        assert {item.partitioning for item in stream._inputs} == {expected}
+        assert [item.partitioning for item in stream._inputs] == [expected] * 2
     assert {item.key_columns for item in union.key_by("user", "ok")._inputs} == {("user", "ok")}
 
 

@@ -142,6 +142,26 @@ def test_rows_come_at_the_rate_that_was_asked_for(rate: float, splits: int) -> N
     assert waits <= splits * (min(seconds * 100, seconds * rate) + 2)
 
 
+def test_rows_that_were_due_while_nobody_asked_are_not_lost() -> None:
+    clock = Clock()
+    reader = paced(clock, 1000)
+    rows = 0
+    reader.read()
+    for _ in range(500):
+        clock.now_s += 0.0157
+        given = reader.read()
+        rows += given.num_rows if isinstance(given, pa.RecordBatch) else 0
+    assert rows == pytest.approx(500 * 15.7, abs=16)
+
+
+def test_splits_take_turns() -> None:
+    reader = Rate(splits=3, batch_rows=5).reader(CONTEXT)
+    for split in Rate(splits=3).splits(1):
+        reader.add_split(split, None)
+    batches: list[Any] = [reader.read() for _ in range(6)]
+    assert [batch.column("id")[0].as_py() for batch in batches] == [0, 1, 2, 15, 16, 17]
+
+
 def test_who_was_held_up_does_not_make_up_for_all_of_it() -> None:
     clock = Clock()
     reader = paced(clock, 100)

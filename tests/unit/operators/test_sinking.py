@@ -237,6 +237,24 @@ def test_without_checkpoints_the_end_of_the_input_commits(run: Run) -> None:
     assert not operator.has_unfinished_work
 
 
+def test_the_end_of_the_input_also_commits_what_a_savepoint_has_prepared_before(run: Run) -> None:
+    restored = [["job/it/0/2/5/0", 5, 1]]
+    _, operator, writer = opened(run, takes_checkpoints=False, restored=restored, restored_id=5)
+    operator.process(rows(2), 0)
+    checkpoint(operator, 6)
+    operator.process(rows(3), 0)
+    operator.finish()
+    assert writer.log[1:] == [("commit", 1, 3, 5), ("commit", 2, 3, 7), ("commit", 3, 3, 7)]
+    assert not operator.has_unfinished_work
+
+
+def test_the_end_of_the_input_counts_on_from_what_was_restored(run: Run) -> None:
+    _, operator, writer = opened(run, takes_checkpoints=False, restored_id=5, prepared_until=7)
+    operator.process(rows(1), 0)
+    operator.finish()
+    assert writer.log == [("abort newer", 7), ("commit", 1, 3, 8)]
+
+
 def test_with_checkpoints_the_end_of_the_input_commits_nothing(run: Run) -> None:
     _, operator, writer = opened(run)
     operator.process(rows(1), 0)

@@ -47,6 +47,11 @@ def test_what_differs_only_in_form_is_brought_to_the_schema(run: Run) -> None:
     assert batch.schema.equals(SCHEMA, check_metadata=True)
 
 
+def test_metadata_of_the_user_s_libraries_is_left_out(run: Run) -> None:
+    (batch,) = mapped(run, lambda batch: batch.replace_schema_metadata({"pandas": "much"}))
+    assert batch.schema.metadata is None
+
+
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [

@@ -133,7 +133,8 @@ class Checkpointing:
                 owner.request_completed(request, snapshot)
             case c.FailRequest(request, reason, message):
                 self._requests = {key: kept for key, kept in self._requests.items() if kept.name != request.name}
-                _log.info("%s %s failed: %s: %s", request.kind.value.lower(), request.name, reason.value, message)
+                level = logging.DEBUG if reason.is_preflight else logging.INFO
+                _log.log(level, "%s %s failed: %s: %s", request.kind.value, request.name, reason.value, message)
                 owner.request_failed(request, reason, message)
             case c.DeliverOperatorEvent():
                 self._deliver(effect)

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from snapline.errors import ConfigurationError, PeerError
-from snapline.runtime.messages import Message, SupervisorHello, ToMaster, WorkerHello, decode_to_master, encode
+from snapline.runtime.messages import (
+    Message,
+    SupervisorHello,
+    ToMaster,
+    WorkerFailed,
+    WorkerHello,
+    decode_to_master,
+    encode,
+)
 from snapline.runtime.network.auth import HANDSHAKE_TIMEOUT_S, Refusals, async_server_handshake
-from snapline.runtime.network.frames import read_frame, write_frame
+from snapline.runtime.network.frames import FRAME_LIMIT_BYTES, read_frame, write_frame
 
 MAX_HELLO_BYTES = 64 * 1024
 MAX_UNKNOWN_PEERS = 256
-"""How many may be connected at once that have not said who they are."""
+"""How many may be connected at once that have not said who they are, on top of those that are awaited."""
+
+BACKLOG = 1024
 
 MAX_QUEUED_BYTES = 1 << 30
 """A peer for which more is waiting to be sent is taken for lost."""
-
-_log = logging.getLogger(__name__)
 
 
 class Connection:
@@ -31,6 +38,7 @@ class Connection:
         self.host = host
         self.heard_s = asyncio.get_running_loop().time()
         self.close_reason = ""
+        """Why this side has ended it; empty if the other did."""
         self._writer = writer
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -42,6 +50,9 @@ class Connection:
         if self._is_closed:
             return
         data = encode(message)
+        if len(data) > FRAME_LIMIT_BYTES:
+            self.close(f"{type(message).__name__} of {len(data)} bytes is too large to be sent; keep less state inline")
+            return
         self._queued_bytes += len(data)
         if self._queued_bytes > MAX_QUEUED_BYTES:
             self.close(f"it takes no messages; {self._queued_bytes} bytes are waiting for it")
@@ -80,6 +91,9 @@ class Listener(Protocol):
     def greeted(self, connection: Connection, hello: SupervisorHello | WorkerHello) -> str | None:
         """Somebody knows the secret and says who it is. Why it is refused; none if it is welcome."""
 
+    def unable(self, error: str) -> None:
+        """Somebody knows the secret and says, before who it is, that it cannot run the job."""
+
     def received(self, connection: Connection, message: ToMaster) -> None:
         """A welcome peer says something. `PeerError` if it may not: then the connection ends."""
 
@@ -90,18 +104,19 @@ class Listener(Protocol):
 class ControlServer:
     """Listens on the driver's address. A peer that is refused is logged, and nothing else happens."""
 
-    def __init__(self, listener: Listener, on_defect: Callable[[Exception], None]) -> None:
+    def __init__(self, listener: Listener, slots: int, on_defect: Callable[[Exception], None]) -> None:
         self.port = 0
         self._listener = listener
         self._on_defect = on_defect
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._unknown = 0
+        self._max_unknown = MAX_UNKNOWN_PEERS + 2 * slots
         self._refusals = Refusals("the job's driver")
 
     async def start(self, host: str) -> None:
         try:
-            self._server = await asyncio.start_server(self._accept, host, 0)
+            self._server = await asyncio.start_server(self._accept, host, 0, backlog=BACKLOG)
         except OSError as error:
             raise ConfigurationError(
                 f"the driver cannot listen at {host!r}, where its slots are to reach it: {error}; set "
@@ -141,7 +156,7 @@ class ControlServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
     ) -> Connection | None:
         """The peer if it is welcome; none if it was refused."""
-        if self._unknown >= MAX_UNKNOWN_PEERS:
+        if self._unknown >= self._max_unknown:
             self._refusals.refused(host, "too many peers that have not said who they are")
             return None
         self._unknown += 1
@@ -170,6 +185,9 @@ class ControlServer:
         except TimeoutError:
             raise PeerError("it did not say who it is") from None
         hello = decode_to_master(data) if data is not None else None
+        if isinstance(hello, WorkerFailed):
+            self._listener.unable(hello.error)
+            raise PeerError(hello.error)
         if not isinstance(hello, SupervisorHello | WorkerHello):
             raise PeerError("its first message does not say who it is")
         return hello
@@ -182,17 +200,20 @@ class ControlServer:
         try:
             while (data := await read_frame(reader)) is not None:
                 connection.heard_s = loop.time()
-                self._listener.received(connection, decode_to_master(data))
+                self._take(connection, data)
         except PeerError as error:
             reason = str(error)
         finally:
-            reason = connection.close_reason or reason
             connection.close()
             await asyncio.gather(sender, return_exceptions=True)
-        self._listener.closed(connection, reason)
+        self._listener.closed(connection, connection.close_reason or reason)
 
-    async def _send(self, connection: Connection) -> None:
+    def _take(self, connection: Connection, data: bytes) -> None:
         try:
-            await connection.send_queued()
+            self._listener.received(connection, decode_to_master(data))
         except PeerError as error:
             connection.close(str(error))
+
+    async def _send(self, connection: Connection) -> None:
+        with contextlib.suppress(PeerError):  # whoever listens finds out as well
+            await connection.send_queued()

@@ -66,9 +66,7 @@ class MasterHandle:
 
     def checkpoints(self) -> StatisticsSnapshot:
         """The job's checkpoints so far; immutable."""
-        found = self._ask(lambda: self._thread.master.statistics, lambda: self._thread.last_statistics)
-        assert isinstance(found, StatisticsSnapshot)
-        return found
+        return self._ask(lambda: self._thread.master.statistics, lambda: self._thread.last_statistics)
 
     def metrics(self) -> dict[str, TaskMetrics]:
         master = self._thread.master

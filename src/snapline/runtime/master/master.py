@@ -18,12 +18,12 @@ from snapline.protocol.journal import Journal, RecordKind
 from snapline.protocol.memory import CoordinatorMemory
 from snapline.protocol.restart import RestartPolicy
 from snapline.protocol.snapshot import Snapshot
+from snapline.protocol.statistics import StatisticsSnapshot
 from snapline.runtime.master.background import Background
 from snapline.runtime.master.checkpointing import Checkpointing
 from snapline.runtime.master.coordinators import OperatorCoordinators, prepare_coordinators
 from snapline.runtime.master.deployment import Deployment
-from snapline.runtime.master.ending import Ending
-from snapline.runtime.master.record import EventLog, Failure, now_ms
+from snapline.runtime.master.record import Ending, EventLog, Failure, now_ms
 from snapline.runtime.master.recovery import Recovery, all_subtasks, make_coordinator, recover
 from snapline.runtime.master.requests import Requests
 from snapline.runtime.master.slots import Slots
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 class JobMaster:
     """One driver's side of one job. Everything but the plain attributes at the top belongs on the loop.
 
-    `on_end` is told once when the job is over for this driver, with `must_record` if that end is to be recorded.
+    `on_end` is told once, when the job is over for this driver.
     """
 
     def __init__(
@@ -116,8 +116,8 @@ class JobMaster:
         self._deployment.close()
 
     @property
-    def statistics(self) -> object:
-        """The checkpoints so far, as an immutable `StatisticsSnapshot`."""
+    def statistics(self) -> StatisticsSnapshot:
+        """The checkpoints so far; immutable."""
         return self._memory.statistics.snapshot()
 
     # What users ask for.
@@ -143,7 +143,7 @@ class JobMaster:
         self._events.add(f"attempt {self.attempt}: all slots ready, tasks deployed")
         self._deployment.slots_ready()
 
-    def slot_failed(self, slot: int, incarnation: int, cause: str, log: str) -> None:  # noqa: ARG002
+    def slot_failed(self, cause: str, log: str) -> None:
         if self._lifecycle.status in _ACTIVE:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), log=log)
         elif self.failure is not None:
@@ -274,12 +274,12 @@ class JobMaster:
                 self._deployment.cancel(attempt)
             case j.ScheduleRestart(delay_ms):
                 _log.info("job %s: starting again in %d ms", self._spec.name, delay_ms)
+                self._slots.warm_up()
                 self._set_timer("restart", delay_ms, self._job_event, j.RestartDue())
             case j.StopFailed(snapshot, cause):
                 self.requests.stop_failed(snapshot, cause)
-            case j.EndJob(status, _, stop):
-                location = None if stop is None else stop.location
-                self._on_end(Ending(status, location, must_record=self._must_record))
+            case j.EndJob(status):
+                self._on_end(Ending(status, must_record=self._must_record))
 
     def _coordinator_event(self, event: c.CoordinatorEvent) -> None:
         if self._checkpointing is not None and not self._is_closed:
@@ -300,7 +300,8 @@ class JobMaster:
 
     def _deployment_timed_out(self, attempt: int) -> None:
         if self._lifecycle.status is JobStatus.INITIALIZING and self._lifecycle.attempt == attempt:
-            self._job_event(j.FailureRequested(attempt, self._slots.explain_delay()))
+            delay = self._slots.explain_delay()
+            self._job_event(j.DeploymentTimedOut(attempt) if delay is None else j.FailureRequested(attempt, delay))
 
     # A new attempt: claimed, then prepared.
 
@@ -329,6 +330,10 @@ class JobMaster:
     def _claimed(self, journal: Journal, is_ours: bool, stop: Snapshot | None) -> None:
         if journal.ended is not None:
             _log.info("job %s had ended before: %s", self._spec.name, journal.ended.value)
+            if journal.ended is JobStatus.FAILED:
+                self.failure = Failure(
+                    "it had failed under an earlier driver; submit it under a new id to run it again"
+                )
             self._job_event(j.JobHadEnded(journal.ended, stop))
         elif is_ours:
             self.attempt = max(self.attempt, journal.attempt)

@@ -104,7 +104,8 @@ class Orders:
         """Nothing will be ordered any more."""
         self.secret = None
         try:
-            await self._background.call(self._provider.close)
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._background.call(self._provider.close)
         except Exception:
             _log.exception("the provider of slots could not be closed")
 

@@ -40,12 +40,19 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How a job is to end. `must_record` says that no driver may run it again, which is to be recorded."""
+
+    status: JobStatus
+    must_record: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended for this driver; `stop_location` is the savepoint it was stopped with."""
+    """How a job ended for this driver, and why its last attempt failed, if one did."""
 
     status: JobStatus
     failure: Failure | None
-    stop_location: str | None = None
 
 
 class EventLog:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snapline.config import Checkpoints
-from snapline.errors import ObjectNotFoundError, RestoreError
+from snapline.errors import RestoreError
 from snapline.graph.plan import ExecutionPlan, PlannedVertex
 from snapline.graph.spec import JobSpec
 from snapline.protocol.coordinator import CheckpointCoordinator
@@ -57,7 +57,7 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
     recovered = storage.archive.recover(attempt)
     given = storage.given
     start = restore_point(recovered.snapshots, given)
-    if given is not None and not _exists(storage, given):
+    if given is not None and storage.objects.size_bytes(given.metadata_path) is None:
         if start is given:
             raise RestoreError(
                 f"{given.location}, which the job is to start from, is no longer there; bring it back or name another "
@@ -66,13 +66,6 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
         given = None
     plan = _plan(spec, start)
     return Recovery(attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until)
-
-
-def _exists(storage: MasterStorage, given: Snapshot) -> bool:
-    try:
-        return storage.objects.size_bytes(given.metadata_path) is not None
-    except ObjectNotFoundError:
-        return False
 
 
 def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:

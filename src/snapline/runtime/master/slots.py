@@ -11,7 +11,7 @@ from typing import Protocol
 from snapline.api.settings import Execution
 from snapline.errors import PeerError
 from snapline.runtime.master.control import Connection
-from snapline.runtime.master.orders import Orders
+from snapline.runtime.master.orders import CLOSE_TIMEOUT_S, Orders
 from snapline.runtime.master.record import EventLog
 from snapline.runtime.messages import (
     Drain,
@@ -25,6 +25,8 @@ from snapline.runtime.messages import (
     WorkerFailed,
     WorkerHello,
 )
+from snapline.runtime.network.admission import PROBE
+from snapline.runtime.network.auth import async_client_handshake
 
 PROBE_TIMEOUT_S = 5.0
 
@@ -71,8 +73,8 @@ class SlotsOwner(Protocol):
     def slots_ready(self) -> None:
         """Every slot that was asked for has an operator process that waits for tasks."""
 
-    def slot_failed(self, slot: int, incarnation: int, cause: str, log: str) -> None:
-        """A slot or its operator process is lost. May be told twice of the same incarnation, the second time better."""
+    def slot_failed(self, cause: str, log: str) -> None:
+        """A slot or its operator process is lost. May be told twice of the same one, the second time better."""
 
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         """There are no slots; `is_fatal` if another try would not help."""
@@ -127,14 +129,22 @@ class Slots:
             self._orders.order()
             self._events.add(f"slots ordered: generation {self._orders.generation}, {self._count} slots")
             return
+        self._start_workers()
+        if all(slot.is_ready for slot in self._slots):
+            self._is_wanted = False
+            self._owner.slots_ready()
+
+    def warm_up(self) -> None:
+        """Begin early to start operator processes that will be needed."""
+        if self.possession is Possession.HELD:
+            self._start_workers()
+
+    def _start_workers(self) -> None:
         for slot in self._slots:
             if slot.supervisor is not None and slot.worker is None and not slot.is_starting:
                 slot.incarnation += 1
                 slot.is_starting = True
                 slot.supervisor.send(StartWorker(slot.incarnation))
-        if all(slot.is_ready for slot in self._slots):
-            self._is_wanted = False
-            self._owner.slots_ready()
 
     def release_if_doomed(self) -> None:
         """Begin early to give back what is of no use any more."""
@@ -167,15 +177,17 @@ class Slots:
         self._is_wanted = False
         self._is_closed = True
         self.release()
-        while self.possession is Possession.RELEASING:
-            await self._released.wait()
+        if self.possession is Possession.RELEASING:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._released.wait()
         for probe in self._probes:
             probe.cancel()
         await asyncio.gather(*self._probes, return_exceptions=True)
         await self._orders.close()
 
-    def explain_delay(self) -> str:
-        """Why not all slots are ready, with what to check; and give up those that are not."""
+    def explain_delay(self) -> str | None:
+        """Why not all slots are ready, with what to check; and give up those that are not. None if all are."""
         registered = [slot for slot in self._slots if slot.supervisor is not None]
         unreached = [slot for slot in registered if not slot.is_ready]
         for slot in unreached:
@@ -194,7 +206,7 @@ class Slots:
                 f"all {self._count} slots registered, but operator processes did not come up within {timeout_s:g} s "
                 f"(start_timeout): slots {names}; see the executors' standard error"
             )
-        return f"all {self._count} slots are there, but tasks took longer than {timeout_s:g} s to start (start_timeout)"
+        return None
 
     # Messages.
 
@@ -244,10 +256,13 @@ class Slots:
             slot.worker, slot.worker_pid = connection, hello.pid
             slot.address = (hello.host, hello.port)
             slot.is_starting = False
-            self._start_probe(slot, connection)
+            self._start_probe(slot, connection, slot.address)
         self._connections[connection] = slot
         self._advance()
         return None
+
+    def unable(self, error: str) -> None:
+        self._owner.slots_failed(error, True)
 
     def received(self, connection: Connection, message: ToMaster) -> None:
         slot = self._connections.get(connection)
@@ -271,8 +286,10 @@ class Slots:
         elif slot.worker is connection:
             cause = f"the operator process of slot {slot.index} on {slot.host} (process {slot.worker_pid}) is lost"
             slot.forget_worker()
+            if connection.close_reason and slot.supervisor is not None:
+                slot.supervisor.send(KillWorker(slot.incarnation))  # it may run on, and only we have hung up
             self._owner.worker_gone(slot.index)
-            self._owner.slot_failed(slot.index, slot.incarnation, f"{cause}: {reason}", "")
+            self._owner.slot_failed(f"{cause}: {reason}", "")
 
     def _worker_died(self, slot: Slot, message: WorkerDied) -> None:
         if message.incarnation != slot.incarnation or self.possession is Possession.RELEASING:
@@ -283,7 +300,7 @@ class Slots:
             self._drop(worker)
         cause = f"the operator process of slot {slot.index} on {slot.host} has ended: {message.error}"
         self._owner.worker_gone(slot.index)
-        self._owner.slot_failed(slot.index, slot.incarnation, cause, message.log)
+        self._owner.slot_failed(cause, message.log)
 
     def _lose_slot(self, slot: Slot, reason: str) -> None:
         worker = slot.worker
@@ -293,7 +310,7 @@ class Slots:
             self._drop(worker)
         self._doom()
         self._owner.worker_gone(slot.index)
-        self._owner.slot_failed(slot.index, slot.incarnation, f"slot {slot.index} on {slot.host} is lost: {reason}", "")
+        self._owner.slot_failed(f"slot {slot.index} on {slot.host} is lost: {reason}", "")
 
     def provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
         """The provider says that its slots have ended, or never began."""
@@ -309,9 +326,10 @@ class Slots:
 
     def beat(self) -> None:
         """Tell everybody that the driver is there, and find out who is not."""
+        interval_s = self._execution.heartbeat_interval_ms / 1000
         now_s, timeout_s = asyncio.get_running_loop().time(), self._execution.heartbeat_timeout_ms / 1000
         # After a standstill of this very process nobody is late: what they said waits to be read.
-        was_still = now_s - self._beaten_s > timeout_s / 2
+        was_still = now_s - self._beaten_s > interval_s + timeout_s / 2
         self._beaten_s = now_s
         for connection in list(self._connections):
             if was_still:
@@ -320,8 +338,10 @@ class Slots:
             if now_s - connection.heard_s > timeout_s:
                 connection.close(f"nothing was heard of it for {timeout_s:g} s (heartbeat_timeout)")
 
-    def _start_probe(self, slot: Slot, connection: Connection) -> None:
-        probe = asyncio.get_running_loop().create_task(self._probe(slot, connection))
+    def _start_probe(self, slot: Slot, connection: Connection, address: tuple[str, int]) -> None:
+        secret = self._orders.secret
+        assert secret is not None
+        probe = asyncio.get_running_loop().create_task(self._probe(slot, connection, address, secret))
         self._probes.add(probe)
         probe.add_done_callback(self._probe_over)
 
@@ -330,17 +350,13 @@ class Slots:
         if not probe.cancelled():
             probe.result()
 
-    async def _probe(self, slot: Slot, connection: Connection) -> None:
+    async def _probe(self, slot: Slot, connection: Connection, address: tuple[str, int], secret: bytes) -> None:
         """Dial back, so that a data port that nobody reaches is told of at once, and not as a job that hangs."""
-        assert slot.address is not None
-        host, port = slot.address
+        host, port = address
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                _, writer = await asyncio.open_connection(host, port)
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-        except (OSError, TimeoutError) as error:
+                await _dial(host, port, secret)
+        except (OSError, TimeoutError, PeerError) as error:
             if slot.worker is connection:
                 reason = str(error) or f"no answer within {PROBE_TIMEOUT_S:g} s"
                 self.kill_worker(slot.index)
@@ -348,8 +364,20 @@ class Slots:
                     f"slot {slot.index} cannot be reached at {host}:{port}: {reason}; slots exchange data there, so "
                     "open the network between them, or set `host` to an address at which each machine is reached"
                 )
-                self._owner.slot_failed(slot.index, slot.incarnation, cause, "")
+                self._owner.slot_failed(cause, "")
             return
         if slot.worker is connection:
             slot.is_reachable = True
             self._advance()
+
+
+async def _dial(host: str, port: int, secret: bytes) -> None:
+    """Connect to a data port of the job and leave again."""
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        await async_client_handshake(reader, writer, secret, PROBE)
+        await reader.read()  # until it has let go, having seen who this is
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

@@ -17,7 +17,6 @@ from snapline.storage.archive import Archive
 from snapline.storage.filesystem import FileObjects
 from snapline.storage.journals import JournalStore
 from snapline.storage.memory import MemoryObjects
-from snapline.storage.object_paths import directory_location
 from snapline.storage.objects import Bytes, ObjectInfo, ObjectStore
 from snapline.storage.opening import DRIVER_DIRECTORY, check_job_id, open_archive, open_objects
 
@@ -103,8 +102,7 @@ def open_storage(spec: JobSpec, objects: ObjectStore | None, journal: JournalSto
 
 def absolute(path: str) -> str:
     """A directory in a form that means the same in every process."""
-    is_local_path = "://" not in path and directory_location(os.path.abspath(path)).scheme == "file"
-    return (os.path.abspath(path) if is_local_path else path).rstrip("/")
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
 def _probe(objects: ObjectStore, archive: Archive) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 from snapline.errors import FencedError, StorageError
 from snapline.graph.spec import JobSpec
+from snapline.protocol.statistics import StatisticsSnapshot
 from snapline.runtime.master.background import Background
 from snapline.runtime.master.control import ControlServer
-from snapline.runtime.master.ending import Ending
 from snapline.runtime.master.master import JobMaster
 from snapline.runtime.master.orders import Orders
-from snapline.runtime.master.record import EventLog, Failure, Outcome
+from snapline.runtime.master.record import Ending, EventLog, Failure, Outcome
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.master.storage import MasterStorage
 from snapline.runtime.providers import SlotProvider
@@ -39,7 +39,7 @@ class MasterThread:
         self.events = EventLog()
         self.started: Future[None] = Future()
         self.ended: Future[Outcome] = Future()
-        self.last_statistics: object = None
+        self.last_statistics = StatisticsSnapshot()
         self.master: JobMaster
         self._host = provider.driver_host
         self._provider = provider
@@ -48,6 +48,10 @@ class MasterThread:
         self._is_open = False
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(self._raised)
+        self._cleaner = Cleaner(storage.archive, PARALLELISM if spec.checkpoints.parallel_cleanup else 1)
+        self._on_storage = Background(self._loop, STORAGE_THREADS, "snapline-storage")
+        self._on_hooks = Background(self._loop, 1, "snapline-hooks")
+        self._orders = Orders(self._loop, spec, provider, self._host, self._provider_failed)
         self._ending: asyncio.Future[Ending]
         self._defect: Failure | None = None
         self._thread = threading.Thread(target=self._run, name=f"snapline-master-{spec.job_id[:16]}", daemon=True)
@@ -77,10 +81,6 @@ class MasterThread:
 
     def _run(self) -> None:
         outcome: Outcome | None = None
-        self._cleaner = Cleaner(self._storage.archive, PARALLELISM if self.spec.checkpoints.parallel_cleanup else 1)
-        self._on_storage = Background(self._loop, STORAGE_THREADS, "snapline-storage")
-        self._on_hooks = Background(self._loop, 1, "snapline-hooks")
-        self._orders = Orders(self._loop, self.spec, self._provider, self._host, self._provider_failed)
         try:
             outcome = self._loop.run_until_complete(self._main())
         except BaseException as error:
@@ -88,10 +88,12 @@ class MasterThread:
                 self.started.set_exception(error)
             else:
                 self._note_defect(error)
-        finally:
+        try:
             self._shut_down()
-            if self.started.done() and self.started.exception() is None:
-                self._tell(outcome or Outcome(JobStatus.FAILED, self._defect))
+        except Exception as error:
+            self._note_defect(error)
+        if self.started.exception() is None:
+            self._tell(outcome or Outcome(JobStatus.FAILED, self._defect))
 
     def _provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
         self._slots.provider_failed(generation, error, is_fatal)
@@ -102,7 +104,7 @@ class MasterThread:
             self.spec, self._storage, self._cleaner, self._on_storage, self._on_hooks, self.events, self._end
         )
         self._slots = slots = Slots(self.spec.plan.slots, self.spec.execution, self._orders, master, self.events)
-        server = ControlServer(slots, self._note_defect)
+        server = ControlServer(slots, self.spec.plan.slots, self._note_defect)
         await server.start(self._host)
         self._orders.port = server.port
         self._is_open = True
@@ -115,8 +117,7 @@ class MasterThread:
         finally:
             await slots.close()
             await server.close()
-        failure = self._defect or master.failure
-        return Outcome(status, failure, ending.stop_location)
+        return Outcome(status, self._defect or master.failure)
 
     def _end(self, ending: Ending) -> None:
         if not self._ending.done():
@@ -176,7 +177,7 @@ class MasterThread:
             if not background.close(CLOSE_TIMEOUT_S):
                 _log.warning("job %s: %s does not come back; its thread is left behind", self.spec.name, what)
         self._storage.close()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
     def _tell(self, outcome: Outcome) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import selectors
 import socket
 import struct
@@ -23,6 +24,8 @@ REFUSED = b"\x00"
 _ENTERING_LIMIT = 512
 _HELLO = struct.Struct("!QII")
 _PAUSE_S = 0.05
+
+_log = logging.getLogger(__name__)
 
 
 class Hello(NamedTuple):
@@ -157,7 +160,12 @@ class Admission:
             return
         self._forget(entering)
         entering.sock.setblocking(True)
-        self._arrived(entering.sock, entering.host, hello)
+        try:
+            self._arrived(entering.sock, entering.host, hello)
+        except Exception:
+            # The door stays open for others whatever happens to one.
+            _log.exception("a connection from %s could not be taken in", entering.host)
+            entering.sock.close()
 
     def _refuse(self, entering: _Entering, reason: str) -> None:
         self._refusals.refused(entering.host, reason)

@@ -118,6 +118,8 @@ class OutputChannel(ABC):
             self._append(Item(ItemKind.BARRIER, barrier))
             return []
         with self._lock:
+            if self._is_closed:
+                return []
             overtaken = self._queue.overtake(barrier)
         self._pump()
         return overtaken

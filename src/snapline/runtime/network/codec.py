@@ -110,7 +110,7 @@ def decode(header: Header, body: pa.Buffer | bytes, schema: pa.Schema) -> Item:
         if kind is ItemKind.BARRIER:
             return Item(kind, _barriers.decode(body))
         return Item(kind, decode_number(body) if kind in _NUMBERS else None)
-    except (pa.ArrowException, msgspec.MsgspecError, OSError, ValueError) as error:
+    except (pa.ArrowException, msgspec.MsgspecError, OSError, ValueError, EOFError, StopIteration) as error:
         raise PeerError(f"a frame that cannot be understood: {error}") from error
 
 

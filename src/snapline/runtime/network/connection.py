@@ -40,8 +40,10 @@ class Connection:
         lost: Callable[[str], None],
     ) -> None:
         sock.settimeout(None)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+        # A peer that is gone already is noticed by the first read.
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
         self._sock = sock
         self._outputs = {channel.key: channel for channel in outputs}
         self._inputs = {channel.key: channel for channel in inputs}
@@ -88,6 +90,8 @@ class Connection:
 
     def schedule(self, channel: RemoteChannel) -> None:
         with self._condition:
+            if self._is_ending:
+                return
             self._ready.append(channel)
             if not self._may_write():
                 return
@@ -101,6 +105,8 @@ class Connection:
 
     def _reply(self, frame: bytes) -> None:
         with self._condition:
+            if self._is_ending:
+                return
             self._replies.append(frame)
             if not self._may_write():
                 return
@@ -110,7 +116,7 @@ class Connection:
 
     def _may_write(self) -> bool:
         """Take the right to write if nobody has it; who has it will see what was added. Called with the lock."""
-        if self._is_writing or self._is_ending:
+        if self._is_writing:
             return False
         self._is_writing = True
         return True
@@ -135,28 +141,30 @@ class Connection:
                 self._is_handed_over = True
                 self._condition.notify_all()
         except Exception as error:
-            self._stop_writing()
             self._fail(error)
+            self._stop_writing()
 
     def _write_all(self) -> None:
         """What the writer's thread does: it goes on where others would have to wait."""
         try:
-            while True:
-                with self._condition:
-                    while not self._is_handed_over and not self._is_ending:
-                        self._condition.wait()
-                    if self._is_ending:
-                        break
-                    self._is_handed_over = False
-                    frame: list[memoryview] | None = self._rest
+            while (frame := self._handed_over()) is not None:
                 while frame is not None:
                     while frame:
                         frame = _send(self._sock, frame, 0)
                     frame = self._next_frame()
         except Exception as error:
             self._fail(error)
-        finally:
             self._stop_writing()
+
+    def _handed_over(self) -> list[memoryview] | None:
+        """Wait for the right to write, and what is left of a frame; none when it is over."""
+        with self._condition:
+            while not self._is_handed_over and not self._is_ending:
+                self._condition.wait()
+            if self._is_handed_over and self._is_ending:
+                self._is_writing = False
+            self._is_handed_over = False
+            return None if self._is_ending else self._rest
 
     def _stop_writing(self) -> None:
         with self._condition:
@@ -205,9 +213,7 @@ class Connection:
         body: Any = b""
         if header.kind <= ItemKind.FILTERED_DATA:
             body = pa.allocate_buffer(header.length)
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(header.length, 262144))
             self._fill(memoryview(body))
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
         elif header.length > _SMALL_BODY_BYTES:
             raise PeerError(f"a frame of the kind {header.kind} with {header.length} bytes")
         elif header.length:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.errors import EngineError
+from snapline.errors import EngineError, UserCodeError
 from snapline.runtime.items import ITEM_COST_BYTES, Item, ItemKind
 from snapline.state.hashing import hash_columns, key_groups
 from snapline.types import Partitioning
@@ -72,8 +72,7 @@ class Hash(Partitioner):
         if len(present) == 1:
             return [(present[0], batch)]
         # A stable sort of such small numbers is a radix sort; one take and slices cost less than a take per target.
-        order = pa.array(np.argsort(targets, kind="stable"))
-        ordered = pc.call_function("take", [batch, order], _IN_BOUNDS)
+        ordered = _taken(batch, pa.array(np.argsort(targets, kind="stable")))
         result: Split = []
         start = 0
         for target in present:
@@ -91,7 +90,7 @@ class Hash(Partitioner):
         if self._targets == 1 or not batch.num_rows:
             return batch
         is_owned = self._targets_of(batch) == target
-        return batch if is_owned.all() else batch.filter(pa.array(is_owned))
+        return batch if is_owned.all() else _taken(batch, pa.array(np.flatnonzero(is_owned)))
 
     def _targets_of(self, batch: pa.RecordBatch) -> npt.NDArray[np.unsignedinteger]:
         hashes = hash_columns([batch.column(name) for name in self._key_columns], self._key_columns)
@@ -149,6 +148,32 @@ class Single(Partitioner):
 
     def owned(self, batch: pa.RecordBatch, target: int) -> pa.RecordBatch:
         return batch if target == self._target else batch.slice(0, 0)
+
+
+def _taken(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    """Some rows of a batch, in this order."""
+    try:
+        return pc.call_function("take", [batch, rows], _IN_BOUNDS)
+    except pa.ArrowNotImplementedError:
+        columns = [_taken_column(column, rows) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _taken_column(column: pa.Array, rows: pa.Array) -> pa.Array:
+    """`take`, also for types Arrow cannot do it for: these go through one of the same values."""
+    kind = column.type
+    if pa.types.is_string_view(kind):
+        return column.cast(pa.large_string()).take(rows).cast(kind)
+    if pa.types.is_binary_view(kind):
+        return column.cast(pa.large_binary()).take(rows).cast(kind)
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(pc.run_end_decode(column).take(rows), run_end_type=kind.run_end_type)
+    try:
+        return column.take(rows)
+    except pa.ArrowNotImplementedError as error:
+        raise UserCodeError(
+            f"a column of the type {kind} cannot be dealt out by key: {error}; cast it to another type before `key_by`"
+        ) from error
 
 
 def make_partitioner(

@@ -139,6 +139,9 @@ class Task:
         self._finish_wanted = False
         self._is_over = False
         self._is_cancelled = False
+        self._triggers: deque[s.TriggerReceived] = deque()
+        self._triggers_guard = threading.Lock()
+        self._has_left = False
         self._thread = threading.Thread(target=self._run, name=str(plan.execution), daemon=True)
 
     # Deployment.
@@ -202,6 +205,8 @@ class Task:
                     _log.warning("%s: closing it failed: %s", self.execution, problem, exc_info=problem)
                 else:
                     _log.debug("%s: closing it failed: %s", self.execution, problem)
+        if self.status is TaskStatus.FINISHED:
+            self._decline_triggers()
         if error is not None:
             trace = "".join(traceback.format_exception(error))
             _log.warning("%s failed: %s", self.execution, _one_line(error), exc_info=error)
@@ -441,9 +446,22 @@ class Task:
 
     def trigger(self, event: s.TriggerReceived) -> None:
         """The coordinator starts a checkpoint at this subtask: a source, or one whose upstream has finished."""
-        self._mailbox.post(lambda: self._start_checkpoint(event))
+        with self._triggers_guard:
+            self._triggers.append(event)
+            if not self._has_left:
+                self._mailbox.post(self._start_checkpoint)
+                return
+        self._decline_triggers()
 
-    def _start_checkpoint(self, event: s.TriggerReceived) -> None:
+    def _decline_triggers(self) -> None:
+        """The task has finished: the coordinator, which did not know yet, must not wait for its answer."""
+        with self._triggers_guard:
+            self._has_left = True
+            while self._triggers:
+                self._feed(self._triggers.popleft())
+
+    def _start_checkpoint(self) -> None:
+        event = self._triggers.popleft()
         gate = self._gate
         channels = gate.open_channels if gate is not None else ()
         if not channels or event.attempt != self.execution.attempt:

@@ -1,0 +1,218 @@
+"""What several benchmarks of the runtime use: Spark, sources as fast as they can be, sinks that measure."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from benchmarks.exchange_ceiling import make_batch
+
+from snapline.api.operator import Operator
+from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+
+
+def spark_session(master: str, **settings: str) -> Any:
+    """A quiet session whose tasks run this interpreter, with this directory's modules."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Whoever runs the tasks must find this package too.
+    root = str(Path(__file__).resolve().parent.parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("snapline-benchmark")
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+    for name, value in {**quiet, **settings}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def conditions() -> dict[str, Any]:
+    """Where and with what a benchmark ran."""
+    import pyspark
+
+    return {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "pyarrow": pa.__version__,
+        "pyspark": pyspark.__version__,
+    }
+
+
+class Prebuilt(Source):
+    """The same few batches of eight columns over and over, for so many seconds, as fast as they are taken."""
+
+    def __init__(self, seconds: float, rows: int = 8192) -> None:
+        self._seconds = seconds
+        self._rows = rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        return make_batch(rows=1).schema
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        return list(range(parallelism))
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        return _PrebuiltReader(self._seconds, self._rows, context.subtask)
+
+
+class _PrebuiltReader(SourceReader):
+    def __init__(self, seconds: float, rows: int, subtask: int) -> None:
+        self._seconds = seconds
+        self._batches = [make_batch(rows=rows, seed=10 * subtask + number) for number in range(4)]
+        self._splits: dict[Any, int] = {}
+        self._end_s = 0.0
+        self._turn = 0
+
+    def add_split(self, split: Split, position: Position) -> None:
+        self._splits[split] = position or 0
+        self._end_s = time.monotonic() + self._seconds
+
+    def read(self) -> pa.RecordBatch | Wait | None:
+        if not self._splits or time.monotonic() >= self._end_s:
+            self._splits.clear()
+            return None
+        self._turn += 1
+        return self._batches[self._turn % len(self._batches)]
+
+    def positions(self) -> Sequence[tuple[Split, Position]]:
+        return list(self._splits.items())
+
+
+STAMPED = pa.schema([("key", pa.int64()), ("value", pa.int64()), ("made_ns", pa.int64())])
+
+
+class Stamped(Source):
+    """So many rows a second for so many seconds, each with the time it was made at; a tick every few milliseconds."""
+
+    def __init__(self, rows_per_second: int, seconds: float, keys: int = 10_000, tick_ms: int = 2) -> None:
+        self._rows_per_second = rows_per_second
+        self._seconds = seconds
+        self._keys = keys
+        self._tick_ms = tick_ms
+
+    @property
+    def schema(self) -> pa.Schema:
+        return STAMPED
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        return [[number, parallelism] for number in range(parallelism)]
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        return _StampedReader(self._rows_per_second, self._seconds, self._keys, self._tick_ms, context.subtask)
+
+
+class _StampedReader(SourceReader):
+    def __init__(self, rows_per_second: int, seconds: float, keys: int, tick_ms: int, subtask: int) -> None:
+        self._rows_per_second = rows_per_second
+        self._seconds = seconds
+        self._tick_s = tick_ms / 1000
+        self._keys = np.random.default_rng(subtask).integers(0, keys, 1 << 20)
+        self._splits: list[Any] = []
+        self._start_s = 0.0
+        self._made = 0
+
+    def add_split(self, split: Split, position: Position) -> None:
+        del position
+        self._splits.append(split)
+        self._start_s = time.monotonic()
+        self._made = 0
+
+    def read(self) -> pa.RecordBatch | Wait | None:
+        now_s = time.monotonic()
+        if not self._splits or now_s - self._start_s >= self._seconds:
+            self._splits.clear()
+            return None
+        rate = self._rows_per_second / self._splits[0][1]
+        due = int((now_s - self._start_s) * rate) - self._made
+        if due < rate * self._tick_s:
+            return Wait(self._tick_s)
+        positions = np.arange(self._made, self._made + due) % len(self._keys)
+        self._made += due
+        keys = self._keys[positions]
+        made_ns = np.full(due, time.time_ns())
+        return pa.record_batch([pa.array(keys), pa.array(keys % 100), pa.array(made_ns)], schema=STAMPED)
+
+    def positions(self) -> Sequence[tuple[Split, Position]]:
+        return [(split, None) for split in self._splits]
+
+
+class Discard(Sink):
+    """Takes rows and forgets them; commits nothing.
+
+    If the rows have a column `made_ns`, how old each batch is when it comes is written to a file in `directory`.
+    """
+
+    def __init__(self, directory: str | None = None) -> None:
+        self._directory = directory
+
+    def writer(self, context: SinkContext) -> SinkWriter:
+        return _Discarding(self._directory, context)
+
+
+class _Discarding(SinkWriter):
+    def __init__(self, directory: str | None, context: SinkContext) -> None:
+        self._file = None if directory is None else Path(directory) / f"{context.attempt}-{context.subtask}.npy"
+        self._latencies_ms: list[Any] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._file is not None:
+            self._latencies_ms.append((time.time_ns() - batch.column("made_ns").to_numpy()) / 1e6)
+
+    def prepare(self, checkpoint_id: int) -> Sequence[Any]:
+        del checkpoint_id
+        return ()
+
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+        del committable, permit
+        return CommitResult.COMMITTED
+
+    def abort_newer(self, checkpoint_id: int) -> None:
+        """Nothing is ever prepared."""
+
+    def close(self) -> None:
+        if self._file is not None and self._latencies_ms:
+            np.save(self._file, np.concatenate(self._latencies_ms))
+
+
+class LastMade(Operator):
+    """Keeps a count for each key, and passes rows on with when they were made."""
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        backend = self.context.states.keyed
+        assert backend is not None
+        keys = backend.keys([batch.column("key")])
+        backend.reducing_state("count", pa.int64(), "sum").add_all(keys, batch.column("value"))
+        self.context.emit(batch)
+
+
+def latencies_ms(directory: str) -> Any:
+    """All that sinks have written, the first second left out."""
+    parts = [np.load(path) for path in sorted(Path(directory).glob("*.npy"))]
+    return np.concatenate([part[len(part) // 10 :] for part in parts])
+
+
+def temporary() -> str:
+    return tempfile.mkdtemp(prefix="snapline-benchmark-")

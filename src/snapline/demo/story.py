@@ -1,0 +1,205 @@
+"""What happens to the job, put together for people: figures, notable moments, kills and how they were survived."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from snapline.demo.clicks import SOURCE
+from snapline.demo.results import Results
+from snapline.protocol.statistics import CheckpointStatus, StatisticsSnapshot
+from snapline.runtime.messages import TaskMetrics
+from snapline.types import JobStatus
+
+TOP_USERS = 5
+RECENT_CHECKPOINTS = 7
+RATE_WINDOW_MS = 2000
+MAX_CAUSE_CHARACTERS = 120
+
+_FAILED = re.compile(r"attempt (\d+) failed: (.*)", re.DOTALL)
+_RESTORED = re.compile(r"attempt (\d+) starts from (?:.*/chk-(\d+)|the beginning)")
+_RUNS = re.compile(r"attempt (\d+) runs")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLine:
+    """A checkpoint as it is shown. `duration_ms` and `size_bytes` are none while it is under way."""
+
+    id: int
+    status: CheckpointStatus
+    duration_ms: int | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something notable, `at_ms` after the demo began. `mood` is info, bad or good."""
+
+    at_ms: int
+    text: str
+    mood: str = "info"
+
+
+@dataclass(slots=True)
+class Restart:
+    """One failed attempt and what became of it. `victim` is what the demo had killed, if it had."""
+
+    failed_ms: int
+    victim: str | None = None
+    is_restored: bool = False
+    checkpoint_id: int | None = None
+    runs_ms: int | None = None
+
+    @property
+    def recovery_s(self) -> float | None:
+        """From the kill, or the failure if nobody killed, until all tasks ran again."""
+        return None if self.runs_ms is None else (self.runs_ms - self.failed_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that is shown of one instant."""
+
+    elapsed_ms: int
+    status: JobStatus
+    attempt: int
+    rows: int
+    total_rows: int
+    rows_per_second: float
+    committed_rows: int
+    committed_files: int
+    top: tuple[tuple[str, int], ...]
+    checkpoints: tuple[CheckpointLine, ...]
+    completed: int
+    moments: tuple[Moment, ...]
+
+
+@dataclass(slots=True)
+class Story:
+    """Follows one job from `started_ms` on. Times are epoch milliseconds."""
+
+    total_rows: int
+    started_ms: int
+    restarts: list[Restart] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
+    has_run: bool = False
+    _attempt: int = 0
+    _restored_id: int | None = None
+    _rows: int = 0
+    _kill: Restart | None = None
+    _last_event: tuple[int, str] | None = None
+    _samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1000))
+
+    def say(self, now_ms: int, text: str, mood: str = "info") -> None:
+        self.moments.append(Moment(now_ms - self.started_ms, text, mood))
+
+    def killed(self, now_ms: int, pid: int, victim: str, consequence: str) -> None:
+        """The demo has just killed a process: the next failure of the job is taken for the consequence."""
+        self._kill = Restart(now_ms, victim)
+        self.say(now_ms, f"kill -9 {pid}: {victim}; {consequence}", "bad")
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a kill has not been noticed yet, or the job does not run again since."""
+        return self._kill is not None or (bool(self.restarts) and self.restarts[-1].runs_ms is None)
+
+    def view(
+        self,
+        now_ms: int,
+        status: JobStatus,
+        statistics: StatisticsSnapshot,
+        metrics: Mapping[str, TaskMetrics],
+        results: Results,
+    ) -> View:
+        """The figures of now. Call `follow` first."""
+        tasks = [
+            task
+            for name, task in metrics.items()
+            if name.rpartition("/")[0] == SOURCE and task.execution.attempt == self._attempt
+        ]
+        if status is JobStatus.FINISHED:
+            self._rows = self.total_rows
+        elif tasks or self._is_restoring:
+            base = 0 if self._restored_id is None else results.rows_until(self._restored_id)
+            self._rows = min(base + sum(task.rows_out for task in tasks), self.total_rows)
+        self._samples.append((now_ms, self._rows))
+        while len(self._samples) > 1 and now_ms - self._samples[0][0] > RATE_WINDOW_MS:
+            self._samples.popleft()
+        return View(
+            elapsed_ms=now_ms - self.started_ms,
+            status=status,
+            attempt=self._attempt,
+            rows=self._rows,
+            total_rows=self.total_rows,
+            rows_per_second=self._rate(),
+            committed_rows=results.rows,
+            committed_files=results.files,
+            top=results.top(TOP_USERS),
+            checkpoints=_lines(statistics),
+            completed=statistics.counts.completed,
+            moments=tuple(self.moments),
+        )
+
+    def follow(self, events: Sequence[tuple[int, str]]) -> None:
+        """Take what is new in the events of the job."""
+        new: list[tuple[int, str]] = []
+        for event in reversed(events):
+            if event is self._last_event:
+                break
+            new.append(event)
+        if events:
+            self._last_event = events[-1]
+        for at_ms, text in reversed(new):
+            self._take(at_ms, text)
+
+    def _take(self, at_ms: int, text: str) -> None:
+        if match := _FAILED.match(text):
+            restart, self._kill = self._kill or Restart(at_ms), None
+            self.restarts.append(restart)
+            self.say(at_ms, f"attempt {match[1]} has failed: {_short(match[2])}", "bad")
+        elif match := _RESTORED.match(text):
+            self._attempt = int(match[1])
+            self._restored_id = None if match[2] is None else int(match[2])
+            self._samples.clear()
+            if self.restarts:
+                self.restarts[-1].is_restored = True
+                self.restarts[-1].checkpoint_id = self._restored_id
+                what = "the beginning" if match[2] is None else f"checkpoint {match[2]}"
+                self.say(at_ms, f"attempt {match[1]} starts from {what}: its counts, and its place in the clicks")
+        elif match := _RUNS.match(text):
+            self.has_run = True
+            if self.restarts and self.restarts[-1].runs_ms is None:
+                self.restarts[-1].runs_ms = at_ms
+                self.say(at_ms, f"running again after {self.restarts[-1].recovery_s:.1f} s", "good")
+            else:
+                self.say(at_ms, "the job runs", "good")
+
+    @property
+    def _is_restoring(self) -> bool:
+        """Whether a new attempt has its place in the clicks, but does not run yet."""
+        return bool(self.restarts) and self.restarts[-1].is_restored and self.restarts[-1].runs_ms is None
+
+    def _rate(self) -> float:
+        first, last = self._samples[0], self._samples[-1]
+        seconds = (last[0] - first[0]) / 1000
+        return max((last[1] - first[1]) / seconds, 0.0) if seconds > 0 else 0.0
+
+
+def _lines(statistics: StatisticsSnapshot) -> tuple[CheckpointLine, ...]:
+    lines = []
+    for record in statistics.history[:RECENT_CHECKPOINTS]:
+        if record.status is CheckpointStatus.COMPLETED:
+            line = CheckpointLine(
+                record.id, record.status, record.end_to_end_duration_ms, record.totals.checkpointed_bytes
+            )
+        else:
+            line = CheckpointLine(record.id, record.status)
+        lines.append(line)
+    return tuple(lines)
+
+
+def _short(cause: str) -> str:
+    line = " ".join(cause.split())
+    return line if len(line) <= MAX_CAUSE_CHARACTERS else f"{line[: MAX_CAUSE_CHARACTERS - 1]}…"

@@ -1,0 +1,127 @@
+"""Spark on this machine alone, in a JVM that this process starts and ends; all it says goes to a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from snapline.errors import ConfigurationError
+
+JAVA_VERSION = 17
+"""The oldest that Spark 4 runs on."""
+
+JAVA_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 5.0
+
+_INSTALL = (
+    f"install Java {JAVA_VERSION} or newer (on Debian and Ubuntu: apt install default-jre-headless; on macOS: "
+    f"brew install openjdk@{JAVA_VERSION}), or let JAVA_HOME name one"
+)
+# settings of another Spark, which would be mixed with this one
+_FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "MASTER")
+
+
+class EmbeddedSpark:
+    """One application with so many task slots. Everything it writes lies in `directory`, its words in `log`."""
+
+    def __init__(self, cores: int, directory: Path, log: Path) -> None:
+        self._cores = cores
+        self._directory = directory
+        self._log = log
+        self._gateway: Any = None
+        self._context: SparkContext | None = None
+
+    @property
+    def master(self) -> str:
+        return f"local[{self._cores}]"
+
+    def start(self) -> SparkSession:
+        """Takes some seconds. `ConfigurationError` if there is no Java, or if Spark does not come up."""
+        check_java(os.environ)
+        for name in _FOREIGN:
+            os.environ.pop(name, None)
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        self._directory.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "spark.master": self.master,
+            "spark.app.name": "snapline",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.local.dir": str(self._directory),
+            "spark.sql.warehouse.dir": str(self._directory / "warehouse"),
+            "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={self._directory}" -XX:-UsePerfData',
+        }
+        conf = SparkConf(loadDefaults=False)
+        for name, value in settings.items():
+            conf.set(name, value)
+        try:
+            with open(self._log, "ab") as log:
+                # in a session of its own: signals of the terminal are for this process, which ends the JVM
+                pipes = {"stdout": log, "stderr": log, "start_new_session": True}
+                self._gateway = launch_gateway(conf, pipes)  # type: ignore[no-untyped-call]
+            self._context = SparkContext(conf=conf, gateway=self._gateway)
+            return SparkSession(self._context)
+        except Exception as error:
+            raise ConfigurationError(f"Spark does not start: {error}; what it says is in {self._log}") from error
+
+    def stop(self) -> None:
+        """End the application and its JVM. Never raises, and does nothing if there is none."""
+        context, self._context = self._context, None
+        gateway, self._gateway = self._gateway, None
+        if context is not None:
+            with contextlib.suppress(Exception):  # the JVM is ended below, whatever it answers
+                SparkSession(context).stop()
+        if gateway is None:
+            return
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+        with SparkContext._lock:  # so that this process may start another one
+            SparkContext._gateway = SparkContext._jvm = None
+        process: subprocess.Popen[bytes] = gateway.proc
+        if process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def check_java(environment: Mapping[str, str]) -> None:
+    """`ConfigurationError` if the Java that Spark would take is missing or too old."""
+    home = environment.get("JAVA_HOME")
+    program = f"{home}/bin/java" if home else shutil.which("java", path=environment.get("PATH"))
+    if program is None:
+        raise ConfigurationError(f"Spark needs Java, and there is no `java` in PATH: {_INSTALL}")
+    try:
+        told = subprocess.run(  # noqa: S603  # the same program that Spark runs
+            [program, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        where = f"JAVA_HOME is {home}, and {program}" if home else program
+        raise ConfigurationError(f"Spark needs Java, and {where} does not run ({error}): {_INSTALL}") from error
+    version = java_version(told.stderr + told.stdout)
+    if version is None:
+        raise ConfigurationError(f"Spark needs Java, and {program} does not say which version it is: {_INSTALL}")
+    if version < JAVA_VERSION:
+        raise ConfigurationError(f"Spark needs Java {JAVA_VERSION}, and {program} is Java {version}: {_INSTALL}")
+
+
+def java_version(told: str) -> int | None:
+    """The version in what `java -version` prints; 8 for the old style 1.8."""
+    match = re.search(r'version "(?:1\.)?(\d+)', told)
+    return None if match is None else int(match[1])

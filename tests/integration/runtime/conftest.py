@@ -1,0 +1,51 @@
+"""What all tests of the runtime as a whole share: whatever they do, nothing may be left behind."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# The operator processes find `runtime_kit` by the same search path as this one.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from runtime_kit import Start, child_pids, has_ended, listening_ports, wait_until
+
+from snapline.api.job import Job
+from snapline.runtime.master.handle import MasterHandle
+from snapline.testing.clusters import ProcessCluster, ThreadCluster
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory for temporary files. After the test it is empty, and no thread, process or port is left."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    threads, ports = set(threading.enumerate()), listening_ports()
+    yield temporary
+    wait_until(lambda: not child_pids(), "all processes have ended")
+    wait_until(lambda: not set(threading.enumerate()) - threads, "all threads have ended")
+    wait_until(lambda: not listening_ports() - ports, "nobody listens any more")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.fixture
+def start(nothing_left: Path) -> Iterator[Start]:
+    handles: list[MasterHandle] = []
+
+    def start_job(job: Job, cluster: ProcessCluster | ThreadCluster) -> MasterHandle:
+        handle = job.start(cluster)
+        assert isinstance(handle, MasterHandle)
+        handles.append(handle)
+        return handle
+
+    yield start_job
+    for handle in handles:
+        if not has_ended(handle):
+            handle.cancel("20s")

@@ -1,0 +1,244 @@
+"""A Spark in this process, a real standalone cluster beside it, and a scripted driver for slots."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from snapline.errors import PeerError
+from snapline.runtime import messages as m
+from snapline.runtime.network.auth import server_handshake
+from snapline.runtime.network.frames import ControlConnection
+from snapline.runtime.providers import SlotOrder
+
+DEADLINE_S = 60.0
+
+
+def eventually(condition: Callable[[], Any], *, within_s: float = DEADLINE_S) -> Any:
+    """The first true value of the condition."""
+    deadline_s = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline_s, "it did not happen in time"
+        time.sleep(0.01)
+    return value
+
+
+@pytest.fixture(scope="session")
+def wait_until() -> Callable[..., Any]:
+    return eventually
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One `local[4]` session for all tests of this process; its workers run the Python of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = (
+            SparkSession.builder.master("local[4]")
+            .appName("tests")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .getOrCreate()
+        )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+class ScriptedDriver:
+    """Listens as a driver does, answers heartbeats, and otherwise does what a test says."""
+
+    def __init__(self, *, timeout_ms: int = 10_000) -> None:
+        self.hellos: dict[int, m.SupervisorHello] = {}
+        self.workers: dict[int, m.WorkerHello] = {}
+        self.died: list[m.WorkerDied] = []
+        self._timeout_ms = timeout_ms
+        self._secret = secrets.token_bytes(32)
+        self._supervisors: list[ControlConnection] = []
+        self._threads: list[threading.Thread] = []
+        self._connections: list[ControlConnection] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._accepting = threading.Thread(target=self._accept)
+        self._accepting.start()
+
+    def order(self, slots: int, shipment: bytes, *, generation: int = 1) -> SlotOrder:
+        return SlotOrder(
+            job_id=f"job-{self._server.getsockname()[1]}",
+            job_name="scripted",
+            generation=generation,
+            slots=slots,
+            host="127.0.0.1",
+            port=self._server.getsockname()[1],
+            secret=self._secret,
+            shipment=shipment,
+            heartbeat_interval_ms=200,
+            heartbeat_timeout_ms=self._timeout_ms,
+            slot_host=None,
+        )
+
+    def send_all(self, message: m.Message) -> None:
+        for connection in self._supervisors:
+            connection.send(m.encode(message))
+
+    def forget(self) -> None:
+        """Hang up, and wait for others to come."""
+        for connection in self._connections:
+            connection.close()
+        for thread in self._threads:
+            thread.join(DEADLINE_S)
+        self._connections.clear()
+        self._threads.clear()
+        self._supervisors.clear()
+        self.hellos.clear()
+        self.workers.clear()
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._accepting.join(DEADLINE_S)
+        self.forget()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._server.accept()
+            except OSError:
+                return
+            try:
+                server_handshake(sock, self._secret, "control", DEADLINE_S)
+            except PeerError:
+                sock.close()
+                continue
+            connection = ControlConnection(sock)
+            self._connections.append(connection)
+            thread = threading.Thread(target=self._listen, args=(connection,))
+            self._threads.append(thread)
+            thread.start()
+
+    def _listen(self, connection: ControlConnection) -> None:
+        try:
+            while (data := connection.receive()) is not None:
+                match m.decode_to_master(data):
+                    case m.SupervisorHello() as hello:
+                        self._supervisors.append(connection)
+                        self.hellos[hello.slot] = hello
+                    case m.WorkerHello() as hello:
+                        self.workers[hello.slot] = hello
+                    case m.WorkerDied() as died:
+                        self.died.append(died)
+                    case m.Heartbeat():
+                        connection.send(m.encode(m.Heartbeat()))
+        except PeerError:
+            connection.close()
+
+
+@pytest.fixture
+def scripted_driver() -> Iterator[ScriptedDriver]:
+    driver = ScriptedDriver()
+    yield driver
+    driver.close()
+
+
+class StandaloneCluster:
+    """A master and workers on loopback. Programs of tests run as drivers of their own: one process, one Spark."""
+
+    def __init__(self, directory: Path, workers: int = 2) -> None:
+        self._directory = directory
+        self._home = Path(pyspark.__file__).parent
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.url = ""
+        self._workers = workers
+
+    def start(self) -> None:
+        self._launch("master", "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0")
+        self.url = eventually(lambda: self._found("master", r"Starting Spark master at (spark://[\w.]+:\d+)"))
+        for number in range(self._workers):
+            name = f"worker-{number}"
+            arguments = ["--webui-port", "0", "--cores", "2", "--memory", "2g", "--work-dir"]
+            self._launch(
+                name, "org.apache.spark.deploy.worker.Worker", *arguments, str(self._directory / name), self.url
+            )
+        for number in range(self._workers):
+            eventually(partial(self._found, f"worker-{number}", r"Successfully (registered) with master"))
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(20)
+
+    def run(self, program: str, *arguments: str, timeout_s: float = 150) -> str:
+        """What a driver prints; it must end well. It gets the master's address and then the arguments."""
+        done = subprocess.run(
+            [sys.executable, "-c", program, self.url, *arguments],
+            env=self._environment(),
+            capture_output=True,
+            timeout=timeout_s,
+            text=True,
+        )
+        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "SPARK_HOME": str(self._home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+
+    def _launch(self, name: str, main: str, *arguments: str) -> None:
+        with (self._directory / f"{name}.log").open("wb") as log:
+            command = [str(self._home / "bin" / "spark-class"), main, "--host", "127.0.0.1", *arguments]
+            self._processes.append(subprocess.Popen(command, env=self._environment(), stdout=log, stderr=log))
+
+    def _found(self, name: str, pattern: str) -> str:
+        dead = [process.args for process in self._processes if process.poll() is not None]
+        text = (self._directory / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+        assert not dead, f"{dead} has ended: {text[-3000:]}"
+        match = re.search(pattern, text)
+        return match[1] if match else ""
+
+
+@pytest.fixture(scope="session")
+def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("standalone"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+@pytest.fixture(scope="session")
+def alive() -> Callable[[int], bool]:
+    return is_alive
