@@ -48,9 +48,9 @@ examples:
 
 
 _DEMO = """\
-Show what Snapline does, on a Spark that the demo starts on this machine: clicks come in, a job counts them per user, and
-the results are written to files. The demo kills processes of the job with kill -9, shows how it recovers, and proves at
-the end that not one event was lost or counted twice. It takes about a minute, and needs Java 17 or newer."""
+Show what Snapline does, on a Spark that the demo starts on this machine: clicks come in, a job counts them per user,
+and the results are written to files. The demo kills processes of the job with kill -9, shows how it recovers, and
+proves at the end that not one event was lost or counted twice. It takes about a minute, and needs Java 17 or newer."""
 
 
 class _UsageError(SnaplineError):

@@ -222,7 +222,8 @@ def test_what_a_process_leaves_behind_dies_with_it(tmp_path: Path) -> None:
         driver.accept()
         driver.send(m.StartWorker(1))
         assert driver.died().error == "exited with status 0"
-        assert not is_alive(int((tmp_path / "pid").read_text()))
+        left = int((tmp_path / "pid").read_text())
+        eventually(lambda: not is_alive(left))
 
 
 def test_a_process_that_does_not_read_can_be_killed_and_heartbeats_go_on() -> None:

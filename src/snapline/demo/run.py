@@ -99,7 +99,7 @@ def run_demo(options: DemoOptions) -> int:
             try:
                 is_proven = demo.run()
             except Interrupted as interrupted:
-                screen.say("Interrupted: the job was cancelled, and Spark is stopped.")
+                screen.say("Interrupted: the job and Spark have ended.")
                 return 128 + interrupted.number
             finally:
                 screen.close()

@@ -182,16 +182,16 @@ def _header(view: View) -> RenderableType:
         (view.status.value, _STATUS_STYLES.get(view.status, "bold yellow")), f"  {view.elapsed_ms / 1000:.0f} s"
     )
     grid = Table.grid(expand=True, padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(ratio=1, no_wrap=True)
+    grid.add_column(justify="right", min_width=status.cell_len, no_wrap=True)
     grid.add_row(story, status)
     return grid
 
 
 def _figures(view: View) -> RenderableType:
     grid = Table.grid(expand=True, padding=(0, 1))
-    grid.add_column(style="dim", width=9, no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(style="dim", min_width=9, no_wrap=True)
+    grid.add_column(justify="right", ratio=1, no_wrap=True)
     grid.add_row("so far", Text(f"{view.rows:,}", style="bold cyan"))
     grid.add_row("of", f"{view.total_rows:,}")
     bar = ProgressBar(total=max(view.total_rows, 1), completed=view.rows, complete_style="cyan", finished_style="green")

@@ -64,7 +64,8 @@ _L = Life
 LIFE = TransitionTable(
     "Life of a subtask",
     "After its data has ended a subtask waits for one more complete checkpoint, which commits its last effects. Then "
-    "it leaves, once those upstream have left and those downstream have taken in all that it sent.",
+    "it leaves, once those upstream have left, those downstream have taken in all that it sent, and it has answered "
+    "every checkpoint it has begun.",
     _L.RUNNING,
     [
         (_L.RUNNING, "end of data", _L.ENDED),
@@ -212,10 +213,10 @@ class SubtaskCheckpointing:
                 return self._on_data_ended(final_from)
             case PartitionsEnded():
                 self._partitions_ended = True
-                return self._leave() if self.life is Life.LEAVING else []
+                return self._leave()
             case OutputsConsumed():
                 self._outputs_consumed = True
-                return self._leave() if self.life is Life.LEAVING else []
+                return self._leave()
 
     def _handle_ended(self, event: SubtaskEvent) -> list[SubtaskEffect]:
         if isinstance(event, TriggerReceived) and event.attempt == self.execution.attempt:
@@ -291,7 +292,11 @@ class SubtaskCheckpointing:
             return []
         running.step("asynchronous part failed", Phase.DECLINED)
         reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
-        return [CancelSnapshot(checkpoint_id), SendDecline(self.execution, checkpoint_id, reason, error)]
+        return [
+            CancelSnapshot(checkpoint_id),
+            SendDecline(self.execution, checkpoint_id, reason, error),
+            *self._leave(),
+        ]
 
     def _on_inputs_finished(
         self, checkpoint_id: int, metrics: AlignmentMetrics, persisted_bytes: int
@@ -333,7 +338,7 @@ class SubtaskCheckpointing:
             unaligned=running.barrier.is_unaligned or running.persisted_bytes > 0,
             aborted=False,
         )
-        return [SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics)]
+        return [SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics), *self._leave()]
 
     # Giving up.
 
@@ -343,7 +348,7 @@ class SubtaskCheckpointing:
         effects: list[SubtaskEffect] = self._cancel(checkpoint_id)
         effects.append(SendDecline(self.execution, checkpoint_id, ABORT_TO_FAILURE[reason]))
         effects.append(BroadcastCancelMarker(checkpoint_id))
-        return effects
+        return [*effects, *self._leave()]
 
     def _on_aborted(self, checkpoint_id: int) -> list[SubtaskEffect]:
         effects = self._cancel(checkpoint_id)
@@ -354,7 +359,7 @@ class SubtaskCheckpointing:
         if checkpoint_id > self._last_id and checkpoint_id not in self._aborted:
             self._aborted = sorted([*self._aborted, checkpoint_id])[-self._max_remembered_aborts :]
         effects.append(NotifyOperatorsAborted(checkpoint_id))
-        return effects
+        return [*effects, *self._leave()]
 
     def _on_stop_aborted(self) -> list[SubtaskEffect]:
         """The job goes on, unless its operators have been finished: then only a restart can bring them back."""
@@ -389,7 +394,9 @@ class SubtaskCheckpointing:
         return effects
 
     def _leave(self) -> list[SubtaskEffect]:
-        if not self._partitions_ended or not self._outputs_consumed:
+        """Finish if nothing is left to do; a checkpoint that has begun is answered first, as all others wait for it."""
+        is_answering = any(checkpoint_id > self._completed_id for checkpoint_id in self._running)
+        if self.life is not Life.LEAVING or not self._partitions_ended or not self._outputs_consumed or is_answering:
             return []
         self._step("partitions ended and outputs consumed", Life.FINISHED)
         return [FinishTask()]

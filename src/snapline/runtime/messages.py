@@ -24,7 +24,7 @@ class Message(Struct, frozen=True, tag=True):
 
 
 class Heartbeat(Message, frozen=True):
-    """I am here. Answered with another one by the driver only."""
+    """I am here."""
 
 
 # From a supervisor to the driver.
@@ -121,6 +121,12 @@ class SplitRequest(Message, frozen=True):
 
     execution: ExecutionId
     operator: str
+
+
+class SourceEnded(Message, frozen=True):
+    """A source subtask has read everything there is, and waits for its last checkpoint."""
+
+    execution: ExecutionId
 
 
 class OperatorEventReceived(Message, frozen=True):
@@ -238,6 +244,7 @@ ToMaster: TypeAlias = (
     | Acknowledge
     | Decline
     | SplitRequest
+    | SourceEnded
     | OperatorEventReceived
     | TasksCancelled
     | Metrics

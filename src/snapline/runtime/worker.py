@@ -268,6 +268,9 @@ class Worker:
     def split_wanted(self, execution: ExecutionId, operator: str) -> None:
         self._send(m.SplitRequest(execution, operator))
 
+    def source_ended(self, execution: ExecutionId) -> None:
+        self._send(m.SourceEnded(execution))
+
     def _send(self, message: m.Message) -> None:
         try:
             self._connection.send(m.encode(message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import secrets
 import threading
@@ -10,6 +11,7 @@ from typing import Any
 from snapline.errors import ConfigurationError
 from snapline.spark.failures import describe
 
+PACKAGES = ("cloudpickle", "fsspec", "msgspec", "numpy", "pyarrow")
 TIMEOUT_S = 20.0
 """When all tasks of the application are busy the answer takes too long; the job then finds out by itself."""
 
@@ -33,7 +35,7 @@ def check_python(context: Any) -> None:
     def look() -> None:
         try:
             context.setJobGroup(group, "Snapline: look at the executors' Python")
-            context.parallelize([0], 1).map(import_what_slots_need).collect()
+            context.parallelize([0], 1).map(look_for_packages).collect()
         except Exception as error:
             errors.append(error)
 
@@ -53,8 +55,12 @@ def check_python(context: Any) -> None:
         _passed.add(looked_at)
 
 
-def import_what_slots_need(number: int) -> int:
-    """Runs in a task."""
-    import snapline.runtime.worker  # noqa: F401  # it needs all that is needed
+def look_for_packages(number: int) -> int:
+    """Runs in a task; that it can be unpacked there shows that Snapline is there too.
 
+    Nothing is imported: libraries start threads, which would stay in Spark's worker.
+    """
+    for name in PACKAGES:
+        if importlib.util.find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     return number

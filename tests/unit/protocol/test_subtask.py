@@ -587,6 +587,26 @@ def test_an_ended_subtask_leaves_when_its_last_checkpoint_is_complete_and_nobody
     assert subtask.life() is Life.FINISHED
 
 
+def test_a_subtask_answers_every_checkpoint_it_has_begun_before_it_leaves() -> None:
+    subtask = Subtask(has_inputs=False, has_outputs=False)
+    subtask.tell(DataEnded())
+    subtask.acknowledge(1)
+    subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFinished(2, 0))
+    assert FinishTask() not in subtask.tell(completed(1)), "all others would wait for its answer to checkpoint 2"
+    effects = subtask.tell(AsynchronousPartFinished(2, {}, 0, 0, 0))
+    assert isinstance(effects[0], SendAcknowledgement)
+    assert effects[-1] == FinishTask()
+
+
+@pytest.mark.parametrize("end", [AsynchronousPartFailed(2, "full"), AbortNotified(ATTEMPT, 2)])
+def test_a_subtask_leaves_once_the_last_checkpoint_it_has_begun_is_given_up(end: SubtaskEvent) -> None:
+    subtask = Subtask(has_inputs=False, has_outputs=False)
+    subtask.tell(DataEnded())
+    subtask.acknowledge(1)
+    subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFinished(2, 0), completed(1))
+    assert subtask.tell(end)[-1] == FinishTask()
+
+
 def test_a_checkpoint_that_began_before_the_end_of_data_is_not_the_last_one() -> None:
     subtask = Subtask(has_inputs=False, has_outputs=False)
     subtask.acknowledge(1)

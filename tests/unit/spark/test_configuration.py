@@ -6,7 +6,7 @@ import pytest
 
 from snapline.api.job import Job
 from snapline.api.settings import Execution, StateBackend
-from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart
+from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, default_restart
 from snapline.errors import ConfigurationError
 from snapline.spark.configuration import configured, replaced
 from snapline.types import ExternalizedRetention
@@ -63,11 +63,11 @@ def test_none_takes_a_setting_away() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"checkpoints.interval": "1s"}, ExponentialDelay()),
+        ({"checkpoints.interval": "1s"}, default_restart(True)),
         ({"restart.strategy": "none", "checkpoints.interval": "1s"}, NoRestart()),
         ({"restart.strategy": "fixed-delay", "restart.attempts": "3"}, FixedDelay(attempts=3)),
         ({"restart.strategy": "failure_rate", "restart.interval": "2s"}, FailureRate(interval="2s")),
-        ({"checkpoints.interval": "1s", "restart.multiplier": "2.5"}, ExponentialDelay(multiplier=2.5)),
+        ({"checkpoints.interval": "1s", "restart.multiplier": "2.5"}, replaced(default_restart(True), multiplier=2.5)),
     ],
 )
 def test_restart_strategies(settings: dict[str, str], expected: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from snapline.runtime.messages import (
     Decline,
     Metrics,
     OperatorEventReceived,
+    SourceEnded,
     SplitRequest,
     TaskMetrics,
     TaskReport,
@@ -40,10 +42,13 @@ from snapline.runtime.messages import (
     ToMaster,
 )
 from snapline.storage.cleaning import Cleaner
-from snapline.types import ClaimMode, ExecutionId, FailureReason, JobStatus, TaskStatus
+from snapline.types import ClaimMode, ExecutionId, FailureReason, JobStatus, SnapshotKind, SubtaskId, TaskStatus
 
 NOTIFY_AGAIN_S = 5.0
 """How often tasks are told once more of the last completed checkpoint, at most."""
+
+LAST_CHECKPOINT_PAUSE_MS = 100
+"""How long after a checkpoint the next is taken that a job whose sources have ended may need to end itself."""
 
 _FAILED = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED)
 _ACTIVE = (JobStatus.INITIALIZING, JobStatus.RUNNING)
@@ -89,7 +94,9 @@ class JobMaster:
         self._recovery: Recovery | None = None
         self._checkpointing: Checkpointing | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._numbers = itertools.count()
         self._notified_s = 0.0
+        self._unended_sources: set[SubtaskId] = set()
         self._fatal: str | None = None
         self._must_record = True
         self._is_closed = False
@@ -177,6 +184,11 @@ class JobMaster:
             case SplitRequest(execution, operator):
                 self._check_sender(slot, execution)
                 self._split_requested(execution, operator)
+            case SourceEnded(execution):
+                self._check_sender(slot, execution)
+                if execution.attempt == self._lifecycle.attempt:
+                    self._unended_sources.discard(execution.subtask)
+                    self._take_last_checkpoint()
             case OperatorEventReceived(attempt, sequence):
                 if self._checkpointing is not None and attempt == self._checkpointing.attempt:
                     self._coordinator_event(c.OperatorEventConfirmed(sequence))
@@ -215,6 +227,8 @@ class JobMaster:
         self.requests.completed(request, snapshot)
         if snapshot.kind.is_synchronous:
             self._job_event(j.StopSavepointCompleted(snapshot))
+        elif not snapshot.kind.is_savepoint:
+            self._set_timer("last checkpoint", LAST_CHECKPOINT_PAUSE_MS, self._take_last_checkpoint)
 
     def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
         self.requests.failed(request, reason, message)
@@ -224,6 +238,18 @@ class JobMaster:
 
     def publication_fenced(self, newest_attempt: int) -> None:
         self._job_event(j.DriverFenced(newest_attempt))
+
+    def _take_last_checkpoint(self) -> None:
+        """Once all sources have ended, do not let the job wait for the next periodic checkpoint.
+
+        Subtasks that had not seen the end yet when one was taken need another.
+        """
+        if self._unended_sources or self._lifecycle.status is not JobStatus.RUNNING:
+            return
+        if self._spec.checkpoints.is_periodic:
+            name = f"last-{self._lifecycle.attempt}-{next(self._numbers)}"
+            request = TriggerRequest(name, SnapshotKind.CHECKPOINT, forced=False, periodic=False, timestamp_ms=now_ms())
+            self._coordinator_event(c.CheckpointRequested(request))
 
     # The job's lifecycle.
 
@@ -268,6 +294,7 @@ class JobMaster:
                 self._events.add(f"attempt {attempt} runs")
                 _log.info("job %s: attempt %d runs", self._spec.name, attempt)
                 self._coordinator_event(c.JobRunning(self._random.random()))
+                self._take_last_checkpoint()
             case j.StopCheckpoints(_, shutdown):
                 self._coordinator_event(c.JobLeftRunning(shutdown))
             case j.CancelTasks(attempt):
@@ -329,7 +356,13 @@ class JobMaster:
 
     def _claimed(self, journal: Journal, is_ours: bool, stop: Snapshot | None) -> None:
         if journal.ended is not None:
-            _log.info("job %s had ended before: %s", self._spec.name, journal.ended.value)
+            _log.warning(
+                "job %s has run before under the id %s and ended (%s), so nothing is run; to run it again give it "
+                "another id: Job(..., id=...)",
+                self._spec.name,
+                self._spec.job_id,
+                journal.ended.value,
+            )
             if journal.ended is JobStatus.FAILED:
                 self.failure = Failure(
                     "it had failed under an earlier driver; submit it under a new id to run it again"
@@ -372,6 +405,11 @@ class JobMaster:
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
             return
         self._recovery = recovery
+        self._unended_sources = {
+            subtask
+            for subtask in self._subtasks - recovery.plan.finished
+            if self._spec.plan.vertex(subtask.vertex).is_source
+        }
         self.metrics = {}
         self._checkpointing = Checkpointing(
             self._spec,

@@ -52,9 +52,8 @@ class Outputs:
         if not batch.num_rows:
             return
         for edge, targets in zip(self._edges, self._targets, strict=True):
-            for target, part in edge.partitioner.split(batch):
-                item = data_item(part)
-                self._meter.rows_out += part.num_rows
+            for target, item in edge.partitioner.split_items(batch):
+                self._meter.rows_out += item.value.num_rows
                 self._meter.bytes_out += item.size
                 targets[target].send(item)
 

@@ -57,6 +57,9 @@ class Reporter(Protocol):
     def split_wanted(self, execution: ExecutionId, operator: str) -> None:
         """A source subtask has read all it was given."""
 
+    def source_ended(self, execution: ExecutionId) -> None:
+        """A source subtask has read everything there is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Executors:
@@ -410,6 +413,7 @@ class Task:
             self._source_timer = self._mailbox.at(at_ms, _nothing)
         elif source.has_ended:
             self._end_data()
+            self._reporter.source_ended(self.execution)
             return True
         if source.is_idle(self._clock()):
             self._advance_source(IDLE)
