@@ -118,7 +118,7 @@ def _add_demo(commands: Any) -> None:
         description=_DEMO,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    demo.add_argument("--duration", metavar="TIME", help="how long clicks come in (default 45s)")
+    demo.add_argument("--duration", metavar="TIME", help="how long clicks come in (default 40s)")
     demo.add_argument("--rows-per-second", metavar="N", type=_count, help="how many clicks (default 20000)")
     demo.add_argument("--parallelism", metavar="N", type=_count, help="how many slots (default 2)")
     demo.add_argument("--no-kill", dest="kill", action="store_false", help="kill nothing")

@@ -282,6 +282,7 @@ class Cluster:
     """A provider whose slots are threads of this process."""
 
     driver_host = "127.0.0.1"
+    bind_host = "127.0.0.1"
 
     def __init__(self) -> None:
         self.orders: list[SlotOrder] = []
@@ -704,7 +705,7 @@ def test_too_few_slots_are_told_of_at_once(cluster: Cluster) -> None:
 
 
 def test_a_driver_that_cannot_listen_says_so(cluster: Cluster) -> None:
-    cluster.driver_host = "192.0.2.1"
+    cluster.bind_host = "192.0.2.1"
     with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1.*spark\.driver\.host"):
         start_master(spec(), cluster)
 

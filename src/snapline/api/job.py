@@ -66,6 +66,7 @@ class Job:
         self.checkpoints = Checkpoints() if checkpoints is None else checkpoints
         self.execution = Execution() if execution is None else execution
         is_checkpointed = self.checkpoints.is_periodic or self.checkpoints.storage is not None
+        self.has_default_restart = restart is None
         self.restart = default_restart(is_checkpointed) if restart is None else restart
         self.hooks = tuple(hooks)
         self._nodes: list[Node] = []

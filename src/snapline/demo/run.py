@@ -30,7 +30,7 @@ from snapline.runtime.master.record import now_ms
 from snapline.testing.exactly_once import prove
 from snapline.types import JobStatus
 
-DEFAULT_DURATION = "45s"
+DEFAULT_DURATION = "40s"
 DEFAULT_ROWS_PER_SECOND = 20_000
 DEFAULT_PARALLELISM = 2
 MAX_PARALLELISM = 64

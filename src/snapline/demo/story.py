@@ -16,6 +16,7 @@ from snapline.types import JobStatus
 TOP_USERS = 5
 RECENT_CHECKPOINTS = 7
 RATE_WINDOW_MS = 2000
+STALL_MS = 700
 MAX_CAUSE_CHARACTERS = 120
 
 _FAILED = re.compile(r"attempt (\d+) failed: (.*)", re.DOTALL)
@@ -124,7 +125,9 @@ class Story:
         elif tasks or self._is_restoring:
             base = 0 if self._restored_id is None else results.rows_until(self._restored_id)
             self._rows = min(base + sum(task.rows_out for task in tasks), self.total_rows)
-        self._samples.append((now_ms, self._rows))
+        # figures come in steps: a sample between two of them would make the rate waver
+        if not self._samples or self._rows != self._samples[-1][1] or now_ms - self._samples[-1][0] >= STALL_MS:
+            self._samples.append((now_ms, self._rows))
         while len(self._samples) > 1 and now_ms - self._samples[0][0] > RATE_WINDOW_MS:
             self._samples.popleft()
         return View(

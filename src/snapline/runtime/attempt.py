@@ -179,6 +179,15 @@ class Attempt:
     def metrics(self) -> list[TaskMetrics]:
         return [task.metrics() for task in self.tasks.values() if task.is_alive]
 
+    @property
+    def has_finished(self) -> bool:
+        """Whether all tasks are done, and have closed what they had open."""
+        return all(task.has_finished for task in self.tasks.values())
+
+    @property
+    def is_given_up(self) -> bool:
+        return self._given_up.is_set()
+
     def give_up(self) -> None:
         """Let nothing of this attempt wait or begin any more."""
         self._given_up.set()

@@ -37,6 +37,10 @@ class SlotProvider(Protocol):
     def driver_host(self) -> str:
         """The address at which slots reach the driver."""
 
+    @property
+    def bind_host(self) -> str:
+        """The address of this machine the driver listens on: another one if slots reach it through a gateway."""
+
     def check(self, slots: int) -> None:
         """Raise `ConfigurationError` if there can't be so many slots, or another setting is in the way."""
 

@@ -11,9 +11,18 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 
-from snapline.errors import ConfigurationError, FencedError, PeerError, SnaplineError, StorageError, UserCodeError
+from snapline.errors import (
+    ConfigurationError,
+    EngineError,
+    FencedError,
+    PeerError,
+    SnaplineError,
+    StorageError,
+    UserCodeError,
+)
 from snapline.graph.shipping import Shipment, unpack
 from snapline.protocol import snapshotting as s
 from snapline.runtime import bootstrap as boot
@@ -53,6 +62,7 @@ class Worker:
         self._attempt: Attempt | None = None
         self._fenced_until = 0
         self._has_probed_storage = False
+        self._directory_guard = threading.Lock()
         self._heard_s = time.monotonic()
         self._objects = FileObjects()
         self._shipment: Shipment | None = None
@@ -136,7 +146,7 @@ class Worker:
             for pool in pools:
                 pool.shutdown(wait=False, cancel_futures=True)
             watch.join()
-            self._directory.remove()
+            self._remove_directory()
 
     def _check_operators(self, shipment: Shipment) -> None:
         """Find out now, not in some task, if the job's code does not work here."""
@@ -202,13 +212,16 @@ class Worker:
                 self._objects,
                 self._executors,
                 self,
-                lambda: self._directory.path,
+                self._own_directory,
                 lambda peer, error: self._peer_lost(deploy.attempt, executions, peer, error),
             )
             self._attempt = attempt
             if deploy.attempt <= self._fenced_until:
                 attempt.give_up()
             attempt.start()
+        except EngineError:
+            if not attempt.is_given_up:  # else its channels were closed under its hands
+                raise
         except (FencedError, PeerError, StorageError, ConfigurationError, UserCodeError) as error:
             if deploy.attempt > self._fenced_until and executions:
                 self.task_changed(executions[0], TaskStatus.FAILED, str(error), "")
@@ -220,7 +233,17 @@ class Worker:
             if not attempt.stop(self._shipment.execution.cancel_timeout_ms / 1000):
                 return  # the driver will have this process killed
             self._attempt = None
+            self._remove_directory()
         self._send(m.TasksCancelled(cancel.attempt))
+
+    def _own_directory(self) -> Path:
+        with self._directory_guard:
+            return self._directory.path
+
+    def _remove_directory(self) -> None:
+        """Leave nothing on this machine: once the driver knows that the tasks are gone, this process is killed."""
+        with self._directory_guard:
+            self._directory.remove()
 
     def _probe_storage(self, deploy: m.Deploy) -> None:
         """Find out once whether this machine can write where the checkpoints go."""
@@ -257,6 +280,9 @@ class Worker:
 
     def task_changed(self, execution: ExecutionId, status: TaskStatus, error: str, trace: str) -> None:
         log = self._log_lines.text() if status is TaskStatus.FAILED else ""
+        attempt = self._attempt
+        if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
+            self._remove_directory()
         self._send(m.TaskReport(execution, status, error, trace, log))
 
     def checkpoint_answered(self, answer: s.SendAcknowledgement | s.SendDecline) -> None:

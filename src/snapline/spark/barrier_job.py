@@ -11,13 +11,14 @@ from typing import Any
 from snapline.runtime.providers import SlotOrder
 from snapline.spark.capacity import is_local, task_slots
 from snapline.spark.failures import describe
+from snapline.spark.interpreter import own_python
 from snapline.spark.slots import make_slot_main
 
 ROOM_TIMEOUT_S = 60.0
 """How long to wait for executors that replace lost ones."""
 
-CANCEL_TIMEOUT_S = 6.0
-"""Spark kills the tasks of a cancelled job after a few seconds; those that live longer are on a hung executor."""
+CANCEL_TIMEOUT_S = 5.0
+"""Spark kills the tasks of a cancelled job after about 3 s; those that live longer are on a hung executor."""
 
 POLL_S = 0.1
 
@@ -54,11 +55,12 @@ class BarrierJob:
         if self._thread.is_alive() and not self._is_stopped():
             _log.warning("slots of %s did not return in time; Spark is told to end them", self._order.job_name)
             self._context.cancelJobGroup(self._group)
-            self._thread.join(CANCEL_TIMEOUT_S)
+        deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
+        self._thread.join(CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
             _log.error("the Spark job of %s does not end although it was cancelled", self._order.job_name)
         if not self._has_returned and not self._is_stopped():
-            self._free_slots()
+            self._free_slots(deadline_s)
 
     def _run(self) -> None:
         try:
@@ -68,7 +70,10 @@ class BarrierJob:
             self._context.setJobGroup(self._group, f"Snapline: {self._order.job_name}")
             self._context.setLocalProperty("spark.scheduler.pool", self._pool)
             numbers = self._context.parallelize(range(self._order.slots), self._order.slots)
-            numbers.barrier().mapPartitions(make_slot_main(self._order)).collect()
+            slots = numbers.barrier().mapPartitions(make_slot_main(self._order))
+            with own_python(self._context):
+                slots._jrdd  # noqa: B018  # made here, with the interpreter that is set now
+            slots.collect()
         except Exception as error:
             message, is_fatal = ("Spark was stopped", True) if self._is_stopped() else describe(error)
             self._tell(f"the Spark job with the slots has failed: {message}", is_fatal)
@@ -97,9 +102,8 @@ class BarrierJob:
                 return False
         return True
 
-    def _free_slots(self) -> None:
+    def _free_slots(self, deadline_s: float) -> None:
         """Wait until no task holds a slot, and replace executors that do not give theirs back."""
-        deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
         while holders := self._executors_with_tasks():
             if time.monotonic() > deadline_s:
                 for executor in holders:

@@ -43,7 +43,7 @@ def configured(job: Job, settings: Mapping[str, str]) -> Job:
     changed = copy.copy(job)
     changed.checkpoints = replaced(job.checkpoints, **_values(ours, "checkpoints.", _keywords(Checkpoints)))
     changed.execution = replaced(job.execution, **_values(ours, "execution.", _keywords(Execution)))
-    if job.restart == default_restart(_has_checkpoints(job)):
+    if job.has_default_restart:
         changed.restart = default_restart(_has_checkpoints(changed))
     _check_names(ours, changed)
     changed.restart = _restart(changed, ours)

@@ -33,9 +33,13 @@ _FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS
 
 
 class EmbeddedSpark:
-    """One application with so many task slots. Everything it writes lies in `directory`, its words in `log`."""
+    """One application with so many task slots. Everything it writes lies in `directory`, its words in `log`.
+
+    `ConfigurationError` if there is no Java for it.
+    """
 
     def __init__(self, cores: int, directory: Path, log: Path) -> None:
+        check_java(os.environ)
         self._cores = cores
         self._directory = directory
         self._log = log
@@ -47,8 +51,7 @@ class EmbeddedSpark:
         return f"local[{self._cores}]"
 
     def start(self) -> SparkSession:
-        """Takes some seconds. `ConfigurationError` if there is no Java, or if Spark does not come up."""
-        check_java(os.environ)
+        """Takes some seconds. `ConfigurationError` if Spark does not come up."""
         for name in _FOREIGN:
             os.environ.pop(name, None)
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -112,8 +115,8 @@ def check_java(environment: Mapping[str, str]) -> None:
             [program, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        where = f"JAVA_HOME is {home}, and {program}" if home else program
-        raise ConfigurationError(f"Spark needs Java, and {where} does not run ({error}): {_INSTALL}") from error
+        where = f"{program}, which JAVA_HOME names," if home else program
+        raise ConfigurationError(f"Spark needs Java, and {where} does not run: {_INSTALL}") from error
     version = java_version(told.stderr + told.stdout)
     if version is None:
         raise ConfigurationError(f"Spark needs Java, and {program} does not say which version it is: {_INSTALL}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from snapline.errors import ConfigurationError
 from snapline.spark.failures import describe
+from snapline.spark.interpreter import own_python
 
 PACKAGES = ("cloudpickle", "fsspec", "msgspec", "numpy", "pyarrow")
 TIMEOUT_S = 20.0
@@ -35,7 +36,10 @@ def check_python(context: Any) -> None:
     def look() -> None:
         try:
             context.setJobGroup(group, "Snapline: look at the executors' Python")
-            context.parallelize([0], 1).map(look_for_packages).collect()
+            looked = context.parallelize([0], 1).map(look_for_packages)
+            with own_python(context):
+                looked._jrdd  # noqa: B018  # made here, with the interpreter that is set now
+            looked.collect()
         except Exception as error:
             errors.append(error)
 

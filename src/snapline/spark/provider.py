@@ -43,6 +43,12 @@ class SparkProvider:
     def driver_host(self) -> str:
         return self._driver_host
 
+    @property
+    def bind_host(self) -> str:
+        if capacity.is_local(self._context):
+            return LOOPBACK
+        return str(self._context.getConf().get("spark.driver.bindAddress", self._driver_host))
+
     def check(self, slots: int) -> None:
         """Raise `ConfigurationError` if there can't be so many slots; else they are this provider's until `close`.
 

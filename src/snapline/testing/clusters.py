@@ -22,11 +22,10 @@ from snapline.runtime.master.start import start_master
 from snapline.runtime.operator_process import KILL_TIMEOUT_S, Child, Ended, OperatorProcess, StartChild
 from snapline.runtime.providers import SlotOrder
 from snapline.runtime.supervisor import Supervisor
-from snapline.runtime.worker import Worker
+from snapline.runtime.worker import run_worker
 
 LOOPBACK = "127.0.0.1"
 FORCE_TIMEOUT_S = 15.0
-KILL_POLL_S = 0.02
 
 _task_attempts = itertools.count()
 
@@ -109,6 +108,10 @@ class ClusterSlots:
 
     @property
     def driver_host(self) -> str:
+        return LOOPBACK
+
+    @property
+    def bind_host(self) -> str:
         return LOOPBACK
 
     def check(self, slots: int) -> None:
@@ -202,7 +205,6 @@ class _WorkerThread:
         self._bootstrap = bootstrap
         self._ended = ended
         self._stop = threading.Event()
-        self._worker = Worker(bootstrap, self._stop)
         self._is_killed = False
         self._thread = threading.Thread(target=self._run, name=f"worker-{bootstrap.slot}", daemon=True)
         self._thread.start()
@@ -214,20 +216,14 @@ class _WorkerThread:
     def kill(self) -> None:
         self._is_killed = True
         self._stop.set()
-        deadline_s = time.monotonic() + KILL_TIMEOUT_S
-        while self._thread.is_alive():
-            if time.monotonic() > deadline_s:
-                raise EngineError(f"the worker of slot {self._bootstrap.slot} does not end although it was told to")
-            # it looks at the event only when the driver has said something, or has hung up
-            connection = getattr(self._worker, "_connection", None)
-            if connection is not None:
-                connection.close()
-            self._thread.join(KILL_POLL_S)
+        self._thread.join(KILL_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise EngineError(f"the worker of slot {self._bootstrap.slot} does not end although it was told to")
 
     def _run(self) -> None:
         log = ""
         try:
-            self._worker.run()
+            run_worker(self._bootstrap, self._stop)
         except Exception:
             log = traceback.format_exc()
         if not self._is_killed:

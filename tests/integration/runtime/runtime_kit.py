@@ -29,6 +29,7 @@ MODES: dict[str, dict[str, Any]] = {
     "timeout": {"unaligned": True, "aligned_timeout": "20ms"},
 }
 AT_LEAST_ONCE: dict[str, Any] = {"mode": "AT_LEAST_ONCE"}
+HEARTBEATS = {"heartbeat_interval": "100ms", "heartbeat_timeout": "1s"}
 DEADLINE_S = 30.0
 Start: TypeAlias = "Callable[[Job, ProcessCluster | ThreadCluster], MasterHandle]"
 """Starts a job that is cancelled at the end of the test if it has not ended by then."""
@@ -87,14 +88,12 @@ def settings(mode: str = "aligned", interval: str | None = "100ms", **more: Any)
 
 
 def small(**more: Any) -> Execution:
-    """Little room in the channels, so that back-pressure comes at once; and everything is noticed soon."""
+    """Little room in the channels, so that back-pressure comes at once."""
     options: dict[str, Any] = {
         "channel_memory": "4KB",
         "batch_size": "4KB",
         "metrics_interval": "50ms",
         "latency_interval": "50ms",
-        "heartbeat_interval": "100ms",
-        "heartbeat_timeout": "700ms",
         "cancel_timeout": "1s",
     }
     return Execution(**{**options, **more})

@@ -30,8 +30,7 @@ def job_of(name: str, directory: Path, rows: int = 20_000, **options: object) ->
         rows=rows,
         rows_per_second=12_000,
         checkpoints=settings("unaligned"),
-        execution=small(state_backend="rocksdb"),
-        **{"restart": RESTART, **options},  # type: ignore[arg-type]
+        **{"restart": RESTART, "execution": small(state_backend="rocksdb"), **options},  # type: ignore[arg-type]
     )
 
 
@@ -64,7 +63,7 @@ def test_cancel_before_the_job_runs(start: Start, tmp_path: Path) -> None:
 
 
 def test_cancel_between_two_attempts(start: Start, tmp_path: Path) -> None:
-    handle = start(job_of("between", tmp_path).job, ProcessCluster())
+    handle = start(job_of("between", tmp_path, execution=small()).job, ProcessCluster())
     wait_for_checkpoints(handle, 1)
     for pid in child_pids():
         os.kill(pid, signal.SIGKILL)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from runtime_kit import (
+    HEARTBEATS,
     MODES,
     RESTART,
     Harm,
@@ -55,7 +56,7 @@ def pressed(name: str, directory: Path, mode: str, **options: object) -> Numberi
         users=50,
         checkpoints=settings(mode),
         restart=RESTART,
-        execution=small(),
+        execution=small(**HEARTBEATS),
         **options,  # type: ignore[arg-type]
     )
 
@@ -69,7 +70,7 @@ def at_ease(name: str, directory: Path, mode: str, **options: object) -> Numberi
         rows_per_second=15_000,
         checkpoints=settings(mode),
         restart=RESTART,
-        execution=small(),
+        execution=small(**HEARTBEATS),
         **options,  # type: ignore[arg-type]
     )
 
@@ -116,7 +117,7 @@ def test_at_least_once_loses_nothing(start: Start, tmp_path: Path, slow: bool) -
         slow=0.1 if slow else 0.0,
         checkpoints=settings("at-least-once"),
         restart=RESTART,
-        execution=small(),
+        execution=small(**HEARTBEATS),
     )
     cluster = ProcessCluster()
     handle = start(job.job, cluster)

@@ -36,8 +36,10 @@ pytestmark = pytest.mark.slow
 MODES = ("aligned", "unaligned")
 
 
-def new_job(directory: Path, mode: str = "aligned", parallelism: int = 2, **execution: Any) -> Job:
-    checkpoints = settings(mode, "50ms")(str(directory / "chk"))
+def new_job(
+    directory: Path, mode: str = "aligned", parallelism: int = 2, *, interval: str | None = "50ms", **execution: Any
+) -> Job:
+    checkpoints = settings(mode, interval)(str(directory / "chk"))
     return Job("graph", parallelism=parallelism, checkpoints=checkpoints, restart=RESTART, execution=small(**execution))
 
 
@@ -166,7 +168,7 @@ def test_more_subtasks_than_splits(start: Start, tmp_path: Path) -> None:
 
 
 def test_an_idle_subtask_does_not_hold_up_event_time(start: Start, tmp_path: Path) -> None:
-    job = new_job(tmp_path, latency_interval=0)  # marks would wake the task that waits
+    job = new_job(tmp_path, interval=None, latency_interval=0)  # nothing else wakes the task that waits
     source = Uneven([100, 5000], silent={0: 60.0})
     rows = job.source(source, uid="rows", watermarks=Watermarks("id", idle_after="100ms"))
     logged = rows.rebalance().apply(WatermarkLog(str(tmp_path / "watermarks")), uid="log", schema=ROWS)

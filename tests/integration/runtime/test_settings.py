@@ -116,8 +116,9 @@ def test_exactly_once_whatever_the_settings(
 
 def test_a_pause_between_checkpoints_is_kept(start: Start, tmp_path: Path) -> None:
     checkpoints = settings(interval="10ms", min_pause="150ms")(str(tmp_path / "chk"))
-    handle = start(job_with(tmp_path, Pass(), checkpoints), ThreadCluster())
-    assert handle.wait("30s") is JobStatus.FINISHED
+    handle = start(job_with(tmp_path, Pass(), checkpoints, rows=100_000), ThreadCluster())
+    wait_for_checkpoints(handle, 5)
+    handle.cancel("10s")
     records = [record for record in reversed(handle.checkpoints().history) if record.completion is not None]
     assert len(records) > 3
     for before, after in zip(records, records[1:], strict=False):

@@ -27,6 +27,7 @@ class _Provider:
     """Waits for room in `start` until it is released."""
 
     driver_host = "127.0.0.1"
+    bind_host = "127.0.0.1"
 
     def __init__(self) -> None:
         self.calls: list[str] = []

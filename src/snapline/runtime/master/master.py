@@ -161,6 +161,8 @@ class JobMaster:
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         if is_fatal:
             self._fatal = cause
+            # Something around the job is wrong, not the job: once that is mended it can go on.
+            self._must_record = False
         if is_fatal and self._lifecycle.status is JobStatus.INITIALIZING:
             self._job_event(j.PreparationFailed(cause, recoverable=False))
         else:

@@ -13,7 +13,7 @@ from snapline.runtime.master.background import Background, post_to
 from snapline.runtime.providers import SlotOrder, SlotProvider
 
 SECRET_BYTES = 32
-RELEASE_TIMEOUT_S = 5.0
+RELEASE_TIMEOUT_S = 3.0
 """How long supervisors may take to return before they are ended by force."""
 
 CLOSE_TIMEOUT_S = 30.0

@@ -105,7 +105,7 @@ class MasterThread:
         )
         self._slots = slots = Slots(self.spec.plan.slots, self.spec.execution, self._orders, master, self.events)
         server = ControlServer(slots, self.spec.plan.slots, self._note_defect)
-        await server.start(self._host)
+        await server.start(self._provider.bind_host)
         self._orders.port = server.port
         self._is_open = True
         try:

@@ -108,6 +108,7 @@ class Task:
     ) -> None:
         self.execution = plan.execution
         self.status = TaskStatus.DEPLOYING
+        self.has_finished = False
         self._plan = plan
         self._storage = storage
         self._executors = executors
@@ -209,6 +210,10 @@ class Task:
                 else:
                     _log.debug("%s: closing it failed: %s", self.execution, problem)
         if self.status is TaskStatus.FINISHED:
+            self.has_finished = True
+            self._outputs.send(Item(ItemKind.END_OF_PARTITION))
+            # Last of all, as the process may be gone once everybody has finished.
+            self._reporter.task_changed(self.execution, TaskStatus.FINISHED, "", "")
             self._decline_triggers()
         if error is not None:
             trace = "".join(traceback.format_exception(error))
@@ -559,8 +564,6 @@ class Task:
         self._is_over = True
         self._finish_wanted = False
         self.status = TaskStatus.FINISHED
-        self._outputs.send(Item(ItemKind.END_OF_PARTITION))
-        self._reporter.task_changed(self.execution, TaskStatus.FINISHED, "", "")
 
 
 def end_partitions(outputs: Sequence[OutputEdge]) -> None:
