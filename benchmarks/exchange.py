@@ -8,12 +8,10 @@ else. Latency: rows go through a source, an exchange, keyed state and a sink at 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import shutil
 import statistics
 import sys
-import time
 from typing import Any
 
 import numpy as np
@@ -27,11 +25,15 @@ from benchmarks.parts import (
     Stamped,
     conditions,
     latencies_ms,
+    rates,
     spark_session,
     temporary,
 )
 
 import snapline as sl
+
+BATCH_ROWS = (32_768, 8_192)
+"""In Snapline each half of a batch goes to another slot."""
 
 
 def main() -> int:
@@ -43,59 +45,53 @@ def main() -> int:
     options = parser.parse_args()
     spark = spark_session("local[2]")
     try:
-        exchanges, sockets = [], []
-        for number in range(options.rounds):
-            exchanges.append(exchange(spark, options.seconds))
-            sockets.append(exchange_ceiling.measure(options.seconds))
-            _progress(
-                f"round {number + 1}: {exchanges[-1]['rows_per_s']:,.0f} rows/s, bare socket "
-                f"{sockets[-1]['rows_per_s']:,.0f} rows/s"
-            )
+        exchanges = {rows: compare(spark, rows, options.rounds, options.seconds) for rows in BATCH_ROWS}
         delays = latency(spark, options.rate, max(2 * options.seconds, 5.0))
     finally:
         spark.stop()
-    rows = statistics.median(item["rows_per_s"] for item in exchanges)
-    bare = statistics.median(item["rows_per_s"] for item in sockets)
-    result = {
-        "exchange": {
-            "rows_per_s": rows,
-            "bytes_per_s": statistics.median(item["bytes_per_s"] for item in exchanges),
-            "bare_socket_rows_per_s": bare,
-            "bare_socket_bytes_per_s": statistics.median(item["bytes_per_s"] for item in sockets),
-            "ratio": rows / bare,
-            "rounds": [item["rows_per_s"] for item in exchanges],
-            "bare_socket_rounds": [item["rows_per_s"] for item in sockets],
-        },
-        "latency": delays,
-        "conditions": conditions(),
-    }
+    result = {"exchange": exchanges, "latency": delays, "conditions": conditions()}
     if options.json:
         print(json.dumps(result))
-    else:
-        print(f"exchange    {rows:14,.0f} rows/s   {rows / bare:5.2f} x a bare socket ({bare:,.0f} rows/s)")
-        rate = delays["rows_per_s"]
-        print(f"latency     p50 {delays['p50_ms']:.1f} ms, p99 {delays['p99_ms']:.1f} ms at {rate:,.0f} rows/s")
+        return 0
+    for rows, figures in exchanges.items():
+        print(
+            f"exchange, batches of {rows:6,d} rows {figures['rows_per_s']:14,.0f} rows/s   {figures['ratio']:5.2f} x a "
+            f"bare socket ({figures['bare_socket_rows_per_s']:,.0f} rows/s)"
+        )
+    rate = delays["rows_per_s"]
+    print(f"latency     p50 {delays['p50_ms']:.1f} ms, p99 {delays['p99_ms']:.1f} ms at {rate:,.0f} rows/s")
     return 0
 
 
-def exchange(spark: Any, seconds: float) -> dict[str, float]:
+def compare(spark: Any, rows: int, rounds: int, seconds: float) -> dict[str, Any]:
+    """Exchange and bare socket in turn, with batches of so many rows; medians and all rounds."""
+    exchanges, sockets = [], []
+    for number in range(rounds):
+        exchanges.append(exchange(spark, seconds, rows))
+        sockets.append(exchange_ceiling.measure(seconds, rows=rows))
+        ours, bare = exchanges[-1]["rows_per_s"], sockets[-1]["rows_per_s"]
+        text = f"batches of {rows} rows, round {number + 1}: {ours:,.0f} rows/s, bare socket {bare:,.0f} rows/s"
+        print(text, file=sys.stderr, flush=True)
+    ours, bare = (statistics.median(item["rows_per_s"] for item in items) for items in (exchanges, sockets))
+    return {
+        "rows_per_s": ours,
+        "bytes_per_s": statistics.median(item["bytes_per_s"] for item in exchanges),
+        "bare_socket_rows_per_s": bare,
+        "bare_socket_bytes_per_s": statistics.median(item["bytes_per_s"] for item in sockets),
+        "ratio": ours / bare,
+        "rounds": [item["rows_per_s"] for item in exchanges],
+        "bare_socket_rounds": [item["rows_per_s"] for item in sockets],
+    }
+
+
+def exchange(spark: Any, seconds: float, rows: int) -> dict[str, float]:
     """Rows and bytes a second through a hash exchange between two slots, half of them from one slot to the other."""
     job = sl.Job("exchange", parallelism=2)
-    job.source(Prebuilt(seconds), uid="rows").key_by("c0").apply(
+    job.source(Prebuilt(seconds, rows), uid="rows").key_by("c0").apply(
         Forget(), uid="forget", schema=exchange_ceiling.make_batch(rows=1).schema, has_state=False
     ).sink(Discard(), uid="out")
-    handle = job.start(spark)
-    seen: list[tuple[float, int, int]] = []
-    while not handle.status().is_globally_terminal:
-        time.sleep(0.2)
-        tasks = [task for name, task in handle.metrics().items() if name.startswith("forget/")]
-        if len(tasks) == 2:
-            seen.append((time.monotonic(), sum(task.rows_in for task in tasks), sum(task.bytes_in for task in tasks)))
-    handle.wait()
-    changes = [point for before, point in itertools.pairwise(seen) if point[1] != before[1]]
-    (start_s, start_rows, start_bytes), (end_s, end_rows, end_bytes) = changes[0], changes[-1]
-    elapsed_s = end_s - start_s
-    return {"rows_per_s": (end_rows - start_rows) / elapsed_s, "bytes_per_s": (end_bytes - start_bytes) / elapsed_s}
+    rows_per_s, bytes_per_s = rates(job.start(spark), "forget/", 2)
+    return {"rows_per_s": rows_per_s, "bytes_per_s": bytes_per_s}
 
 
 class Forget(sl.Operator):
@@ -119,10 +115,6 @@ def latency(spark: Any, rows_per_s: int, seconds: float) -> dict[str, float]:
         shutil.rmtree(directory, ignore_errors=True)
     p50, p90, p99, most = (float(np.percentile(delays, part)) for part in (50, 90, 99, 100))
     return {"rows_per_s": rows_per_s, "rows": len(delays), "p50_ms": p50, "p90_ms": p90, "p99_ms": p99, "max_ms": most}
-
-
-def _progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import sys
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from benchmarks.exchange_ceiling import make_batch
 
+from snapline.api.handle import JobHandle
 from snapline.api.operator import Operator
 from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
@@ -206,6 +208,21 @@ class LastMade(Operator):
         keys = backend.keys([batch.column("key")])
         backend.reducing_state("count", pa.int64(), "sum").add_all(keys, batch.column("value"))
         self.context.emit(batch)
+
+
+def rates(handle: JobHandle, vertex: str, subtasks: int) -> tuple[float, float]:
+    """Rows and bytes a second into a vertex, from its first figures to its last; waits for the end of the job."""
+    seen: list[tuple[float, int, int]] = []
+    while not handle.status().is_globally_terminal:
+        time.sleep(0.1)
+        tasks = [task for name, task in handle.metrics().items() if name.startswith(vertex)]
+        if len(tasks) == subtasks:
+            seen.append((time.monotonic(), sum(task.rows_in for task in tasks), sum(task.bytes_in for task in tasks)))
+    handle.wait()
+    changes = [point for before, point in itertools.pairwise(seen) if point[1] != before[1]]
+    (start_s, start_rows, start_bytes), (end_s, end_rows, end_bytes) = changes[0], changes[-1]
+    elapsed_s = end_s - start_s
+    return (end_rows - start_rows) / elapsed_s, (end_bytes - start_bytes) / elapsed_s
 
 
 def latencies_ms(directory: str) -> Any:

@@ -30,9 +30,11 @@ class ProcessDirectory:
         if self._path is None:
             self._root.mkdir(parents=True, exist_ok=True)
             remove_abandoned(self._root)
-            self._path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._root))
-            self._lock = os.open(self._path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            # Under another name until it is locked, or somebody might take it for one that nobody holds.
+            made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=self._root))
+            self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._path = made.rename(made.with_name(made.name.removeprefix(".")))
         return self._path
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""Spark on this machine alone, in a JVM that this process starts and ends; all it says goes to a file."""
+"""Spark in a JVM that this process starts and ends; all it says goes to a file."""
 
 from __future__ import annotations
 
@@ -35,12 +35,22 @@ _FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS
 class EmbeddedSpark:
     """One application with so many task slots. Everything it writes lies in `directory`, its words in `log`.
 
+    It runs in this one JVM, unless `master` names a cluster. `settings` are more of Spark's own.
     `ConfigurationError` if there is no Java for it.
     """
 
-    def __init__(self, cores: int, directory: Path, log: Path) -> None:
+    def __init__(
+        self,
+        cores: int,
+        directory: Path,
+        log: Path,
+        *,
+        master: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         check_java(os.environ)
-        self._cores = cores
+        self._master = master or f"local[{cores}]"
+        self._settings = dict(settings or {})
         self._directory = directory
         self._log = log
         self._gateway: Any = None
@@ -48,7 +58,7 @@ class EmbeddedSpark:
 
     @property
     def master(self) -> str:
-        return f"local[{self._cores}]"
+        return self._master
 
     def start(self) -> SparkSession:
         """Takes some seconds. `ConfigurationError` if Spark does not come up."""
@@ -66,6 +76,7 @@ class EmbeddedSpark:
             "spark.local.dir": str(self._directory),
             "spark.sql.warehouse.dir": str(self._directory / "warehouse"),
             "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={self._directory}" -XX:-UsePerfData',
+            **self._settings,
         }
         conf = SparkConf(loadDefaults=False)
         for name, value in settings.items():

@@ -83,6 +83,24 @@ class FailOnce(Operator):
         self.context.emit(batch)
 
 
+class FailOnDemand(Operator):
+    """Raises once for each time somebody has made the file, which it removes."""
+
+    def __init__(self, file: str) -> None:
+        self._file = Path(file)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        if self._file.exists():
+            try:
+                self._file.unlink()
+            except FileNotFoundError:  # another subtask was faster
+                pass
+            else:
+                raise ValueError("user code fails on demand")
+        self.context.emit(batch)
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What the output shows. `problems` is empty if every row counted exactly once."""
@@ -122,13 +140,15 @@ def numbering_job(
     restart: RestartStrategy | None = None,
     slow: float = 0.0,
     fail_after_rows: int | None = None,
+    fail_file: str | None = None,
     id: str | None = None,
     splits: int | None = None,
 ) -> NumberingJob:
     """A job under `directory`: `chk` for checkpoints, `out` for output.
 
     `checkpoints` makes the settings for a storage directory; `slow` is how many seconds a thousand rows take ahead of
-    the sink, which puts everything before it under back-pressure; `fail_after_rows` lets user code raise once.
+    the sink, which puts everything before it under back-pressure; `fail_after_rows` lets user code raise once, and
+    `fail_file` each time that file is made.
     """
     root = Path(directory)
     make = checkpoints or (lambda storage: Checkpoints(interval="200ms", storage=storage))
@@ -145,6 +165,8 @@ def numbering_job(
     if fail_after_rows is not None:
         failing = FailOnce(fail_after_rows, str(root / "has-failed"))
         stream = stream.apply(failing, uid="failing", schema=stream.schema)
+    if fail_file is not None:
+        stream = stream.apply(FailOnDemand(fail_file), uid="failing-on-demand", schema=stream.schema)
     numbered = stream.key_by("user").apply(Numbering(), uid="numbering", schema=NUMBERED, has_state=True)
     if slow:
         numbered = numbered.rebalance().apply(Slow(slow), uid="slow", schema=NUMBERED)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-# The operator processes find `runtime_kit` by the same search path as this one.
-sys.path.insert(0, str(Path(__file__).parent))
+# Operator processes search the same path: this is how they find `runtime_kit`.
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from runtime_kit import Start, child_pids, has_ended, listening_ports, wait_until
+from tests.integration.runtime.runtime_kit import Start, child_pids, has_ended, listening_ports, wait_until
 
 from snapline.api.job import Job
 from snapline.runtime.master.handle import MasterHandle

@@ -283,7 +283,12 @@ class Uneven(Source):
     """
 
     def __init__(
-        self, numbers: Sequence[int], *, batch_rows: int = 100, gap: float = 0.01, silent: dict[int, float] | None = None
+        self,
+        numbers: Sequence[int],
+        *,
+        batch_rows: int = 100,
+        gap: float = 0.01,
+        silent: dict[int, float] | None = None,
     ) -> None:
         self.numbers = list(numbers)
         self._batch_rows = batch_rows

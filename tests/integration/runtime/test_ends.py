@@ -8,7 +8,17 @@ import time
 from pathlib import Path
 
 import pytest
-from runtime_kit import RESTART, Hang, Start, child_pids, runs, settings, small, wait_for_checkpoints, wait_until
+from tests.integration.runtime.runtime_kit import (
+    RESTART,
+    Hang,
+    Start,
+    child_pids,
+    runs,
+    settings,
+    small,
+    wait_for_checkpoints,
+    wait_until,
+)
 
 from snapline.api.handle import JobFailedError
 from snapline.api.job import Job

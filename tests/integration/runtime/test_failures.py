@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from runtime_kit import (
+from tests.integration.runtime.runtime_kit import (
     HEARTBEATS,
     MODES,
     RESTART,
@@ -173,9 +173,7 @@ def test_exactly_once_after_failures_during_checkpoints(start: Start, tmp_path: 
     for _ in range(3):
         wait_for_checkpoints(handle, 1)
         attempt = handle.attempt
-        wait_until(
-            lambda: has_ended(handle) or handle.checkpoints().counts.in_progress > 0, "a checkpoint begins"
-        )
+        wait_until(lambda: has_ended(handle) or handle.checkpoints().counts.in_progress > 0, "a checkpoint begins")
         harm.kill(handle)
         wait_for_restart(handle, attempt)
     assert handle.wait("60s") is JobStatus.FINISHED

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from runtime_kit import (
+from tests.integration.runtime.runtime_kit import (
     RESTART,
     ROWS,
     Pass,

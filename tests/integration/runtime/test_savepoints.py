@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_kit import RESTART, Harm, Start, settings, small, wait_for_checkpoints, wait_until
+from tests.integration.runtime.runtime_kit import (
+    RESTART,
+    Harm,
+    Start,
+    settings,
+    small,
+    wait_for_checkpoints,
+    wait_until,
+)
 
 from snapline.api.handle import SnapshotFailedError
 from snapline.connectors.files import read_files
@@ -71,7 +79,7 @@ def test_a_savepoint_does_not_disturb_and_can_be_gone_back_to(start: Start, tmp_
     path = handle.savepoint(tmp_path / "savepoints", timeout="20s")
     assert handle.wait("60s") is JobStatus.FINISHED
     assert first.prove().problems == ()
-    before = {row for row in read_files(first.output)["id"].to_pylist()}
+    before = set(read_files(first.output)["id"].to_pylist())
     second = run_of(2, tmp_path / "b", 3, restore_from=path)
     assert start(second.job, ThreadCluster()).wait("60s") is JobStatus.FINISHED
     after = read_files(second.output)["id"].to_pylist()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runtime_kit import (
+from tests.integration.runtime.runtime_kit import (
     RESTART,
     AlwaysFails,
     BadSnapshot,
@@ -121,7 +122,7 @@ def test_a_pause_between_checkpoints_is_kept(start: Start, tmp_path: Path) -> No
     handle.cancel("10s")
     records = [record for record in reversed(handle.checkpoints().history) if record.completion is not None]
     assert len(records) > 3
-    for before, after in zip(records, records[1:], strict=False):
+    for before, after in itertools.pairwise(records):
         assert before.completion is not None
         assert after.trigger_ms - before.completion.completed_ms >= 149
 

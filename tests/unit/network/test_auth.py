@@ -102,6 +102,7 @@ def test_a_proof_of_one_role_or_connection_serves_no_other() -> None:
         (b"SNAP\x63" + b"\0" * (HELLO_BYTES - 5), "version 99"),
         (ClientHandshake(SECRET, "data").hello, "not to be had here"),
     ],
+    ids=[f"case-{number}" for number in range(3)],
 )
 def test_garbage_other_versions_and_other_purposes_are_refused(hello: bytes, complaint: str) -> None:
     with pytest.raises(PeerError, match=complaint):

@@ -49,7 +49,10 @@ class Connection:
         self._inputs = {channel.key: channel for channel in inputs}
         self._open = {("out", key) for key in self._outputs} | {("in", key) for key in self._inputs}
         self._lost = lost
-        self._condition = threading.Condition(threading.Lock())
+        lock = threading.Lock()
+        self._condition = threading.Condition(lock)
+        # Apart, since only who ends the connection waits for it: the writer's thread must not be woken each time.
+        self._nobody_writes = threading.Condition(lock)
         self._ready: deque[RemoteChannel] = deque()
         self._replies: deque[bytes] = deque()
         self._rest: list[memoryview] = []
@@ -82,8 +85,8 @@ class Connection:
         for thread in self._threads:
             if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(_JOIN_TIMEOUT_S)
-        with self._condition:
-            self._condition.wait_for(lambda: not self._is_writing, _JOIN_TIMEOUT_S)
+        with self._nobody_writes:
+            self._nobody_writes.wait_for(lambda: not self._is_writing, _JOIN_TIMEOUT_S)
         self._sock.close()
 
     # For the channels.
@@ -163,13 +166,14 @@ class Connection:
                 self._condition.wait()
             if self._is_handed_over and self._is_ending:
                 self._is_writing = False
+                self._nobody_writes.notify_all()
             self._is_handed_over = False
             return None if self._is_ending else self._rest
 
     def _stop_writing(self) -> None:
         with self._condition:
             self._is_writing = False
-            self._condition.notify_all()
+            self._nobody_writes.notify_all()
 
     def _next_frame(self) -> list[memoryview] | None:
         """What is to be sent next; none gives the right to write back. Answers go first, then channels in turn."""
@@ -177,7 +181,8 @@ class Connection:
             with self._condition:
                 if self._is_ending or not (self._replies or self._ready):
                     self._is_writing = False
-                    self._condition.notify_all()
+                    if self._is_ending:
+                        self._nobody_writes.notify_all()
                     return None
                 if self._replies:
                     replies = b"".join(self._replies)

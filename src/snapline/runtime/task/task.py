@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from snapline.api.operator import Operator, OperatorContext
 from snapline.api.settings import Execution
-from snapline.api.source import Wait
 from snapline.config import CheckpointMode, Checkpoints
 from snapline.errors import SnaplineError
 from snapline.graph.plan import PlannedOperator, PlannedVertex
@@ -43,6 +42,9 @@ from snapline.state.snapshots import SubtaskStates
 from snapline.types import NO_CHECKPOINT, ExecutionId, TaskStatus
 
 _log = logging.getLogger(__name__)
+
+_LONGEST_WAIT_MS = 100
+"""A source that has nothing to read is looked at again after this time, to see whether it has become idle."""
 
 
 class Reporter(Protocol):
@@ -411,15 +413,15 @@ class Task:
             self._after_operators()
             self._advance_source(source.watermark_ms)
             return True
-        if isinstance(result, Wait):
-            at_ms = self._clock() + max(round(result.seconds * 1000), 1)
-            if self._source_timer is not None:
-                self._source_timer.cancel()
-            self._source_timer = self._mailbox.at(at_ms, _nothing)
-        elif source.has_ended:
+        if result is None and source.has_ended:
             self._end_data()
             self._reporter.source_ended(self.execution)
             return True
+        wait_ms = _LONGEST_WAIT_MS if result is None else round(result.seconds * 1000)
+        if self._source_timer is not None:
+            self._source_timer.cancel()
+        at_ms = self._clock() + min(max(wait_ms, 1), _LONGEST_WAIT_MS)
+        self._source_timer = self._mailbox.at(at_ms, _nothing)
         if source.is_idle(self._clock()):
             self._advance_source(IDLE)
         return False

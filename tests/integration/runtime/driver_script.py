@@ -1,0 +1,36 @@
+"""A driver in a process of its own, for the tests that kill it: runs one job to its end and says how it ended.
+
+Arguments: the directory, the mode, the rows.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from tests.integration.runtime.runtime_kit import HEARTBEATS, RESTART, settings, small
+
+from snapline.testing.clusters import ProcessCluster
+from snapline.testing.exactly_once import numbering_job
+
+
+def main() -> None:
+    directory, mode, rows = sys.argv[1:]
+    job = numbering_job(
+        "driven",
+        directory,
+        rows=int(rows),
+        rows_per_second=10_000,
+        checkpoints=settings(mode),
+        restart=RESTART,
+        execution=small(**HEARTBEATS),
+    )
+    handle = job.job.start(ProcessCluster())
+    sys.stdout.write("started\n")
+    sys.stdout.write(f"{handle.wait().value}\n")
+
+
+if __name__ == "__main__":
+    main()
