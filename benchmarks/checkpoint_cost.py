@@ -1,7 +1,7 @@
 """What a checkpoint every second costs: `python -m benchmarks.checkpoint_cost [--json]`.
 
 The same job, a source as fast as it can be, a hash exchange, sums of 100,000 keys and a sink, runs in turn without
-checkpoints and with one every second, in one run on Spark `local[2]`; the order within a pair changes from pair to pair.
+checkpoints and with one every second, in one run on Spark `local[2]`; the order changes from pair to pair.
 """
 
 from __future__ import annotations

@@ -1,18 +1,30 @@
-"""The Python in the pages for users runs, in the order of the page, and gives what the page says."""
+"""The Python in the pages for users runs, in the order of the page, and gives what the page says.
+
+So do the README's example and those of whole jobs.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
+import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import snapline
+from snapline.connectors.sinks import read_files
+from snapline.testing.clusters import ThreadCluster
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("state.md", "storage.md")
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+EXAMPLES = ROOT / "examples"
+PAGES = ("state.md", "storage.md", "concepts.md", "api.md", "connectors.md", "operations.md")
+PAGES_WITH_MESSAGES = ("state.md", "storage.md", "operations.md")
 RESULT = "# -> "
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MESSAGE_TABLE = re.compile(r"^\| message has \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
@@ -50,7 +62,7 @@ def run(page: str, block: Block, names: dict[str, Any]) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "__main__"}  # as in a script: its classes are pickled as a whole
     runnable = [block for block in blocks(page) if not block.info]
     assert len(runnable) > 3
     for block in runnable:
@@ -65,7 +77,7 @@ def test_what_is_not_run_is_python_at_least(page: str) -> None:
         ast.parse(block.code)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", PAGES_WITH_MESSAGES)
 def test_messages_in_the_tables_are_those_of_the_code(page: str) -> None:
     source = "\n".join(path.read_text(encoding="utf-8") for path in Path(snapline.__file__).parent.rglob("*.py"))
     rows = [
@@ -75,3 +87,61 @@ def test_messages_in_the_tables_are_those_of_the_code(page: str) -> None:
     assert len(messages) > 10
     missing = [piece for message in messages for piece in message.split(" ... ") if piece not in source]
     assert missing == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))):
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            if not target.exists() or (anchor and anchor not in _anchors(target)):
+                broken.append(f"{page.name}: {link}")
+    assert broken == []
+
+
+def _anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# Examples of whole jobs.
+
+
+def test_the_example_of_the_readme_is_the_file() -> None:
+    (shown,) = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    example = (EXAMPLES / "clicks.py").read_text(encoding="utf-8")
+    assert shown[1].strip() == example.partition('"""\n')[2].strip()
+
+
+def test_clicks() -> None:
+    names = runpy.run_path(str(EXAMPLES / "clicks.py"))
+    try:
+        assert names["job"].run(ThreadCluster()).value == "FINISHED"
+        counts = read_files(f"{names['data']}/counts").group_by("user").aggregate([("n", "max"), ("total", "max")])
+        totals = snapline.sources.Rate(rows=30_000, users=5).expected_sums()
+        assert dict(zip(counts["user"].to_pylist(), counts["total_max"].to_pylist(), strict=True)) == totals
+        assert sum(counts["n_max"].to_pylist()) == 29_681  # rows with a value of 0 are left out
+    finally:
+        shutil.rmtree(names["data"])
+
+
+def test_own_operator() -> None:
+    assert "50 users have passed the limit, each told once: True" in _output("own_operator.py")
+
+
+@pytest.mark.slow
+def test_restart_and_rescale() -> None:
+    out = _output("restart_and_rescale.py")
+    assert "first version: FINISHED" in out
+    assert "every row counted once: True" in out
+
+
+def _output(example: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / example)], capture_output=True, text=True, timeout=120, check=True, cwd=ROOT
+    )
+    assert done.stderr == ""
+    return done.stdout

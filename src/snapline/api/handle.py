@@ -49,6 +49,9 @@ class JobHandle(Protocol):
     def metrics(self) -> dict[str, Any]:
         """The latest figures of all tasks, by `vertex/index`."""
 
+    def memory_bytes(self) -> dict[int, int]:
+        """How much memory the operator process of each slot takes, as it said last."""
+
     def events(self) -> list[tuple[int, str]]:
         """What has happened lately, each with its time in milliseconds: status, attempts, failures, checkpoints."""
 

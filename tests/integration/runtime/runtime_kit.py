@@ -16,8 +16,10 @@ import pyarrow as pa
 from snapline.api.job import Job
 from snapline.api.operator import Operator, OperatorContext
 from snapline.api.settings import Execution
+from snapline.api.sink import CommitResult, Committable, Permit, SinkContext, SinkWriter
 from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.config import Checkpoints, ExponentialDelay
+from snapline.connectors.files import Files
 from snapline.runtime.master.handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.types import JobStatus
@@ -270,6 +272,56 @@ class WatermarkLog(Operator):
     def watermark(self, timestamp_ms: int) -> None:
         with (self._directory / str(self.context.subtask)).open("a") as file:
             file.write(f"{timestamp_ms}\n")
+
+
+# Sinks.
+
+
+class Unwilling(Files):
+    """Files whose commits ask for a retry or raise, so often in all; a file for each subtask counts them."""
+
+    def __init__(
+        self, directory: Path, counts: Path, *, retries: int = 0, errors: int = 0, after: bool = False
+    ) -> None:
+        super().__init__(directory)
+        self._counts = counts
+        self._retries = retries
+        self._errors = errors
+        self._after = after
+
+    def writer(self, context: SinkContext) -> SinkWriter:
+        return _UnwillingWriter(super().writer(context), self._counts / str(context.subtask), self)
+
+
+class _UnwillingWriter(SinkWriter):
+    def __init__(self, writer: SinkWriter, count: Path, sink: Unwilling) -> None:
+        self._writer = writer
+        self._count = count
+        self._sink = sink
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write(batch)
+
+    def prepare(self, checkpoint_id: int) -> Sequence[Any]:
+        return self._writer.prepare(checkpoint_id)
+
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+        with self._count.open("a") as file:
+            file.write("x")
+        number, sink = len(self._count.read_text()), self._sink
+        if number <= sink._errors + sink._retries and sink._after:
+            self._writer.commit(committable, permit)  # it was done, but nobody hears of it
+        if number <= sink._errors:
+            raise OSError("the outside is away")
+        if number <= sink._errors + sink._retries:
+            return CommitResult.RETRY_LATER
+        return self._writer.commit(committable, permit)
+
+    def abort_newer(self, checkpoint_id: int) -> None:
+        self._writer.abort_newer(checkpoint_id)
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 # Sources.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import threading
@@ -47,7 +48,10 @@ class Mailbox:
         self.arrivals: deque[tuple[int, Item]] = deque()
         self._clock = clock
         self._mail: deque[Mail] = deque()
-        self._is_woken = threading.Event()
+        # A lock instead of an event: to be woken has to cost as little as it can.
+        self._sleep = threading.Lock()
+        self._sleep.acquire()
+        self._is_woken = False
         self._timers: list[tuple[int, int, Timer]] = []
         self._numbers = itertools.count()
 
@@ -65,8 +69,10 @@ class Mailbox:
 
     def wake(self) -> None:
         """There may be something to do."""
-        if not self._is_woken.is_set():
-            self._is_woken.set()
+        if not self._is_woken:
+            self._is_woken = True
+            with contextlib.suppress(RuntimeError):  # somebody else was as quick
+                self._sleep.release()
 
     # On the task's thread.
 
@@ -92,17 +98,17 @@ class Mailbox:
         return None
 
     def wait(self) -> None:
-        """Wait until there is mail, an arrival or a due timer, or somebody wakes the task.
+        """Wait until there is mail, an arrival or a due timer, or somebody wakes the task; it may end without either.
 
         Whatever came before the last look at the queues must have been seen: call `clear` ahead of that look.
         """
-        timeout_s = None
+        timeout_s = -1.0
         while self._timers and self._timers[0][2].is_cancelled:
             heapq.heappop(self._timers)
         if self._timers:
             timeout_s = max(self._timers[0][0] - self._clock(), 0) / 1000
-        self._is_woken.wait(timeout_s)
+        self._sleep.acquire(timeout=timeout_s)
 
     def clear(self) -> None:
         """Forget that somebody has woken the task: from here on `wait` returns for what is new."""
-        self._is_woken.clear()
+        self._is_woken = False
