@@ -448,12 +448,38 @@ def test_a_savepoint_needs_a_directory(cluster: Cluster) -> None:
         handle.savepoint()
 
 
-def test_a_snapshot_before_the_job_runs_fails_with_the_reason(cluster: Cluster) -> None:
+def test_a_snapshot_that_is_asked_for_before_the_job_runs_is_taken_once_it_does(cluster: Cluster) -> None:
     cluster.runs_tasks = False
-    with running(spec(), cluster, until_running=False) as handle:
+    with running(spec(), cluster, until_running=False) as handle, ThreadPoolExecutor(1) as pool:
         wait_for(lambda: len(cluster.all(Deploy)) == 2)
-        with pytest.raises(SnapshotFailedError, match="NOT_ALL_REQUIRED_TASKS_RUNNING"):
-            handle.checkpoint(CheckpointScope.FULL, timeout="5s")
+        answer = pool.submit(handle.checkpoint, CheckpointScope.FULL, timeout="5s")
+        for slot in range(2):
+            cluster.worker(slot).report(TaskStatus.RUNNING)
+        assert answer.result(5)
+        assert handle.checkpoints().counts.completed == 1
+
+
+def test_a_snapshot_of_a_job_that_never_runs_fails_with_its_end(cluster: Cluster) -> None:
+    cluster.runs_tasks = False
+    with running(spec(), cluster, until_running=False) as handle, ThreadPoolExecutor(1) as pool:
+        wait_for(lambda: len(cluster.all(Deploy)) == 2)
+        answer = pool.submit(handle.checkpoint, CheckpointScope.FULL, timeout="5s")
+        handle.cancel()
+        with pytest.raises(SnapshotFailedError, match="CANCELED"):
+            answer.result(5)
+
+
+def test_a_failure_that_no_restart_can_mend_ends_the_job_and_leaves_it_to_another_version(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    handle = start_master(spec(tmp_path), cluster)
+    wait_for(lambda: handle.status() is JobStatus.RUNNING)
+    cluster.worker(0).report(TaskStatus.FAILED, error="RestoreError: the type has changed", is_final=True)
+    with pytest.raises(JobFailedError, match="the type has changed"):
+        handle.wait("5s")
+    assert handle.attempt == 1
+    with running(spec(tmp_path), Cluster()) as again:
+        assert again.attempt == 2
 
 
 def test_stop_takes_a_savepoint_and_waits_for_the_end(cluster: Cluster, tmp_path: Path) -> None:

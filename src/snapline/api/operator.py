@@ -21,8 +21,8 @@ class OperatorContext:
     with the schema the operator declares. `background(call, done)` runs a blocking call on another thread, then `done`
     with its future on the task's thread; after the task has ended `done` is not called. `restored_id` is the checkpoint
     the subtask was restored from, -1 for none, and what was prepared for checkpoints up to `prepared_until` may be
-    restored by somebody still. `takes_checkpoints` is false if nobody will ever take one: then `finish` is where what
-    was written becomes final. `clock` gives processing time in milliseconds.
+    restored by somebody still. `takes_last_checkpoint` says that a checkpoint follows the end of the data; if
+    none does, `finish` is where what was written becomes final. `clock` gives processing time in milliseconds.
     """
 
     job_id: str
@@ -36,7 +36,7 @@ class OperatorContext:
     restored_id: int
     prepared_until: int
     committer_retries: int
-    takes_checkpoints: bool
+    takes_last_checkpoint: bool
     clock: Callable[[], int]
     emit: Callable[[pa.RecordBatch], None]
     background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
@@ -57,7 +57,10 @@ class Operator(ABC):
 
     @abstractmethod
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Take in a batch that came on one of the operator's inputs; an only input is number 0."""
+        """Take in a batch that came on one of the operator's inputs; an only input is number 0.
+
+        Where one batch ends and the next begins means nothing: rows are cut and put together on their way.
+        """
 
     def watermark(self, timestamp_ms: int) -> None:
         """No row older than this will come, as far as anybody knows. It is passed on afterwards."""

@@ -15,7 +15,7 @@ from snapline.errors import ConfigurationError
 from snapline.graph.logical import check_ends, in_order, parallelisms, uids
 from snapline.graph.plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.graph.shipping import pack
-from snapline.graph.spec import JobSpec
+from snapline.graph.spec import JobSpec, takes_last_checkpoint
 from snapline.types import Partitioning
 
 
@@ -32,7 +32,14 @@ def make_spec(job: Job) -> JobSpec:
         checkpoints=job.checkpoints,
         execution=job.execution,
         restart=job.restart,
-        shipment=pack(job_id, planned.plan, job.checkpoints, job.execution, planned.operators),
+        shipment=pack(
+            job_id,
+            planned.plan,
+            job.checkpoints,
+            job.execution,
+            takes_last_checkpoint(job.checkpoints, job.restart),
+            planned.operators,
+        ),
     )
 
 

@@ -17,12 +17,16 @@ from snapline.graph.plan import ExecutionPlan
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """What a process of the job unpacks. `operators` are pickled by vertex, each operator for itself."""
+    """What a process of the job unpacks. `operators` are pickled by vertex, each operator for itself.
+
+    `takes_last_checkpoint` is as in `graph/spec.py`.
+    """
 
     job_id: str
     plan: ExecutionPlan
     checkpoints: Checkpoints
     execution: Execution
+    takes_last_checkpoint: bool
     operators: Mapping[str, tuple[bytes, ...]]
 
     def make_operators(self, vertex_id: str) -> list[Operator]:
@@ -51,6 +55,7 @@ def pack(
     plan: ExecutionPlan,
     checkpoints: Checkpoints,
     execution: Execution,
+    takes_last_checkpoint: bool,
     operators: Mapping[str, Sequence[Operator]],
 ) -> bytes:
     """The job as bytes; `ConfigurationError` names the operator that cannot be pickled, and why."""
@@ -67,7 +72,8 @@ def pack(
                     "SparkSession; make those in the operator's `open`, or on first use"
                 ) from error
         packed[vertex.id] = tuple(parts)
-    return cloudpickle.dumps(Shipment(job_id, plan, checkpoints, execution, packed))  # type: ignore[no-any-return]
+    shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed)
+    return cloudpickle.dumps(shipment)  # type: ignore[no-any-return]
 
 
 def unpack(data: bytes) -> Shipment:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from snapline.api.hook import MasterHook
 from snapline.api.settings import Execution
 from snapline.api.source import Source
-from snapline.config import Checkpoints, RestartStrategy
+from snapline.config import Checkpoints, NoRestart, RestartStrategy
 from snapline.graph.plan import ExecutionPlan
 
 
@@ -25,3 +25,16 @@ class JobSpec:
     execution: Execution
     restart: RestartStrategy
     shipment: bytes
+
+    @property
+    def takes_last_checkpoint(self) -> bool:
+        return takes_last_checkpoint(self.checkpoints, self.restart)
+
+
+def takes_last_checkpoint(checkpoints: Checkpoints, restart: RestartStrategy) -> bool:
+    """Whether subtasks that have read everything wait for one more checkpoint, which makes their last output final.
+
+    If not, each makes it final at its own end: that is right only for a job that never goes back.
+    """
+    may_go_back = checkpoints.is_periodic or not isinstance(restart, NoRestart)
+    return may_go_back and checkpoints.after_tasks_finish

@@ -77,7 +77,7 @@ class SinkOperator(Operator):
 
     def finish(self) -> None:
         """Without checkpoints the end of the input is what makes everything final; else the last checkpoint is."""
-        if not self.context.takes_checkpoints:
+        if not self.context.takes_last_checkpoint:
             self.prepare_snapshot(self._last_id + 1)
             self._carry_out(self._committer.ended())
 

@@ -75,10 +75,11 @@ class DeploymentTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class FailureRequested:
-    """Something that is not a task demands a failover: too many failed checkpoints, a lost slot."""
+    """Something demands a failover: too many failed checkpoints, a lost slot; no restart if it is not `recoverable`."""
 
     attempt: int
     cause: str
+    recoverable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +283,10 @@ class JobLifecycle:
                     return []
                 missing = [str(task) for task, status in self._tasks.items() if status is TaskStatus.DEPLOYING]
                 return self._fail(f"tasks did not start in time: {', '.join(missing)}", now_ms, jitter)
-            case FailureRequested(attempt, cause):
-                return self._fail(cause, now_ms, jitter) if self._is_current(attempt) and self._may_fail else []
+            case FailureRequested(attempt, cause, recoverable):
+                if not self._is_current(attempt) or not self._may_fail:
+                    return []
+                return self._fail(cause, now_ms, jitter, may_restart=recoverable)
             case TasksStopped(attempt):
                 return self._on_stopped() if attempt == self.attempt else []
             case RestartDue():

@@ -118,6 +118,7 @@ class Attempt:
             max_parallelism=deploy.max_parallelism[vertex.id],
             checkpoints=checkpoints,
             settings=shipment.execution,
+            takes_last_checkpoint=shipment.takes_last_checkpoint,
             restore=deployment.restore,
             restored_id=deploy.restored_id,
             prepared_until=deploy.prepared_until,

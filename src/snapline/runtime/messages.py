@@ -89,13 +89,17 @@ class WorkerFailed(Message, frozen=True):
 
 
 class TaskReport(Message, frozen=True):
-    """A task has changed its status. Of a failure `error` is one line, `trace` all of it, `log` the last lines."""
+    """A task has changed its status. Of a failure `error` is one line, `trace` all of it, `log` the last lines.
+
+    `is_final` says that no restart can mend it: what was restored does not fit the code, or a setting is wrong.
+    """
 
     execution: ExecutionId
     status: TaskStatus
     error: str = ""
     trace: str = ""
     log: str = ""
+    is_final: bool = False
 
 
 class Acknowledge(Message, frozen=True):

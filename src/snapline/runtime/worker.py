@@ -224,7 +224,8 @@ class Worker:
                 raise
         except (FencedError, PeerError, StorageError, ConfigurationError, UserCodeError) as error:
             if deploy.attempt > self._fenced_until and executions:
-                self.task_changed(executions[0], TaskStatus.FAILED, str(error), "")
+                is_final = isinstance(error, ConfigurationError)
+                self.task_changed(executions[0], TaskStatus.FAILED, str(error), is_final=is_final)
 
     def _cancel(self, cancel: m.Cancel) -> None:
         assert self._shipment is not None
@@ -268,9 +269,8 @@ class Worker:
         def tell() -> None:
             attempt = self._attempt
             if number > self._fenced_until and attempt is not None and attempt.number == number and executions:
-                self.task_changed(
-                    executions[0], TaskStatus.FAILED, f"the connection to slot {peer} is lost: {error}", ""
-                )
+                problem = f"the connection to slot {peer} is lost: {error}"
+                self.task_changed(executions[0], TaskStatus.FAILED, problem)
 
         timer = threading.Timer(LOST_PEER_PAUSE_S, tell)
         timer.daemon = True
@@ -278,12 +278,14 @@ class Worker:
 
     # What tasks tell.
 
-    def task_changed(self, execution: ExecutionId, status: TaskStatus, error: str, trace: str) -> None:
+    def task_changed(
+        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+    ) -> None:
         log = self._log_lines.text() if status is TaskStatus.FAILED else ""
         attempt = self._attempt
         if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
             self._remove_directory()
-        self._send(m.TaskReport(execution, status, error, trace, log))
+        self._send(m.TaskReport(execution, status, error, trace, log, is_final))
 
     def checkpoint_answered(self, answer: s.SendAcknowledgement | s.SendDecline) -> None:
         if isinstance(answer, s.SendAcknowledgement):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import tempfile
 import threading
@@ -13,7 +14,7 @@ import pytest
 # Operator processes search the same path: this is how they find `runtime_kit`.
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from tests.integration.runtime.runtime_kit import Start, child_pids, has_ended, listening_ports, wait_until
+from tests.integration.runtime.runtime_kit import Start, child_pids, has_ended, listening_ports, open_files, wait_until
 
 from snapline.api.job import Job
 from snapline.runtime.master.handle import MasterHandle
@@ -27,11 +28,13 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    threads, ports = set(threading.enumerate()), listening_ports()
+    threads, ports, files = set(threading.enumerate()), listening_ports(), open_files()
     yield temporary
     wait_until(lambda: not child_pids(), "all processes have ended")
     wait_until(lambda: not set(threading.enumerate()) - threads, "all threads have ended")
     wait_until(lambda: not listening_ports() - ports, "nobody listens any more")
+    gc.collect()
+    wait_until(lambda: not open_files() - files, "everything is closed again", 10.0)
     assert list(temporary.iterdir()) == []
 
 

@@ -76,6 +76,15 @@ def listening_ports(pid: int | None = None) -> set[int]:
     return ports
 
 
+def open_files() -> set[str]:
+    """What this process has open."""
+    found: set[str] = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(descriptor))
+    return {name for name in found if not name.startswith("/proc/")}
+
+
 def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

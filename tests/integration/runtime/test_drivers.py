@@ -29,7 +29,7 @@ from snapline.types import JobStatus
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parent / "driver_script.py"
-ROWS = 30_000
+ROWS = 20_000
 
 
 class Drivers:

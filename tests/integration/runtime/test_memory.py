@@ -21,7 +21,7 @@ from snapline.testing.exactly_once import numbering_job
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 20.0 if is_full_matrix else 8.0
+SECONDS = 20.0 if is_full_matrix else 5.0
 
 
 def test_memory_stays_bounded_under_back_pressure(start: Start, tmp_path: Path) -> None:

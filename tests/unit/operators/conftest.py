@@ -37,7 +37,7 @@ class Harness:
             "restored_id": -1,
             "prepared_until": -1,
             "committer_retries": 2,
-            "takes_checkpoints": True,
+            "takes_last_checkpoint": True,
         }
         self.context = OperatorContext(
             states=self.states,

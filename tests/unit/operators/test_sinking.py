@@ -230,7 +230,7 @@ def test_payloads_are_plain_data_and_seen_as_they_are_kept(run: Run) -> None:
 
 
 def test_without_checkpoints_the_end_of_the_input_commits(run: Run) -> None:
-    _, operator, writer = opened(run, takes_checkpoints=False)
+    _, operator, writer = opened(run, takes_last_checkpoint=False)
     operator.process(rows(1), 0)
     operator.finish()
     assert [entry[:2] for entry in writer.log[1:]] == [("commit", 1)]
@@ -239,7 +239,7 @@ def test_without_checkpoints_the_end_of_the_input_commits(run: Run) -> None:
 
 def test_the_end_of_the_input_also_commits_what_a_savepoint_has_prepared_before(run: Run) -> None:
     restored = [["job/it/0/2/5/0", 5, 1]]
-    _, operator, writer = opened(run, takes_checkpoints=False, restored=restored, restored_id=5)
+    _, operator, writer = opened(run, takes_last_checkpoint=False, restored=restored, restored_id=5)
     operator.process(rows(2), 0)
     checkpoint(operator, 6)
     operator.process(rows(3), 0)
@@ -249,7 +249,7 @@ def test_the_end_of_the_input_also_commits_what_a_savepoint_has_prepared_before(
 
 
 def test_the_end_of_the_input_counts_on_from_what_was_restored(run: Run) -> None:
-    _, operator, writer = opened(run, takes_checkpoints=False, restored_id=5, prepared_until=7)
+    _, operator, writer = opened(run, takes_last_checkpoint=False, restored_id=5, prepared_until=7)
     operator.process(rows(1), 0)
     operator.finish()
     assert writer.log == [("abort newer", 7), ("commit", 1, 3, 8)]

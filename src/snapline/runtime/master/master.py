@@ -8,8 +8,8 @@ import logging
 import random
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
-from snapline.api.handle import SnapshotFailedError
 from snapline.errors import FencedError, PeerError, RestoreError, SnaplineError
 from snapline.graph.spec import JobSpec
 from snapline.protocol import coordination as c
@@ -47,6 +47,8 @@ from snapline.types import ClaimMode, ExecutionId, FailureReason, JobStatus, Sna
 NOTIFY_AGAIN_S = 5.0
 """How often tasks are told once more of the last completed checkpoint, at most."""
 
+LAST_CHECKPOINT = "last-"
+LAST_CHECKPOINT_RETRY_MS = 1000
 LAST_CHECKPOINT_PAUSE_MS = 100
 """How long after a checkpoint the next is taken that a job whose sources have ended may need to end itself."""
 
@@ -97,6 +99,7 @@ class JobMaster:
         self._numbers = itertools.count()
         self._notified_s = 0.0
         self._unended_sources: set[SubtaskId] = set()
+        self._early_requests: list[TriggerRequest] = []
         self._fatal: str | None = None
         self._must_record = True
         self._is_closed = False
@@ -130,13 +133,17 @@ class JobMaster:
     # What users ask for.
 
     def request(self, request: TriggerRequest, answer: Future[str]) -> None:
-        """Take a snapshot; `answer` is told its path, or why there is none."""
-        if self._checkpointing is None:
-            status = self.status.value
-            answer.set_exception(SnapshotFailedError(f"no snapshot was taken: the job does not run yet ({status})"))
-            return
+        """Take a snapshot, once the job runs; `answer` is told its path, or why there is none."""
         self.requests.add(request, answer)
-        self._coordinator_event(c.CheckpointRequested(request))
+        if self._lifecycle.status is JobStatus.RUNNING:
+            self._coordinator_event(c.CheckpointRequested(request))
+        else:
+            self._early_requests.append(request)
+
+    def _submit_early_requests(self) -> None:
+        requests, self._early_requests = self._early_requests, []
+        for request in requests:
+            self._coordinator_event(c.CheckpointRequested(replace(request, timestamp_ms=now_ms())))
 
     def cancel(self) -> None:
         self._job_event(j.CancelRequested())
@@ -174,9 +181,9 @@ class JobMaster:
 
     def worker_said(self, slot: int, message: ToMaster) -> None:
         match message:
-            case TaskReport(execution, status, error, trace, log):
-                self._check_sender(slot, execution)
-                self._task_reported(execution, status, error, trace, log)
+            case TaskReport() as report:
+                self._check_sender(slot, report.execution)
+                self._task_reported(report)
             case Acknowledge(execution, checkpoint_id, state, metrics):
                 self._check_sender(slot, execution)
                 self._coordinator_event(c.AcknowledgementReceived(execution, checkpoint_id, state, metrics))
@@ -209,10 +216,16 @@ class JobMaster:
         if execution.subtask not in self._subtasks or execution.subtask.index != slot:
             raise PeerError(f"slot {slot} speaks for {execution}, which it does not run")
 
-    def _task_reported(self, execution: ExecutionId, status: TaskStatus, error: str, trace: str, log: str) -> None:
+    def _task_reported(self, report: TaskReport) -> None:
+        execution, status = report.execution, report.status
         if execution.attempt == self._lifecycle.attempt and status is not TaskStatus.FAILED:
             self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
-        self._job_event(j.TaskReported(execution, status, error), trace=trace, log=log)
+        event: j.JobEvent = j.TaskReported(execution, status, report.error)
+        if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
+            # Another version of the job may fit, or another setting: all is left for it.
+            self._must_record = False
+            event = j.FailureRequested(execution.attempt, f"{execution}: {report.error}", recoverable=False)
+        self._job_event(event, trace=report.trace, log=report.log)
 
     def _split_requested(self, execution: ExecutionId, operator: str) -> None:
         checkpointing = self._checkpointing
@@ -234,6 +247,8 @@ class JobMaster:
 
     def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
         self.requests.failed(request, reason, message)
+        if request.name.startswith(LAST_CHECKPOINT):
+            self._set_timer("last checkpoint", LAST_CHECKPOINT_RETRY_MS, self._take_last_checkpoint)
 
     def failure_requested(self, attempt: int, cause: str) -> None:
         self._job_event(j.FailureRequested(attempt, cause))
@@ -248,8 +263,8 @@ class JobMaster:
         """
         if self._unended_sources or self._lifecycle.status is not JobStatus.RUNNING:
             return
-        if self._spec.checkpoints.is_periodic:
-            name = f"last-{self._lifecycle.attempt}-{next(self._numbers)}"
+        if self._spec.takes_last_checkpoint:
+            name = f"{LAST_CHECKPOINT}{self._lifecycle.attempt}-{next(self._numbers)}"
             request = TriggerRequest(name, SnapshotKind.CHECKPOINT, forced=False, periodic=False, timestamp_ms=now_ms())
             self._coordinator_event(c.CheckpointRequested(request))
 
@@ -296,6 +311,7 @@ class JobMaster:
                 self._events.add(f"attempt {attempt} runs")
                 _log.info("job %s: attempt %d runs", self._spec.name, attempt)
                 self._coordinator_event(c.JobRunning(self._random.random()))
+                self._submit_early_requests()
                 self._take_last_checkpoint()
             case j.StopCheckpoints(_, shutdown):
                 self._coordinator_event(c.JobLeftRunning(shutdown))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapline.graph.spec import JobSpec
+from snapline.runtime.master.exiting import suspend_at_exit
 from snapline.runtime.master.handle import MasterHandle
 from snapline.runtime.master.storage import open_storage
 from snapline.runtime.master.thread import MasterThread
@@ -35,4 +36,6 @@ def start_master(
     except BaseException:
         provider.close()
         raise
-    return MasterHandle(thread)
+    handle = MasterHandle(thread)
+    suspend_at_exit(handle)
+    return handle

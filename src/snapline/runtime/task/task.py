@@ -17,7 +17,7 @@ import pyarrow as pa
 from snapline.api.operator import Operator, OperatorContext
 from snapline.api.settings import Execution
 from snapline.config import CheckpointMode, Checkpoints
-from snapline.errors import SnaplineError
+from snapline.errors import ConfigurationError, RestoreError, SnaplineError
 from snapline.graph.plan import PlannedOperator, PlannedVertex
 from snapline.operators.sourcing import SourceOperator
 from snapline.protocol import barriers as b
@@ -50,8 +50,10 @@ _LONGEST_WAIT_MS = 100
 class Reporter(Protocol):
     """Whom a task tells. Called from the task's thread; must not block for long."""
 
-    def task_changed(self, execution: ExecutionId, status: TaskStatus, error: str, trace: str) -> None:
-        """A task runs, has finished, or has failed."""
+    def task_changed(
+        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+    ) -> None:
+        """A task runs, has finished, or has failed; `is_final` says that no restart can mend it."""
 
     def checkpoint_answered(self, answer: s.SendAcknowledgement | s.SendDecline) -> None:
         """A task acknowledges or declines a checkpoint."""
@@ -82,6 +84,7 @@ class TaskPlan:
     max_parallelism: int
     checkpoints: Checkpoints
     settings: Execution
+    takes_last_checkpoint: bool
     restore: dict[str, SubtaskRestore]
     restored_id: int
     prepared_until: int
@@ -165,7 +168,7 @@ class Task:
             plan.execution,
             has_inputs=bool(inputs),
             has_outputs=bool(self._outputs.channels),
-            final_checkpoint=plan.checkpoints.is_periodic and plan.checkpoints.after_tasks_finish,
+            final_checkpoint=plan.takes_last_checkpoint,
             max_remembered_aborts=plan.checkpoints.max_concurrent,
         )
 
@@ -215,12 +218,13 @@ class Task:
             self.has_finished = True
             self._outputs.send(Item(ItemKind.END_OF_PARTITION))
             # Last of all, as the process may be gone once everybody has finished.
-            self._reporter.task_changed(self.execution, TaskStatus.FINISHED, "", "")
+            self._reporter.task_changed(self.execution, TaskStatus.FINISHED)
             self._decline_triggers()
         if error is not None:
             trace = "".join(traceback.format_exception(error))
             _log.warning("%s failed: %s", self.execution, _one_line(error), exc_info=error)
-            self._reporter.task_changed(self.execution, TaskStatus.FAILED, _one_line(error), trace)
+            is_final = isinstance(error, RestoreError | ConfigurationError)
+            self._reporter.task_changed(self.execution, self.status, _one_line(error), trace, is_final=is_final)
 
     def _open(self) -> None:
         plan = self._plan
@@ -270,7 +274,7 @@ class Task:
             restored_id=plan.restored_id,
             prepared_until=plan.prepared_until,
             committer_retries=plan.checkpoints.committer_retries,
-            takes_checkpoints=plan.checkpoints.is_periodic,
+            takes_last_checkpoint=plan.takes_last_checkpoint,
             clock=self._clock,
             emit=emit,
             background=self._in_background,
@@ -312,7 +316,7 @@ class Task:
     def _check_recovered(self) -> None:
         if not self._replay and not self._outputs.is_sending_restored():
             self.status = TaskStatus.RUNNING
-            self._reporter.task_changed(self.execution, TaskStatus.RUNNING, "", "")
+            self._reporter.task_changed(self.execution, TaskStatus.RUNNING)
 
     def _work(self) -> bool:
         has_room = self._outputs.has_room
