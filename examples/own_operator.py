@@ -35,7 +35,7 @@ class Passed(sl.Operator):
         self._keyed = keyed
         self._totals = keyed.reducing_state("totals", pa.int64(), "sum")
 
-    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:  # noqa: ARG002  # there is only one input
         users = batch.column("user")
         keys = self._keyed.keys([users])  # hashed and looked up once for the three calls below
         before = pc.fill_null(self._totals.take(keys), 0)  # null for users that were never seen

@@ -38,7 +38,7 @@ def main(directory: str) -> None:
     cluster = ProcessCluster()
 
     first = make_job(directory, id="clicks-v1", parallelism=1).start(cluster)
-    while first.checkpoints().counts.completed < 1:  # a job that has just been started can't take a savepoint yet
+    while first.checkpoints().counts.completed < 1:  # so that there is something to go on from
         time.sleep(0.05)
     savepoint = first.stop(f"{directory}/savepoints", timeout="30s")
     print("first version:", first.status().value, counts(directory))

@@ -116,6 +116,7 @@ def test_the_example_of_the_readme_is_the_file() -> None:
     assert shown[1].strip() == example.partition('"""\n')[2].strip()
 
 
+@pytest.mark.slow
 def test_clicks() -> None:
     names = runpy.run_path(str(EXAMPLES / "clicks.py"))
     try:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
 import secrets
 import socket
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -24,6 +18,8 @@ from snapline.runtime import messages as m
 from snapline.runtime.network.auth import server_handshake
 from snapline.runtime.network.frames import ControlConnection
 from snapline.runtime.providers import SlotOrder
+from snapline.testing.processes import is_running
+from snapline.testing.standalone import StandaloneCluster
 
 DEADLINE_S = 60.0
 
@@ -155,90 +151,13 @@ def scripted_driver() -> Iterator[ScriptedDriver]:
     driver.close()
 
 
-class StandaloneCluster:
-    """A master and workers on loopback. Programs of tests run as drivers of their own: one process, one Spark."""
-
-    def __init__(self, directory: Path, workers: int = 2) -> None:
-        self._directory = directory
-        self._home = Path(pyspark.__file__).parent
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self.url = ""
-        self._workers = workers
-
-    def start(self) -> None:
-        self._launch("master", "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0")
-        self.url = eventually(lambda: self._found("master", r"Starting Spark master at (spark://[\w.]+:\d+)"))
-        for number in range(self._workers):
-            name = f"worker-{number}"
-            arguments = ["--webui-port", "0", "--cores", "2", "--memory", "2g", "--work-dir"]
-            self._launch(
-                name, "org.apache.spark.deploy.worker.Worker", *arguments, str(self._directory / name), self.url
-            )
-        for number in range(self._workers):
-            eventually(partial(self._found, f"worker-{number}", r"Successfully (registered) with master"))
-
-    def stop(self) -> None:
-        for process in reversed(self._processes):
-            process.terminate()
-        for process in self._processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(20)
-
-    def run(self, program: str, *arguments: str, timeout_s: float = 150) -> str:
-        """What a driver prints; it must end well. It gets the master's address and then the arguments."""
-        done = subprocess.run(
-            [sys.executable, "-c", program, self.url, *arguments],
-            env=self._environment(),
-            capture_output=True,
-            timeout=timeout_s,
-            text=True,
-        )
-        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-        return done.stdout
-
-    def _environment(self) -> dict[str, str]:
-        return {
-            **os.environ,
-            "SPARK_HOME": str(self._home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "PYSPARK_PYTHON": sys.executable,
-        }
-
-    def _launch(self, name: str, main: str, *arguments: str) -> None:
-        with (self._directory / f"{name}.log").open("wb") as log:
-            command = [str(self._home / "bin" / "spark-class"), main, "--host", "127.0.0.1", *arguments]
-            self._processes.append(subprocess.Popen(command, env=self._environment(), stdout=log, stderr=log))
-
-    def _found(self, name: str, pattern: str) -> str:
-        dead = [process.args for process in self._processes if process.poll() is not None]
-        text = (self._directory / f"{name}.log").read_text(encoding="utf-8", errors="replace")
-        assert not dead, f"{dead} has ended: {text[-3000:]}"
-        match = re.search(pattern, text)
-        return match[1] if match else ""
-
-
 @pytest.fixture(scope="session")
 def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    cluster = StandaloneCluster(tmp_path_factory.mktemp("standalone"))
-    try:
-        cluster.start()
+    """A master and two workers, each a process of its own."""
+    with StandaloneCluster(tmp_path_factory.mktemp("standalone")) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 @pytest.fixture(scope="session")
 def alive() -> Callable[[int], bool]:
-    return is_alive
+    return is_running

@@ -57,9 +57,9 @@ class Execution:
     def __init__(
         self,
         *,
-        batch_size: Size = "256KB",
+        batch_size: Size = "128KB",
         flush_timeout: Duration = "10ms",
-        channel_memory: Size = "1MB",
+        channel_memory: Size = "512KB",
         state_backend: StateBackend | str = StateBackend.MEMORY,
         state_directory: str | None = None,
         heartbeat_interval: Duration = "1s",

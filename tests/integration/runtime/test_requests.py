@@ -58,7 +58,6 @@ def test_only_checkpoints_that_somebody_asks_for(start: Start, tmp_path: Path, m
     assert job.prove().problems == ()
 
 
-@pytest.mark.xfail(reason="a subtask's commit at its end is final although the job may still go back", strict=True)
 def test_a_failure_after_one_subtask_has_ended_without_periodic_checkpoints(start: Start, tmp_path: Path) -> None:
     output = tmp_path / "out"
     checkpoints = settings(interval=None)(str(tmp_path / "chk"))

@@ -1,0 +1,42 @@
+"""Jobs on real Spark that suffer real failures count every row exactly once. `snapline.testing.chaos` does more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from snapline.testing.chaos_run import Chaos, Plan
+from snapline.testing.standalone import StandaloneCluster
+
+pytestmark = pytest.mark.slow
+
+
+def check(plan: Plan, directory: Path, cluster: StandaloneCluster | None = None) -> None:
+    story: list[str] = []
+    result = Chaos(story.append, cluster).run(plan, directory)
+    assert result.is_good, "\n".join([*result.problems, *story])
+    assert [it.failure for it in result.suffered] == list(plan.failures)
+    assert result.attempts > len(plan.failures), story
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan("local", "aligned", False, ("user", "operator", "worker")),
+        Plan("local", "unaligned", True, ("worker", "driver")),
+        Plan("local-cluster", "timeout", True, ("executor", "operator")),
+        Plan("process", "timeout", False, ("operator", "user", "driver")),
+        Plan("process", "at-least-once", True, ("operator", "user", "driver")),
+    ],
+    ids=lambda plan: f"{plan.deployment}-{plan.mode}-{'pressure' if plan.back_pressure else 'ease'}",
+)
+def test_no_row_is_lost_or_counted_twice(plan: Plan, tmp_path: Path) -> None:
+    check(plan, tmp_path)
+
+
+def test_what_a_hung_executor_does_when_it_wakes_up_does_not_count(
+    standalone_cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    plan = Plan("standalone", "unaligned", False, ("hang", "executor"))
+    check(plan, tmp_path, standalone_cluster)
