@@ -6,17 +6,20 @@ So do the README's example and those of whole jobs.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import snapline
+from snapline.config import duration_ms, size_bytes
 from snapline.connectors.sinks import read_files
 from snapline.testing.clusters import ThreadCluster
 
@@ -25,6 +28,7 @@ DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
 PAGES = ("state.md", "storage.md", "concepts.md", "api.md", "connectors.md", "operations.md")
 PAGES_WITH_MESSAGES = ("state.md", "storage.md", "operations.md")
+SLOW_PAGES = ("api.md", "operations.md")
 RESULT = "# -> "
 BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MESSAGE_TABLE = re.compile(r"^\| message has \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
@@ -36,6 +40,10 @@ class Block(NamedTuple):
     line: int
     info: str
     code: str
+
+
+def _speed(page: str) -> tuple[pytest.MarkDecorator, ...]:
+    return (pytest.mark.slow,) if page in SLOW_PAGES else ()
 
 
 def blocks(page: str) -> list[Block]:
@@ -59,7 +67,7 @@ def run(page: str, block: Block, names: dict[str, Any]) -> None:
             exec(compile(ast.Module([statement], []), page, "exec"), names)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=_speed(page)) for page in PAGES])
 def test_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}  # as in a script: its classes are pickled as a whole
@@ -87,6 +95,33 @@ def test_messages_in_the_tables_are_those_of_the_code(page: str) -> None:
     assert len(messages) > 10
     missing = [piece for message in messages for piece in message.split(" ... ") if piece not in source]
     assert missing == []
+
+
+@pytest.mark.parametrize("settings", [snapline.Checkpoints, snapline.Execution])
+def test_tables_of_settings_are_those_of_the_code(settings: type[Any]) -> None:
+    section = (
+        (DOCS / "api.md").read_text(encoding="utf-8").partition(f"\n## {settings.__name__}\n")[2].partition("\n## ")[0]
+    )
+    rows = [row.split(" | ") for row in section.splitlines() if re.match(r"\| ?\w* ?\| `", row)]
+    shown = {
+        name: default.strip()
+        for _, names, defaults, *_ in (("", *row[1:]) for row in rows)
+        for name, default in zip(re.findall(r"`(\w+)`", names), defaults.split(", "), strict=True)
+    }
+    defaults = {name: parameter.default for name, parameter in inspect.signature(settings).parameters.items()}
+    assert set(shown) == set(defaults)
+    wrong = {name: text for name, text in shown.items() if not _says(text, defaults[name])}
+    assert wrong == {}
+
+
+def _says(text: str, default: Any) -> bool:
+    """Whether a table says what the default is; None has many names."""
+    if isinstance(default, str) and default[0].isdigit():
+        kind = duration_ms if default.rstrip("bB")[-1] in "smhdn" else size_bytes
+        return kind(text) == kind(default)
+    if isinstance(default, Enum):
+        return text.strip('`"') in (default.name, default.value)
+    return default is None or text == str(default)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

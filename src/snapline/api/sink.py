@@ -28,8 +28,8 @@ class SinkContext:
 class SinkWriter(ABC):
     """Writes in one subtask.
 
-    All calls come from the task's thread but `commit` and `abort_newer`, which come from others, one at a time, while
-    writing goes on: they may share with the rest only what is safe to share.
+    All calls come from the task's thread but `commit`, which comes from others, one at a time, while writing goes on:
+    it may share with the rest only what is safe to share.
     """
 
     @abstractmethod

@@ -70,8 +70,7 @@ class Rate(Source):
         return [{"first": first, "step": number} for first in range(number)]
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        del context
-        return RateReader(self._rows_per_second, self._rows, self._users, self._batch_rows)
+        return RateReader(self._rows_per_second, self._rows, self._users, self._batch_rows, context.parallelism)
 
     def expected_counts(self) -> dict[str, int]:
         """How many rows each user has in all; only of a source that ends."""
@@ -103,6 +102,7 @@ class RateReader(SourceReader):
         rows: int | None,
         users: int,
         batch_rows: int,
+        parallelism: int,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -111,6 +111,7 @@ class RateReader(SourceReader):
         self._users = users
         self._names = pa.array([f"user-{number}" for number in range(users)])
         self._batch_rows = batch_rows
+        self._parallelism = parallelism
         self._clock = clock
         self._now = now
         self._splits: list[_RateSplit] = []
@@ -121,7 +122,9 @@ class RateReader(SourceReader):
         if not 0 <= first < step:
             raise RestoreError(f"{split!r} is no split of Rate; was the snapshot taken with another source?")
         total = None if self._rows is None else max(0, -(-(self._rows - first) // step))
-        rate = None if self._rows_per_second is None else self._rows_per_second / step
+        # Splits that end are read one after the other, as many at a time as there are subtasks.
+        at_a_time = step if total is None else min(step, self._parallelism)
+        rate = None if self._rows_per_second is None else self._rows_per_second / at_a_time
         self._splits.append(_RateSplit(split, first, step, total, rate, 0 if position is None else position))
 
     def read(self) -> pa.RecordBatch | Wait | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,11 +74,21 @@ def pack(
                 ) from error
         packed[vertex.id] = tuple(parts)
     shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed)
-    return cloudpickle.dumps(shipment)  # type: ignore[no-any-return]
+    # The version apart: what another one has packed may not even be unpickled.
+    return pickle.dumps((_version(), cloudpickle.dumps(shipment)))
 
 
 def unpack(data: bytes) -> Shipment:
-    """The job again; `data` must come from the driver through Spark."""
-    shipment = pickle.loads(data)  # noqa: S301  # as above
+    """The job again; `data` must come from the driver through Spark. `UserCodeError` if another version packed it."""
+    version, packed = pickle.loads(data)  # noqa: S301  # as above
+    if version != _version():
+        raise UserCodeError(
+            f"the driver has version {version} of Snapline, and the executors have {_version()}; install the same one"
+        )
+    shipment = pickle.loads(packed)  # noqa: S301  # as above
     assert isinstance(shipment, Shipment)
     return shipment
+
+
+def _version() -> str:
+    return importlib.metadata.version("snapline")

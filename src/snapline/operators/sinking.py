@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from snapline.errors import SnaplineError, UserCodeError
 from snapline.protocol.commit import AbortNewer, Commit, CommitEffect, Committer, FailCommit
 from snapline.state.exact import shortened
 from snapline.state.operator_state import OperatorList
+
+_log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -140,6 +143,12 @@ class SinkOperator(Operator):
             raise UserCodeError(
                 f"sink {self.context.uid!r}: the commit of {committable.name} gave {shortened(result)}; it must give a "
                 "CommitResult"
+            )
+        if result is CommitResult.FAILED_KNOWN:
+            _log.warning(
+                "sink %s: the commit of %s has failed for good, and what it holds is dropped",
+                self.context.uid,
+                committable.name,
             )
         effects = self._committer.answered(committable.name, result)
         self._carry_out(effects, is_retry=result is CommitResult.RETRY_LATER)

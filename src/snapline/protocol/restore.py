@@ -214,7 +214,7 @@ def _unmatched_operators(
         names = ", ".join(map(repr, unmatched))
         raise RestoreError(
             f"snapshot {snapshot.id} has state of {names}, which the job does not have; restore the operators "
-            "under these uids, or allow state that is not restored"
+            "under these uids, or set allow_non_restored=True to leave their state behind"
         )
     return unmatched
 
@@ -226,7 +226,7 @@ def _match_hooks(snapshot: Snapshot, hooks: Iterable[str], allow_non_restored: b
         names = ", ".join(map(repr, unmatched))
         raise RestoreError(
             f"snapshot {snapshot.id} has state of the master hooks {names}, which the job does not have; "
-            "register them, or allow state that is not restored"
+            "register them, or set allow_non_restored=True to leave their state behind"
         )
     return matched
 

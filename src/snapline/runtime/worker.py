@@ -153,8 +153,8 @@ class Worker:
         for vertex in shipment.plan.vertices:
             try:
                 shipment.make_operators(vertex.id)
-            except UserCodeError as error:
-                self._send(m.WorkerFailed(f"on {self._bootstrap.host}: {error}"))
+            except Exception as error:
+                self._send(m.WorkerFailed(f"on {self._bootstrap.host}: {_unpacking_failed(error)}"))
                 return
 
     # Orders.
@@ -384,6 +384,9 @@ def main() -> None:
     except SnaplineError as error:
         _log.error("the operator process of slot %d ends: %s", bootstrap.slot, error)
         status = 1
+    except BaseException:
+        _log.exception("the operator process of slot %d ends, in a way that was not foreseen", bootstrap.slot)
+        status = 1
     sys.stdout.flush()
     sys.stderr.flush()
     # Threads of user code must not keep the process.
@@ -391,12 +394,17 @@ def main() -> None:
 
 
 def _unpacking_failed(error: Exception) -> str:
+    if isinstance(error, UserCodeError):
+        return str(error)
     if isinstance(error, ModuleNotFoundError):
         return (
             f"the executors lack the module {error.name!r}; install it where they run, or ship it: "
             "spark.sparkContext.addPyFile(...), or --py-files and --archives of spark-submit"
         )
-    return f"the job cannot be unpacked on the executors: {type(error).__name__}: {error}"
+    return (
+        f"the job cannot be unpacked on the executors: {type(error).__name__}: {error}; do driver and executors have "
+        "the same versions of Python, Snapline and all packages?"
+    )
 
 
 def _memory_bytes() -> int:

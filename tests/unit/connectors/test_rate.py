@@ -115,7 +115,7 @@ class Clock:
 
 
 def paced(clock: Clock, rate: float, splits: int = 1, rows: int | None = None, batch_rows: int = 1000) -> RateReader:
-    reader = RateReader(rate, rows, 10, batch_rows, clock, lambda: 1.7e9)
+    reader = RateReader(rate, rows, 10, batch_rows, 1000, clock, lambda: 1.7e9)
     for first in range(splits):
         reader.add_split({"first": first, "step": splits}, None)
     return reader
@@ -206,3 +206,18 @@ def test_wrong_settings_are_refused(options: dict[str, Any], complaint: str) -> 
 def test_a_split_of_something_else_is_refused() -> None:
     with pytest.raises(RestoreError, match="no split of Rate"):
         Rate().reader(CONTEXT).add_split({"first": 3, "step": 2}, None)
+
+
+def test_splits_that_end_are_read_one_at_a_time_and_keep_the_rate_together() -> None:
+    clock = Clock()
+    reader = RateReader(1000, 8000, 10, 100_000, 2, clock, lambda: 1.7e9)
+    reader.add_split({"first": 0, "step": 8}, None)
+    rows = 0
+    while clock.now_s < 101:
+        given = reader.read()
+        if isinstance(given, sl.Wait):
+            clock.now_s += given.seconds
+        else:
+            assert given is not None
+            rows += given.num_rows
+    assert rows == pytest.approx(500, abs=15), "one of two subtasks"

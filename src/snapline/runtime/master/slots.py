@@ -29,6 +29,7 @@ from snapline.runtime.network.admission import PROBE
 from snapline.runtime.network.auth import async_client_handshake
 
 PROBE_TIMEOUT_S = 5.0
+DEATH_IS_TOLD_S = 0.5
 
 
 class Possession(Enum):
@@ -357,6 +358,8 @@ class Slots:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
                 await _dial(host, port, secret)
         except (OSError, TimeoutError, PeerError) as error:
+            # If the process has died, that is the reason, and somebody is about to tell of it.
+            await asyncio.sleep(DEATH_IS_TOLD_S)
             if slot.worker is connection:
                 reason = str(error) or f"no answer within {PROBE_TIMEOUT_S:g} s"
                 self.kill_worker(slot.index)
