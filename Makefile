@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo java test test-fast check docs sim bench clean
+.PHONY: help setup demo java test test-fast check docs sim bench bench-runtime clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +13,7 @@ SEEDS ?= 2000
 ARGS ?=
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## create .venv with Snapline and its development tools
 
@@ -69,9 +69,16 @@ docs: setup  ## make docs/machines.md from the transition tables
 sim: setup  ## run the simulator over SEEDS seeds (2000)
 	$(BIN)/python -m snapline.testing.sim --seeds $(SEEDS)
 
-bench: setup  ## measure what the protocol core and state cost
+bench: setup  ## measure the protocol core and state
 	$(BIN)/python -m benchmarks.protocol
 	$(BIN)/python -m benchmarks.state
+
+bench-runtime: setup  ## measure exchange, checkpoints, back-pressure, recovery and memory on Spark (20 minutes)
+	$(BIN)/python -m benchmarks.exchange
+	$(BIN)/python -m benchmarks.checkpoint_cost
+	$(BIN)/python -m benchmarks.backpressure
+	$(BIN)/python -m benchmarks.recovery
+	$(BIN)/python -m benchmarks.memory
 
 clean:  ## remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ from snapline.testing.standalone import StandaloneCluster
 pytestmark = pytest.mark.slow
 
 
-def check(plan: Plan, directory: Path, cluster: StandaloneCluster | None = None) -> None:
+def check(plan: Plan, directory: Path, cluster: StandaloneCluster | None = None) -> list[str]:
+    """Run it; what was told meanwhile."""
     story: list[str] = []
     result = Chaos(story.append, cluster).run(plan, directory)
     assert result.is_good, "\n".join([*result.problems, *story])
     assert [it.failure for it in result.suffered] == list(plan.failures)
     assert result.attempts > len(plan.failures), story
+    return story
 
 
 @pytest.mark.parametrize(
@@ -39,4 +42,6 @@ def test_what_a_hung_executor_does_when_it_wakes_up_does_not_count(
     standalone_cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
     plan = Plan("standalone", "unaligned", False, ("hang", "executor"))
-    check(plan, tmp_path, standalone_cluster)
+    story = check(plan, tmp_path, standalone_cluster)
+    (woken,) = [int(match[1]) for line in story if (match := re.match(r"\*\*\* SIGCONT of (\d+) ", line))]
+    assert woken >= 3, "Spark's daemon, a Python worker and its operator process at least"

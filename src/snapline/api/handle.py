@@ -74,4 +74,7 @@ class JobHandle(Protocol):
         """Take a savepoint and end the job with it; the savepoint's path. `drain` ends all windows first."""
 
     def cancel(self, timeout: Duration | None = None) -> None:
-        """End the job now, and wait until it has."""
+        """End the job now and for ever, and wait until it has."""
+
+    def suspend(self, timeout: Duration | None = None) -> None:
+        """Leave the job to another driver, and wait until that is done: checkpoints stay, slots are given back."""

@@ -20,11 +20,12 @@ from snapline.api.stream import Stream
 from snapline.config import Checkpoints, RestartStrategy, default_restart
 from snapline.errors import ConfigurationError
 from snapline.operators.sourcing import SourceOperator
-from snapline.storage.opening import check_job_id
+from snapline.storage.opening import check_job_id, has_ended
 from snapline.types import JobStatus
 
 _MAX_NAME = 200
 _MAX_SLUG = 100
+_MAX_STARTS = 10_000
 _SPARK_LAUNCHER = "snapline.spark.launching"
 
 
@@ -38,8 +39,9 @@ class Launcher(Protocol):
 class Job:
     """A job. Nothing of it runs before `start` or `run`.
 
-    `id` is what its checkpoints and its output are filed under. Without one it is made of the name, so that a new
-    driver finds the checkpoints of the old one; if checkpoints have no `storage`, every start has an id of its own.
+    `id` is what its checkpoints and its output are filed under: a job that has ended is never run again under the same
+    one. Without one it is made of the name, so that a new driver finds the checkpoints of the old one, with a number
+    behind it once that has ended; if checkpoints have no `storage`, every start has an id of its own.
     `parallelism` is that of all operators that set none. `max_parallelism` is the number of key groups: it bounds the
     parallelism for the life of the job's state. `restart` says what happens after a failure; without it the job is
     restarted with growing pauses if it has checkpoints, and fails if not. `hooks` take part in every checkpoint.
@@ -97,11 +99,23 @@ class Job:
         )
 
     def id_for_start(self) -> str:
-        """The id a start of the job has: always the same one, or a new one each time."""
+        """The id that a start of the job has now.
+
+        Without an `id` it is that of the last start which has not ended, so that the job goes on; else a new one.
+        """
         if self.id is not None:
             return self.id
         slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower())[:_MAX_SLUG].strip("-") or "job"
-        return slug if self.checkpoints.storage is not None else f"{slug}-{secrets.token_hex(4)}"
+        if self.checkpoints.storage is None:
+            return f"{slug}-{secrets.token_hex(4)}"
+        for number in range(1, _MAX_STARTS):
+            job_id = slug if number == 1 else f"{slug}-{number}"
+            if not has_ended(self.checkpoints, job_id):
+                return job_id
+        raise ConfigurationError(
+            f"job {self.name!r} has ended {_MAX_STARTS} times in {self.checkpoints.storage}; give it an id of its own, "
+            "or remove what is there of older runs"
+        )
 
     def start(self, where: Any) -> JobHandle:
         """Run the job and return while it runs. `where` is a SparkSession, or anything with a method `start_job`."""
@@ -114,12 +128,19 @@ class Job:
         return handle
 
     def run(self, where: Any) -> JobStatus:
-        """Run the job and wait for its end. An interrupt from the keyboard cancels it."""
+        """Run the job and wait for its end.
+
+        An interrupt from the keyboard suspends it: started again, it goes on from its last checkpoint. Where that would
+        be lost with this process, since checkpoints have no `storage`, it is cancelled.
+        """
         handle = self.start(where)
         try:
             return handle.wait()
         except KeyboardInterrupt:
-            handle.cancel()
+            if self.checkpoints.storage is None:
+                handle.cancel()
+            else:
+                handle.suspend()
             raise
 
     def _behind(self, node: Node) -> Stream:

@@ -1,1 +1,1 @@
-"""Windows, joins, aggregates, process functions."""
+"""What becomes of the rows: sources, transformations, aggregates and sinks as operators."""

@@ -63,6 +63,15 @@ def open_archive(
     return Archive(objects, journal, directory, token, exclusive=is_own)
 
 
+def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:
+    """Whether a job of this id has run to its end in the storage that the settings name."""
+    archive = open_archive(checkpoints, job_id, "reader")
+    try:
+        return archive.read_journal().ended is not None
+    finally:
+        archive.disconnect()
+
+
 def _absolute(storage: str) -> str:
     """The directory in a form that means the same in every process."""
     is_local_path = directory_location(storage).scheme == "file" and "://" not in storage

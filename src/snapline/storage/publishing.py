@@ -72,6 +72,10 @@ class JournalClient:
     def read_journal(self) -> Journal:
         return self._repeat(self._journal.read)
 
+    def disconnect(self) -> None:
+        """Let go of the store of the journal; nothing is changed in it."""
+        self._journal.close()
+
     def claim(self, own_attempt: int = 0) -> tuple[Journal, bool]:
         """Take the job over; `own_attempt` is the attempt this driver has run so far, 0 if none.
 

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from snapline.errors import ConfigurationError
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         plans = _matrix(options) if options.all else [_plan(options)]
-        results = list(_run(plans, say, options.keep))
+        results = _run(plans, say, options.keep)
     except (ConfigurationError, ChaosError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -65,31 +65,28 @@ def table(results: Sequence[Result]) -> list[str]:
     return lines
 
 
-def _run(plans: Sequence[Plan], say: Callable[[str], None], keep: str | None) -> Iterator[Result]:
+def _run(plans: Sequence[Plan], say: Callable[[str], None], keep: str | None) -> list[Result]:
     root = Path(tempfile.mkdtemp(prefix="snapline-chaos-")) if keep is None else Path(keep).absolute()
-    is_good = False
+    results: list[Result] = []
     try:
         with contextlib.ExitStack() as stack:
             chaos = Chaos(say)
             if any(plan.deployment == "standalone" for plan in plans):
                 say("a standalone cluster starts")
                 chaos.cluster = stack.enter_context(StandaloneCluster(root / "cluster"))
-            is_good = True
             for number, plan in enumerate(plans):
                 directory = root / str(number)
                 directory.mkdir(parents=True)
                 pressure = "with" if plan.back_pressure else "without"
                 say(f"{plan.deployment}, {plan.mode}, {pressure} back-pressure: {', '.join(plan.failures)}")
-                is_good, was_good = False, is_good
-                result = chaos.run(plan, directory)
-                is_good = was_good and result.is_good
-                say(f"proof: {'; '.join(result.problems) or 'holds'}")
-                yield result
+                results.append(chaos.run(plan, directory))
+                say(f"proof: {'; '.join(results[-1].problems) or 'holds'}")
     finally:
-        if keep is None and is_good:
+        if keep is None and len(results) == len(plans) and all(result.is_good for result in results):
             shutil.rmtree(root, ignore_errors=True)
-        elif not is_good:
+        else:
             say(f"all files are in {root}")
+    return results
 
 
 def _matrix(options: argparse.Namespace) -> list[Plan]:

@@ -61,7 +61,7 @@ class DriverOrder:
 
 def chaos_job(order: DriverOrder) -> NumberingJob:
     """The job. Under back-pressure its sink decides how fast it is, else its source does: the same speed."""
-    options: dict[str, Any] = {"channel_memory": "8KB", "batch_size": "4KB"} if order.back_pressure else {}
+    options: dict[str, Any] = {"channel_memory": "2KB", "batch_size": "1KB"} if order.back_pressure else {}
     return numbering_job(
         "chaos",
         order.directory,
@@ -75,6 +75,7 @@ def chaos_job(order: DriverOrder) -> NumberingJob:
         execution=Execution(heartbeat_interval="200ms", heartbeat_timeout="3s", cancel_timeout="1s", **options),
         restart=ExponentialDelay(initial_backoff="10ms", max_backoff="50ms"),
         fail_file=str(order.fail_file),
+        batch_rows=50 if order.back_pressure else 1000,
     )
 
 

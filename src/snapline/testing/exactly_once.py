@@ -143,6 +143,7 @@ def numbering_job(
     fail_file: str | None = None,
     id: str | None = None,
     splits: int | None = None,
+    batch_rows: int = 1000,
 ) -> NumberingJob:
     """A job under `directory`: `chk` for checkpoints, `out` for output.
 
@@ -160,7 +161,7 @@ def numbering_job(
         execution=execution,
         restart=restart,
     )
-    source = Rate(rows_per_second, rows=rows, users=users, splits=splits, batch_rows=1000)
+    source = Rate(rows_per_second, rows=rows, users=users, splits=splits, batch_rows=batch_rows)
     stream = job.source(source, uid="rows").rebalance()
     if fail_after_rows is not None:
         failing = FailOnce(fail_after_rows, str(root / "has-failed"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 import snapline as sl
 from snapline.errors import ConfigurationError
+from snapline.storage.opening import open_archive
 from snapline.types import JobStatus
 
 
@@ -21,6 +23,7 @@ class Handle:
     def __init__(self, end: JobStatus | BaseException) -> None:
         self.end = end
         self.is_cancelled = False
+        self.is_suspended = False
 
     def wait(self, timeout: Any = None) -> JobStatus:
         if isinstance(self.end, BaseException):
@@ -29,6 +32,9 @@ class Handle:
 
     def cancel(self, timeout: Any = None) -> None:
         self.is_cancelled = True
+
+    def suspend(self, timeout: Any = None) -> None:
+        self.is_suspended = True
 
 
 class Launcher:
@@ -41,9 +47,15 @@ class Launcher:
         return self.handle
 
 
-def test_a_job_with_storage_has_the_same_id_at_every_start() -> None:
-    job = sl.Job("My  clicks (v2)", checkpoints=sl.Checkpoints(storage="/tmp/x"))
+def test_a_job_with_storage_has_the_same_id_until_it_has_ended(tmp_path: Path) -> None:
+    checkpoints = sl.Checkpoints(storage=tmp_path)
+    job = sl.Job("My  clicks (v2)", checkpoints=checkpoints)
     assert job.id_for_start() == job.id_for_start() == "my-clicks-v2"
+    archive = open_archive(checkpoints, "my-clicks-v2", "driver")
+    archive.claim()
+    assert job.id_for_start() == "my-clicks-v2", "it goes on"
+    archive.close(1, JobStatus.CANCELED)
+    assert job.id_for_start() == "my-clicks-v2-2"
 
 
 def test_a_job_without_storage_has_a_new_id_at_every_start() -> None:
@@ -54,8 +66,8 @@ def test_a_job_without_storage_has_a_new_id_at_every_start() -> None:
     assert len(first) == len("clicks-") + 8
 
 
-def test_a_name_without_letters_and_a_long_one_still_make_an_id() -> None:
-    storage = sl.Checkpoints(storage="/tmp/x")
+def test_a_name_without_letters_and_a_long_one_still_make_an_id(tmp_path: Path) -> None:
+    storage = sl.Checkpoints(storage=tmp_path)
     assert sl.Job("日本", checkpoints=storage).id_for_start() == "job"
     assert len(sl.Job("x" * 200, checkpoints=storage).id_for_start()) == 100
 
@@ -93,6 +105,14 @@ def test_an_interrupt_cancels_the_job() -> None:
     with pytest.raises(KeyboardInterrupt):
         sl.Job("x").run(launcher)
     assert launcher.handle.is_cancelled
+
+
+def test_an_interrupt_suspends_a_job_whose_checkpoints_stay(tmp_path: Path) -> None:
+    launcher = Launcher(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        sl.Job("x", checkpoints=sl.Checkpoints(storage=tmp_path)).run(launcher)
+    assert launcher.handle.is_suspended
+    assert not launcher.handle.is_cancelled
 
 
 def test_a_failure_of_the_job_is_passed_on_without_cancelling() -> None:

@@ -37,7 +37,7 @@ class MasterStorage:
     def close(self) -> None:
         """Let go of connections; everything that is stored stays."""
         if self.owns_journal:
-            self.archive._journal.close()
+            self.archive.disconnect()
 
 
 class DriverObjects:
