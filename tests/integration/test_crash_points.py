@@ -276,6 +276,7 @@ def shared_deleted_too_early(
     archive.publish(two)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "kind", "complaint"),
     [

@@ -164,6 +164,7 @@ def test_clicks() -> None:
         shutil.rmtree(names["data"])
 
 
+@pytest.mark.slow
 def test_own_operator() -> None:
     assert "50 users have passed the limit, each told once: True" in _output("own_operator.py")
 

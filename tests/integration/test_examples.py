@@ -53,6 +53,7 @@ def test_keyed_state(tmp_path: Path) -> None:
     assert "0        13         ann  3" in shown
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_the_protocol_core_runs() -> None:
     result = json.loads(run("-m", "benchmarks.protocol", "--json"))
     assert len(result["costs"]) == 3

@@ -482,13 +482,16 @@ def test_connecting_is_ended_by_close(world: World) -> None:
 
 
 def test_a_port_that_nobody_listens_on(world: World) -> None:
-    world.slots(1)
+    world.slots(2)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    wiring = world.exchanges[0].begin(1, [world.exchanges[0].address, ("127.0.0.1", port)], lambda slot, error: None)
-    wiring.output(0, SCHEMA, 0, 1, 1, Task(), may_be_unaligned=True)
+    peers = [*(exchange.address for exchange in world.exchanges), ("127.0.0.1", port)]
+    wiring = world.exchanges[0].begin(1, peers, lambda slot, error: None)
+    for slot in (1, 2):
+        wiring.output(0, SCHEMA, 0, slot, slot, Task(), may_be_unaligned=True)
     with pytest.raises(PeerError, match="cannot be reached"):
         wiring.connect(5)
+    assert wiring._dialling == {}  # the other one was hung up on
 
 
 # Ends and breaks.

@@ -284,6 +284,9 @@ class Cluster:
     driver_host = "127.0.0.1"
     bind_host = "127.0.0.1"
 
+    def why_gone(self) -> str | None:
+        return None
+
     def __init__(self) -> None:
         self.orders: list[SlotOrder] = []
         self.supervisors: list[Supervisor] = []
@@ -655,6 +658,7 @@ def test_operator_processes_that_do_not_come_are_told_of(cluster: Cluster) -> No
         handle.wait("5s")
 
 
+@pytest.mark.slow
 def test_a_data_port_nobody_reaches_is_told_of(cluster: Cluster) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         cluster.wrong_port = closed.getsockname()[1]

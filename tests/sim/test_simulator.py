@@ -31,6 +31,7 @@ def test_more_seeds_show_nothing_wrong(first: int) -> None:
     assert errors == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("handler", list(HandlerMode))
 def test_each_handler_can_be_asked_for(handler: HandlerMode) -> None:
     outcomes = [simulate(seed, handler) for seed in range(1000, 1015)]
@@ -38,6 +39,7 @@ def test_each_handler_can_be_asked_for(handler: HandlerMode) -> None:
     assert all(outcome.coverage[f"handler: {handler.value}"] == 1 for outcome in outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_each_mutant_is_caught_within_fifty_seeds(mutant: Mutant) -> None:
     with mutant.applied():
@@ -123,6 +125,7 @@ def test_json_of_many_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(result["coverage"]) == {"faults", "handlers", "restores", "endings", "happenings"}
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     results = []
     for jobs in ("1", "2"):

@@ -88,8 +88,8 @@ def test_a_job_is_cancelled_while_user_code_is_in_a_native_call(
 
 def test_jobs_leave_nothing_in_sparks_workers(spark: SparkSession, tmp_path: Path) -> None:
     held: list[dict[int, tuple[int, int, list[int]]]] = []
-    for number in range(4):
-        made = numbering_job(f"guest-{number}", tmp_path / str(number), rows=2000, parallelism=4)
+    for number in range(3):
+        made = numbering_job(f"guest-{number}", tmp_path / str(number), rows=2000)
         handle = made.job.start(spark)
         assert handle.wait("60s") is JobStatus.FINISHED
         assert made.prove().is_exactly_once
@@ -126,7 +126,8 @@ directory, rows = sys.argv[1], int(sys.argv[2])
 
 def started():
     spark = SparkSession.builder.getOrCreate()
-    return spark, numbering_job("submitted", directory, rows=rows, rows_per_second=5000, parallelism=1).job.start(spark)
+    made = numbering_job("submitted", directory, rows=rows, rows_per_second=5000, parallelism=1)
+    return spark, made.job.start(spark)
 
 spark, handle = started()
 deadline_s = time.monotonic() + 60
@@ -149,7 +150,7 @@ print("TOLD" + json.dumps(told))
 
 
 def test_a_job_through_spark_submit_outlives_the_stop_of_its_session(tmp_path: Path) -> None:
-    """Settings come with --conf; after `spark.stop()` the job can be resumed, as after the loss of its driver."""
+    """Settings come with --conf; after `spark.stop()` the job can be resumed, whatever its restart strategy says."""
     script = tmp_path / "submitted.py"
     script.write_text(SUBMITTED)
     settings = {
@@ -157,6 +158,7 @@ def test_a_job_through_spark_submit_outlives_the_stop_of_its_session(tmp_path: P
         "spark.driver.host": "127.0.0.1",
         "spark.snapline.parallelism": "2",
         "spark.snapline.checkpoints.interval": "100ms",
+        "spark.snapline.restart.strategy": "none",
     }
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     command = [str(submit), "--master", "local[2]"]
@@ -174,6 +176,6 @@ def test_a_job_through_spark_submit_outlives_the_stop_of_its_session(tmp_path: P
     assert told["ordered"] == ["slots ordered: generation 1, 2 slots"]
     assert told["took_s"] < 10
     assert told["status"] == "FAILED"
-    assert told["ended"].endswith("Spark was stopped")
+    assert "Spark was stopped" in told["ended"]
     assert (told["again"], "chk-" in told["from"][0]) == ("FINISHED", True), told
     assert prove(tmp_path / "out", 12000).is_exactly_once

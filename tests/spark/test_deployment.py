@@ -152,6 +152,7 @@ def test_a_missing_package_is_fatal_and_the_message_says_what_to_set(
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', encoding="utf-8")
     bare.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(bare))
+    monkeypatch.setenv("PYSPARK_PYTHON", str(bare))
     failures: Failures = []
     provider.start(scripted_driver.order(1, shipment), lambda *failure: failures.append(failure))
     wait_until(lambda: failures)
@@ -165,6 +166,7 @@ def test_a_wrong_interpreter_is_refused_before_anything_starts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "no-such-python"))
+    monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "no-such-python"))
     storage = tmp_path / "checkpoints"
     with pytest.raises(ConfigurationError, match="PYSPARK_PYTHON"):
         make_job(tmp_path / "out", checkpoints=sl.Checkpoints(interval="1s", storage=storage)).start(spark)

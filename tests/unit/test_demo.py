@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from snapline import cli
+from snapline.api.source import ReaderContext
 from snapline.connectors.rate import Rate, RateReader
 from snapline.demo import processes
 from snapline.demo.clicks import CLICK, USERS, named
@@ -74,7 +75,7 @@ def _drawn(view: View, width: int) -> str:
 
 
 def test_few_users_click_far_more_than_others() -> None:
-    reader = Rate(rows=20_000, users=1000).reader(None)  # type: ignore[arg-type]
+    reader = Rate(rows=20_000, users=1000).reader(ReaderContext("job", "rows", 0, 1))
     assert isinstance(reader, RateReader)
     reader.add_split({"first": 0, "step": 1}, None)
     counts: Counter[str] = Counter()

@@ -17,9 +17,9 @@ from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.network.exchange import Exchange, Wiring
 from snapline.runtime.network.partitioning import make_partitioner
 from snapline.runtime.task.gate import GateChannel
-from snapline.runtime.task.outputs import OutputEdge
+from snapline.runtime.task.outputs import OutputEdge, end_partitions
 from snapline.runtime.task.storing import SubtaskStorage
-from snapline.runtime.task.task import Executors, Reporter, Task, TaskPlan, end_partitions
+from snapline.runtime.task.task import Executors, Reporter, Task, TaskPlan
 from snapline.storage.objects import ObjectStore
 from snapline.storage.target import WriteOptions
 from snapline.types import ExecutionId, Partitioning
@@ -184,6 +184,10 @@ class Attempt:
     def has_finished(self) -> bool:
         """Whether all tasks are done, and have closed what they had open."""
         return all(task.has_finished for task in self.tasks.values())
+
+    def has_task_finished(self, execution: ExecutionId) -> bool:
+        task = self.tasks.get(execution)
+        return task is not None and task.has_finished
 
     @property
     def is_given_up(self) -> bool:

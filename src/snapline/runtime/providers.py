@@ -54,5 +54,8 @@ class SlotProvider(Protocol):
     def release(self, timeout_s: float) -> None:
         """End what was started. Supervisors were told to return; those that do not in time are ended by force."""
 
+    def why_gone(self) -> str | None:
+        """Why there can never be slots again from here, though others may have some; none if there can."""
+
     def close(self) -> None:
         """Nothing will be ordered any more."""

@@ -154,7 +154,7 @@ class Worker:
             try:
                 shipment.make_operators(vertex.id)
             except Exception as error:
-                self._send(m.WorkerFailed(f"on {self._bootstrap.host}: {_unpacking_failed(error)}"))
+                self._send(m.WorkerFailed(_unpacking_failed(error)))
                 return
 
     # Orders.
@@ -268,9 +268,13 @@ class Worker:
     def _peer_lost(self, number: int, executions: list[ExecutionId], peer: int, error: str) -> None:
         def tell() -> None:
             attempt = self._attempt
-            if number > self._fenced_until and attempt is not None and attempt.number == number and executions:
+            if number <= self._fenced_until or attempt is None or attempt.number != number:
+                return
+            # Of a task that has finished the driver believes no failure.
+            unfinished = [execution for execution in executions if not attempt.has_task_finished(execution)]
+            if unfinished:
                 problem = f"the connection to slot {peer} is lost: {error}"
-                self.task_changed(executions[0], TaskStatus.FAILED, problem)
+                self.task_changed(unfinished[0], TaskStatus.FAILED, problem)
 
         timer = threading.Timer(LOST_PEER_PAUSE_S, tell)
         timer.daemon = True

@@ -80,6 +80,9 @@ class SparkProvider:
         if job is not None:
             job.release(timeout_s)
 
+    def why_gone(self) -> str | None:
+        return "Spark was stopped" if is_stopped(self._context) else None
+
     def close(self) -> None:
         with self._guard:
             self._is_closed = True

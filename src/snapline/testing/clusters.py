@@ -133,6 +133,9 @@ class ClusterSlots:
         if order is not None:
             order.release(timeout_s)
 
+    def why_gone(self) -> str | None:
+        return None
+
     def close(self) -> None:
         with self._guard:
             self._is_closed = True

@@ -29,6 +29,9 @@ class _Provider:
     driver_host = "127.0.0.1"
     bind_host = "127.0.0.1"
 
+    def why_gone(self) -> str | None:
+        return None
+
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.orders: list[SlotOrder] = []

@@ -330,6 +330,18 @@ def test_a_huge_batch_travels_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
     assert max(item.size for item in ends.items) <= 1000
 
 
+@pytest.mark.parametrize("is_dictionary", [False, True])
+def test_a_huge_batch_of_which_every_slice_is_huge_travels_in_few_pieces(is_dictionary: bool) -> None:
+    text = pa.array([f"{number}-{'x' * 2000}" for number in range(20_000)], pa.string_view())
+    column = pa.DictionaryArray.from_arrays(pa.array(range(20_000)), text.cast("string")) if is_dictionary else text
+    whole = data_item(pa.record_batch({"text": column}))
+    assert whole.size > channels.ITEM_LIMIT_BYTES
+    pieces = list(channels._pieces(whole))
+    assert len(pieces) == (1 if is_dictionary else 2)
+    assert sum(piece.size for piece in pieces) < 1.1 * whole.size
+    assert pa.Table.from_batches([piece.value for piece in pieces]) == pa.table({"text": column})
+
+
 def test_wrong_schemas_and_too_much_credit_are_noticed() -> None:
     ends = Ends()
     with pytest.raises(EngineError):

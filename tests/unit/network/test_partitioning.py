@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from snapline.errors import EngineError
 from snapline.runtime.items import data_item
-from snapline.runtime.network.partitioning import Rebalance, make_partitioner
+from snapline.runtime.network.partitioning import Hash, Partitioner, Rebalance, make_partitioner
 from snapline.state.hashing import hash_key
 from snapline.types import Partitioning
 
@@ -120,3 +120,14 @@ def test_an_empty_batch_goes_nowhere(partitioning: Partitioning) -> None:
     partitioner = make_partitioner(partitioning, ("key",), 3, 128, 1)
     assert partitioner.split(batch([])) == []
     assert partitioner.split_items(batch([])) == []
+
+
+@pytest.mark.parametrize("partitioner", [Rebalance(4, 0), Hash(["key"], 4, 128)])
+def test_parts_do_not_carry_the_views_of_others(partitioner: Partitioner) -> None:
+    text = pa.array([f"{number}-{'x' * 500}" for number in range(4000)], pa.string_view())
+    batch = pa.record_batch({"key": pa.array(range(4000)), "text": text})
+    parts = [part for _, part in partitioner.split(batch)]
+    assert len(parts) >= 4
+    assert sorted(row["key"] for part in parts for row in part.to_pylist()) == list(range(4000))
+    assert all(row["text"].startswith(f"{row['key']}-") for part in parts for row in part.to_pylist())
+    assert sum(part.serialize().size for part in parts) < 1.5 * batch.nbytes

@@ -79,3 +79,25 @@ def test_mail_of_other_threads_wakes_the_task() -> None:
     mailbox.wait()
     assert mailbox.take_mail() is not None
     sender.join()
+
+
+def test_a_timer_too_far_away_to_wait_for() -> None:
+    mailbox = Mailbox()
+    mailbox.at((1 << 63) - 1, lambda: None)
+    mailbox.wake()
+    mailbox.wait()
+    assert mailbox.take_mail() is None
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    clock, calls = Clock(), list[int]()
+    mailbox = Mailbox(clock)
+    for number in range(10_000):
+        mailbox.at(1 << 60, lambda: None).cancel()
+        if number % 1000 == 0:
+            mailbox.at(number, lambda number=number: calls.append(number))  # type: ignore[misc]
+    assert len(mailbox._timers) <= 100
+    clock.now_ms = 10_000
+    while (mail := mailbox.take_mail()) is not None:
+        mail()
+    assert calls == list(range(0, 10_000, 1000))

@@ -101,6 +101,7 @@ class JobMaster:
         self._unended_sources: set[SubtaskId] = set()
         self._early_requests: list[TriggerRequest] = []
         self._fatal: str | None = None
+        self._has_run = False
         self._must_record = True
         self._is_closed = False
         self._slots: Slots
@@ -174,6 +175,10 @@ class JobMaster:
             self._job_event(j.PreparationFailed(cause, recoverable=False))
         else:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause))
+
+    def worker_unable(self, cause: str) -> None:
+        # Where the job has run before it can run again, once the storage or whatever it lacks is back.
+        self.slots_failed(cause, is_fatal=not self._has_run)
 
     def worker_gone(self, slot: int) -> None:
         self.memory_bytes.pop(slot, None)
@@ -308,6 +313,7 @@ class JobMaster:
                 )
                 self._deployment.deploy(self._recovery, subtasks)
             case j.StartCheckpoints(attempt):
+                self._has_run = True
                 self._events.add(f"attempt {attempt} runs")
                 _log.info("job %s: attempt %d runs", self._spec.name, attempt)
                 self._coordinator_event(c.JobRunning(self._random.random()))

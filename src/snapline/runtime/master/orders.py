@@ -100,6 +100,10 @@ class Orders:
 
         self._background.run(lambda: self._provider.release(RELEASE_TIMEOUT_S), lambda _: done(), raised)
 
+    async def why_gone(self) -> str | None:
+        """Why there can never be slots again from this provider."""
+        return await self._background.call(self._provider.why_gone)
+
     async def close(self) -> None:
         """Nothing will be ordered any more."""
         self.secret = None

@@ -80,6 +80,9 @@ class SlotsOwner(Protocol):
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         """There are no slots; `is_fatal` if another try would not help."""
 
+    def worker_unable(self, cause: str) -> None:
+        """An operator process says that it cannot run the job."""
+
     def worker_gone(self, slot: int) -> None:
         """Nothing runs in this slot any more, as far as anybody can tell."""
 
@@ -167,10 +170,13 @@ class Slots:
         for connection in list(self._connections):
             connection.close()
         self._connections.clear()
+        gone = self.live_workers()
         self._slots = [Slot(index) for index in range(self._count)]
         self.possession = Possession.NONE
         self._events.add(f"slots given back: generation {self._orders.generation}")
         self._released.set()
+        for index in gone:
+            self._owner.worker_gone(index)
         self._advance()
 
     async def close(self) -> None:
@@ -263,7 +269,7 @@ class Slots:
         return None
 
     def unable(self, error: str) -> None:
-        self._owner.slots_failed(error, True)
+        self._owner.worker_unable(error)
 
     def received(self, connection: Connection, message: ToMaster) -> None:
         slot = self._connections.get(connection)
@@ -274,7 +280,7 @@ class Slots:
                 raise PeerError(f"a supervisor may not say {type(message).__name__}")
             self._worker_died(slot, message)
         elif isinstance(message, WorkerFailed):
-            self._owner.slots_failed(f"slot {slot.index} on {slot.host}: {message.error}", True)
+            self._owner.worker_unable(f"slot {slot.index} on {slot.host}: {message.error}")
         else:
             self._owner.worker_said(slot.index, message)
 

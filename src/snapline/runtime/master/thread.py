@@ -127,6 +127,10 @@ class MasterThread:
         """Record the end, so that it may be told; what it is to be called if that is not possible."""
         if not ending.must_record or not ending.status.is_globally_terminal:
             return ending.status
+        if ending.status is JobStatus.FAILED and (gone := await self._orders.why_gone()) is not None:
+            # Its slots went with the application, which no restart could mend: it is left for another driver.
+            self.master.failure = Failure(gone)
+            return ending.status
         for pause_s in (*RECORD_PAUSES_S, None):
             try:
                 await self._on_storage.call(lambda: self._cleaner.close(wait=True))

@@ -14,11 +14,15 @@ from snapline.errors import EngineError, PeerError
 from snapline.runtime.items import Item, ItemKind, data_item
 from snapline.runtime.network.codec import ChannelKey, has_dictionary
 from snapline.runtime.network.flusher import Flusher
+from snapline.runtime.network.partitioning import compacted
 from snapline.runtime.network.queueing import ChannelLimits, OutputQueue, merged
 from snapline.types import Barrier
 
 ITEM_LIMIT_BYTES = 32 * 1024 * 1024
 """Larger batches travel in pieces."""
+
+_MUCH_MORE = 1.5
+"""A batch whose halves together are so much larger than itself stays whole."""
 
 
 class Sender(Protocol):
@@ -216,13 +220,19 @@ class OutputChannel(ABC):
 
 def _pieces(item: Item) -> Iterator[Item]:
     """A batch that is too large for a frame as slices of it."""
-    batch, is_filtered = item.value, item.kind is ItemKind.FILTERED_DATA
+    batch = item.value
     if item.size <= ITEM_LIMIT_BYTES or batch.num_rows <= 1:
         yield item
         return
     half = batch.num_rows // 2
-    for part in (batch.slice(0, half), batch.slice(half)):
-        yield from _pieces(data_item(part, filtered=is_filtered))
+    is_filtered = item.kind is ItemKind.FILTERED_DATA
+    pieces = [data_item(compacted(part), filtered=is_filtered) for part in (batch.slice(0, half), batch.slice(half))]
+    if sum(piece.value.nbytes for piece in pieces) > _MUCH_MORE * batch.nbytes:
+        # What makes it large is in both halves, as a dictionary is: they would not get smaller.
+        yield item
+        return
+    for piece in pieces:
+        yield from _pieces(piece)
 
 
 class LocalChannel(OutputChannel):

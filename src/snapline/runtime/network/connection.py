@@ -140,6 +140,10 @@ class Connection:
             else:
                 rest = []
             with self._condition:
+                if self._is_ending:  # the writer's thread may be gone already
+                    self._is_writing = False
+                    self._nobody_writes.notify_all()
+                    return
                 self._rest = rest
                 self._is_handed_over = True
                 self._condition.notify_all()

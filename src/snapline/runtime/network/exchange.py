@@ -291,12 +291,16 @@ class Wiring:
         for slot, sock, host in self._exchange.claim_parked(self.attempt):
             self.adopt(slot, sock, host)
         slots = sorted(slot for slot in needed if slot > self._exchange.slot)
-        # Each waits until the other side is ready, so all are called before the first answer is waited for.
-        with contextlib.suppress(ClosedEarlyError):
+        try:
+            # Each waits until the other side is ready, so all are called before the first answer is waited for.
+            with contextlib.suppress(ClosedEarlyError):
+                for slot in slots:
+                    self._dial(slot, deadline)
             for slot in slots:
-                self._dial(slot, deadline)
-        for slot in slots:
-            self._connect_to(slot, deadline)
+                self._connect_to(slot, deadline)
+        finally:
+            for slot in list(self._dialling):
+                self._hang_up(slot)
         with self._condition:
             while missing := needed - self._connections.keys():
                 self._check_not_closed()

@@ -78,7 +78,7 @@ class Hash(Partitioner):
         for target in present:
             result.append((target, ordered.slice(start, counts[target])))
             start += counts[target]
-        return result
+        return _without_waste(result)
 
     def _counts(self, targets: npt.NDArray[np.unsignedinteger]) -> list[int]:
         if self._targets > _FEW_TARGETS:
@@ -115,7 +115,8 @@ class Rebalance(Partitioner):
             return [(self._take_turn(), batch)]
         pieces = min(rows, max(-(-size // self._limit_bytes), self._targets))
         bounds = [rows * piece // pieces for piece in range(pieces + 1)]
-        return [(self._take_turn(), batch.slice(start, end - start)) for start, end in itertools.pairwise(bounds)]
+        parts = [(self._take_turn(), batch.slice(start, end - start)) for start, end in itertools.pairwise(bounds)]
+        return _without_waste(parts)
 
     def owned(self, batch: pa.RecordBatch, target: int) -> pa.RecordBatch:  # noqa: ARG002
         """Any subtask may have any row, so all of what it was sent is its own."""
@@ -148,6 +149,30 @@ class Single(Partitioner):
 
     def owned(self, batch: pa.RecordBatch, target: int) -> pa.RecordBatch:
         return batch if target == self._target else batch.slice(0, 0)
+
+
+def compacted(part: pa.RecordBatch) -> pa.RecordBatch:
+    """A slice of a batch, without what it does not need: views refer to whole buffers, which would all be sent."""
+    if not any(map(_is_view, part.schema.types)):
+        return part
+    columns = [_copied(column) if _is_view(column.type) else column for column in part.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=part.schema)
+
+
+def _without_waste(parts: Split) -> Split:
+    """Slices of one batch, compacted."""
+    if not any(map(_is_view, parts[0][1].schema.types)):
+        return parts
+    return [(target, compacted(part)) for target, part in parts]
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
+
+
+def _copied(column: pa.Array) -> pa.Array:
+    plain = pa.large_string() if pa.types.is_string_view(column.type) else pa.large_binary()
+    return column.cast(plain).cast(column.type)
 
 
 def _taken(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:

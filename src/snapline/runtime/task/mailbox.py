@@ -14,6 +14,11 @@ from snapline.runtime.items import Item
 
 Mail = Callable[[], None]
 
+_LONGEST_WAIT_S = 3600.0
+"""A timer may be set for a time that is too far away to wait for."""
+
+_FEW_TIMERS = 64
+
 
 def wall_clock_ms() -> int:
     """Processing time."""
@@ -53,6 +58,7 @@ class Mailbox:
         self._sleep.acquire()
         self._is_woken = False
         self._timers: list[tuple[int, int, Timer]] = []
+        self._tidy_at = _FEW_TIMERS
         self._numbers = itertools.count()
 
     # From any thread.
@@ -78,6 +84,11 @@ class Mailbox:
 
     def at(self, at_ms: int, call: Mail) -> Timer:
         """Have a call made at a time."""
+        if len(self._timers) >= self._tidy_at:
+            # One that is cancelled may be far in the future: those would pile up.
+            self._timers = [entry for entry in self._timers if not entry[2].is_cancelled]
+            heapq.heapify(self._timers)
+            self._tidy_at = max(2 * len(self._timers), _FEW_TIMERS)
         timer = Timer(at_ms, call)
         heapq.heappush(self._timers, (at_ms, next(self._numbers), timer))
         return timer
@@ -106,7 +117,7 @@ class Mailbox:
         while self._timers and self._timers[0][2].is_cancelled:
             heapq.heappop(self._timers)
         if self._timers:
-            timeout_s = max(self._timers[0][0] - self._clock(), 0) / 1000
+            timeout_s = min(max(self._timers[0][0] - self._clock(), 0) / 1000, _LONGEST_WAIT_S)
         self._sleep.acquire(timeout=timeout_s)
 
     def clear(self) -> None:

@@ -82,3 +82,11 @@ class Outputs:
         if self._has_restored and all(channel.is_empty for channel in self.channels):
             self._has_restored = False
         return self._has_restored
+
+
+def end_partitions(outputs: Sequence[OutputEdge]) -> None:
+    """What a subtask that had finished in the restored snapshot does: tell those behind it."""
+    for edge in outputs:
+        for channel in edge.channels:
+            channel.send(Item(ItemKind.END_OF_DATA, 0))
+            channel.send(Item(ItemKind.END_OF_PARTITION))

@@ -46,6 +46,9 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT_MS = 100
 """A source that has nothing to read is looked at again after this time, to see whether it has become idle."""
 
+_NO_ROOM_PAUSE_MS = 10
+"""Operators that are to be woken while outputs are full are woken later; this is how often that is looked at."""
+
 
 class Reporter(Protocol):
     """Whom a task tells. Called from the task's thread; must not block for long."""
@@ -382,7 +385,11 @@ class Task:
 
     def _after_operators(self) -> None:
         """Operators may want to be woken at another time now, or have done the last of their work."""
-        at_ms = self._chain.next_wakeup_ms()
+        # Once they have finished they must not emit any more.
+        at_ms = None if self._end_sent else self._chain.next_wakeup_ms()
+        if at_ms is not None and not self._outputs.has_room:
+            # They may emit each time they are woken, and nothing else would hold them up.
+            at_ms = max(at_ms, self._clock() + _NO_ROOM_PAUSE_MS)
         wakeup = self._wakeup
         if at_ms is not None and (wakeup is None or wakeup.at_ms > at_ms):
             if wakeup is not None:
@@ -393,7 +400,8 @@ class Task:
 
     def _wake_operators(self) -> None:
         self._wakeup = None
-        self._chain.wakeup(self._clock())
+        if self._outputs.has_room and not self._end_sent:  # else `_after_operators` puts it off
+            self._chain.wakeup(self._clock())
 
     def _send_latency_mark(self) -> None:
         now_ms = self._clock()
@@ -570,14 +578,6 @@ class Task:
         self._is_over = True
         self._finish_wanted = False
         self.status = TaskStatus.FINISHED
-
-
-def end_partitions(outputs: Sequence[OutputEdge]) -> None:
-    """What a subtask that had finished in the restored snapshot does: tell those behind it."""
-    for edge in outputs:
-        for channel in edge.channels:
-            channel.send(Item(ItemKind.END_OF_DATA, 0))
-            channel.send(Item(ItemKind.END_OF_PARTITION))
 
 
 def _make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
