@@ -85,7 +85,7 @@ class Operator(ABC):
         """The checkpoint will never be."""
 
     def finish(self) -> None:
-        """All input has ended: emit what is left. Snapshots and notifications may still follow."""
+        """All input has ended: emit what is left. Snapshots and notifications may still follow, wakeups do not."""
 
     @property
     def has_unfinished_work(self) -> bool:

@@ -21,6 +21,7 @@ def main() -> None:
     job = numbering_job(
         "driven",
         directory,
+        id="driven",
         rows=int(rows),
         rows_per_second=10_000,
         checkpoints=settings(mode),

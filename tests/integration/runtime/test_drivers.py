@@ -86,6 +86,7 @@ def same_job(directory: Path, mode: str = "aligned") -> NumberingJob:
     return numbering_job(
         "driven",
         directory,
+        id="driven",
         rows=ROWS,
         rows_per_second=10_000,
         checkpoints=settings(mode),

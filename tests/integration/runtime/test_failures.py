@@ -167,7 +167,8 @@ def test_exactly_once_after_failures_during_recovery(start: Start, tmp_path: Pat
         killed.add(victim)
         os.kill(victim, signal.SIGKILL)
     assert handle.wait("60s") is JobStatus.FINISHED
-    assert handle.attempt >= 4
+    # One that dies before anything is deployed to it is replaced without another attempt.
+    assert handle.attempt >= 2
     assert job.prove().problems == ()
 
 
