@@ -1,7 +1,8 @@
 """What a checkpoint every second costs: `python -m benchmarks.checkpoint_cost [--json]`.
 
-The same job, a source as fast as it can be, a hash exchange, sums of 100,000 keys and a sink, runs in turn without
-checkpoints and with one every second, in one run on Spark `local[2]`; the order changes from pair to pair.
+One job on Spark `local[2]`: a source as fast as it can be, a hash exchange, sums of 100,000 keys and a sink. In one run
+stretches without checkpoints take turns with stretches with one every second; compared are the rows that went into the
+sums in each. Which of a pair comes first changes from pair to pair.
 """
 
 from __future__ import annotations
@@ -11,78 +12,87 @@ import json
 import shutil
 import statistics
 import sys
+import time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benchmarks.parts import Discard, Prebuilt, conditions, rates, spark_session, temporary
+from benchmarks.parts import Discard, Prebuilt, conditions, spark_session, temporary
 
 import snapline as sl
 
 KEYS = 100_000
+WARM_UP_S = 5.0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.checkpoint_cost", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--pairs", type=int, default=6, help="pairs of runs (6)")
-    parser.add_argument("--seconds", type=float, default=8.0, help="length of each run (8)")
+    parser.add_argument("--pairs", type=int, default=12, help="pairs of stretches (12)")
+    parser.add_argument("--seconds", type=int, default=5, help="length of each stretch (5)")
     parser.add_argument("--unaligned", action="store_true", help="unaligned checkpoints")
     options = parser.parse_args()
     spark = spark_session("local[2]")
-    without: list[float] = []
-    with_them: list[float] = []
-    completed: list[int] = []
     try:
-        measure(spark, 3.0, None)
-        for pair in range(options.pairs):
-            for is_on in (True, False) if pair % 2 else (False, True):
-                settings = {"interval": "1s", "unaligned": options.unaligned} if is_on else None
-                rows_per_s, count = measure(spark, options.seconds, settings)
-                (with_them if is_on else without).append(rows_per_s)
-                if is_on:
-                    completed.append(count)
-            change = 1 - with_them[-1] / without[-1]
-            print(
-                f"pair {pair + 1}: {without[-1]:,.0f} rows/s without, {with_them[-1]:,.0f} with: {change:+.1%}",
-                file=sys.stderr,
-                flush=True,
-            )
+        result = measure(spark, options.pairs, options.seconds, unaligned=options.unaligned)
     finally:
         spark.stop()
-    costs = [1 - on / off for on, off in zip(with_them, without, strict=True)]
-    result = {
-        "rows_per_s_without": statistics.median(without),
-        "rows_per_s_with": statistics.median(with_them),
-        "cost_of_medians": 1 - statistics.median(with_them) / statistics.median(without),
-        "median_cost_of_pairs": statistics.median(costs),
-        "costs_of_pairs": costs,
-        "checkpoints_per_run": statistics.median(completed),
-        "conditions": {**conditions(), "keys": KEYS, "seconds": options.seconds},
-    }
     if options.json:
-        print(json.dumps(result))
+        print(json.dumps({**result, "conditions": {**conditions(), "keys": KEYS, "seconds": options.seconds}}))
     else:
         print(
-            f"a checkpoint every second costs {result['median_cost_of_pairs']:.1%} of the throughput (median of pairs)"
+            f"a checkpoint every second costs {result['cost']:.1%} of the throughput "
+            f"({result['rows_per_s_with']:,.0f} against {result['rows_per_s_without']:,.0f} rows/s; "
+            f"median of the pairs {result['median_of_pairs']:.1%})"
         )
     return 0
 
 
-def measure(spark: Any, seconds: float, checkpoints: dict[str, Any] | None) -> tuple[float, int]:
-    """Rows a second, and how many checkpoints there were."""
+def measure(spark: Any, pairs: int, seconds: int, *, unaligned: bool) -> dict[str, Any]:
+    """Rows a second with and without checkpoints, in stretches of one run."""
     directory = temporary()
-    settings = None if checkpoints is None else sl.Checkpoints(storage=directory, **checkpoints)
-    job = sl.Job("cost", parallelism=2, checkpoints=settings)
+    checkpoints = sl.Checkpoints(storage=directory, unaligned=unaligned)
+    execution = sl.Execution(metrics_interval="50ms")
+    job = sl.Job("cost", parallelism=2, checkpoints=checkpoints, execution=execution, restart=sl.NoRestart())
+    endless_s = 2 * pairs * seconds + 10 * WARM_UP_S
+    job.source(Prebuilt(endless_s, 16_384), uid="rows").map_batches(_few_keys, uid="keys").key_by("key").aggregate(
+        uid="sums", n=sl.count(), total=sl.sum("c1")
+    ).sink(Discard(), uid="out")
+    handle = job.start(spark)
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    taken = 0
     try:
-        job.source(Prebuilt(seconds, 16_384), uid="rows").map_batches(_few_keys, uid="keys").key_by("key").aggregate(
-            uid="sums", n=sl.count(), total=sl.sum("c1")
-        ).sink(Discard(), uid="out")
-        handle = job.start(spark)
-        rows_per_s, _ = rates(handle, "sums/", 2)
-        return rows_per_s, handle.checkpoints().counts.completed
+        handle.checkpoint()
+        time.sleep(WARM_UP_S)
+        for pair in range(pairs):
+            for is_on in (True, False) if pair % 2 else (False, True):
+                start_s, start_rows = time.monotonic(), _rows(handle)
+                for second in range(seconds):
+                    if is_on:
+                        handle.checkpoint()
+                        taken += 1
+                    time.sleep(max(start_s + second + 1 - time.monotonic(), 0))
+                rates[is_on].append((_rows(handle) - start_rows) / (time.monotonic() - start_s))
+            change = 1 - rates[True][-1] / rates[False][-1]
+            print(f"pair {pair + 1}: {change:+.1%}", file=sys.stderr, flush=True)
     finally:
+        handle.cancel()
         shutil.rmtree(directory, ignore_errors=True)
+    costs = [1 - on / off for on, off in zip(rates[True], rates[False], strict=True)]
+    with_them, without = statistics.mean(rates[True]), statistics.mean(rates[False])
+    return {
+        "rows_per_s_without": without,
+        "rows_per_s_with": with_them,
+        "cost": 1 - with_them / without,
+        "median_of_pairs": statistics.median(costs),
+        "pairs": costs,
+        "standard_error": statistics.stdev(costs) / len(costs) ** 0.5 if len(costs) > 1 else 0.0,
+        "checkpoints": taken,
+    }
+
+
+def _rows(handle: sl.JobHandle) -> int:
+    return sum(task.rows_in for name, task in handle.metrics().items() if name.startswith("sums/"))
 
 
 def _few_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
