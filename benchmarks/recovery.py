@@ -28,7 +28,7 @@ from benchmarks.parts import conditions, spark_session, temporary
 
 import snapline as sl
 from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
-from snapline.demo.processes import descendants, operator_processes
+from snapline.testing.processes import descendants, executor_above, operator_processes
 from snapline.testing.standalone import StandaloneCluster
 from snapline.types import JobStatus
 
@@ -183,7 +183,7 @@ def _first_output_s(directory: str, attempt: int) -> float | None:
 
 def _hurt(kind: str, directory: str, roots: Sequence[int]) -> list[int]:
     """Do it; the processes to wake up later."""
-    workers = [process for root in roots for process in operator_processes(root)]
+    workers = operator_processes(*roots)
     match kind:
         case "user code":
             (Path(directory) / "fail").touch()
@@ -204,13 +204,10 @@ def _hurt(kind: str, directory: str, roots: Sequence[int]) -> list[int]:
 
 def _executor_of(pid: int) -> int:
     """The JVM above a process."""
-    while True:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        pid = int(stat.rpartition(")")[2].split()[1])
-        if "CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_text():
-            return pid
-        if pid <= 1:
-            raise RuntimeError("there is no executor above the operator process")
+    executor = executor_above(pid)
+    if executor is None:
+        raise RuntimeError("there is no executor above the operator process")
+    return executor
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

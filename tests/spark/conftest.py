@@ -18,7 +18,7 @@ from snapline.runtime import messages as m
 from snapline.runtime.network.auth import server_handshake
 from snapline.runtime.network.frames import ControlConnection
 from snapline.runtime.providers import SlotOrder
-from snapline.testing.processes import is_running
+from snapline.testing.processes import look
 from snapline.testing.standalone import StandaloneCluster
 
 DEADLINE_S = 60.0
@@ -160,4 +160,4 @@ def standalone_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
 
 @pytest.fixture(scope="session")
 def alive() -> Callable[[int], bool]:
-    return is_running
+    return lambda pid: look(pid) is not None

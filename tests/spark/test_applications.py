@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 import snapline as sl
 from snapline.testing.exactly_once import numbering_job, prove
-from snapline.testing.processes import descendants, operator_processes, parent_of
+from snapline.testing.processes import Process, descendants, operator_processes
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow
@@ -83,17 +83,17 @@ def test_a_job_is_cancelled_while_user_code_is_in_a_native_call(
     handle.cancel("30s")
     assert time.monotonic() - began_s < 5
     assert handle.status() is JobStatus.CANCELED
-    assert operator_processes([os.getpid()]) == []
+    assert operator_processes(os.getpid()) == []
 
 
 def test_jobs_leave_nothing_in_sparks_workers(spark: SparkSession, tmp_path: Path) -> None:
-    held: list[dict[int, tuple[int, int, list[int]]]] = []
+    held: list[dict[int, tuple[int, int, list[Process]]]] = []
     for number in range(3):
         made = numbering_job(f"guest-{number}", tmp_path / str(number), rows=2000)
         handle = made.job.start(spark)
         assert handle.wait("60s") is JobStatus.FINISHED
         assert made.prove().is_exactly_once
-        assert operator_processes([os.getpid()]) == []
+        assert operator_processes(os.getpid()) == []
         held.append({pid: _held(pid) for pid in python_workers()})
     both = held[1].keys() & held[-1].keys()
     assert both, "Spark's workers are used again"
@@ -104,11 +104,11 @@ def test_jobs_leave_nothing_in_sparks_workers(spark: SparkSession, tmp_path: Pat
 def python_workers() -> list[int]:
     """Spark's, which its daemon has forked."""
     found = descendants(os.getpid())
-    daemons = [pid for pid in found if "pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_text()]
-    return [pid for pid in daemons if parent_of(pid) in daemons]
+    daemons = {it.pid: it for it in found if "pyspark.daemon" in Path(f"/proc/{it.pid}/cmdline").read_text()}
+    return [pid for pid, it in daemons.items() if it.parent in daemons]
 
 
-def _held(pid: int) -> tuple[int, int, list[int]]:
+def _held(pid: int) -> tuple[int, int, list[Process]]:
     """Threads, different open files, children."""
     files = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():

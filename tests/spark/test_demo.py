@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapline.demo import processes
+from snapline.testing import processes
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,6 @@ from rich.console import Console
 from snapline import cli
 from snapline.api.source import ReaderContext
 from snapline.connectors.rate import Rate, RateReader
-from snapline.demo import processes
 from snapline.demo.clicks import CLICK, USERS, named
 from snapline.demo.results import Results
 from snapline.demo.run import DemoOptions
@@ -28,6 +27,7 @@ from snapline.errors import ConfigurationError
 from snapline.protocol.statistics import CheckpointStatistics, CheckpointStatus, SubtaskMetrics
 from snapline.runtime.messages import TaskMetrics
 from snapline.spark.embedded import check_java, java_version
+from snapline.testing import processes
 from snapline.types import ExecutionId, JobStatus, SnapshotKind, SubtaskId
 
 
@@ -310,7 +310,7 @@ def test_processes_below_this_one_are_found_and_ended() -> None:
             assert not processes.descendants(child.pid)
         finally:
             child.kill()
-    assert not processes.kill(child.pid)
+    assert not processes.send(child.pid)
 
 
 def _command(pid: int) -> str:

@@ -19,7 +19,6 @@ from typing import Any
 
 from snapline.api.handle import JobFailedError
 from snapline.config import Duration, duration_ms
-from snapline.demo import processes
 from snapline.demo.clicks import clicks_job
 from snapline.demo.results import Results
 from snapline.demo.screen import Screen, open_screen, size
@@ -27,6 +26,7 @@ from snapline.demo.story import Story, View
 from snapline.errors import ConfigurationError, SnaplineError
 from snapline.runtime.master.handle import MasterHandle
 from snapline.runtime.master.record import now_ms
+from snapline.testing import processes
 from snapline.testing.exactly_once import prove
 from snapline.types import JobStatus
 
@@ -216,14 +216,14 @@ class _Demo:
 
     def _kill_operators(self) -> None:
         found = processes.operator_processes(os.getpid())
-        if found and processes.kill(found[0].pid):
+        if found and processes.send(found[0].pid):
             self._story.killed(
                 now_ms(), found[0].pid, "the operator process of a slot", "its counts in memory are gone"
             )
 
     def _kill_worker(self) -> None:
         found = processes.operator_processes(os.getpid())
-        if found and processes.kill(found[-1].parent):
+        if found and processes.send(found[-1].parent):
             self._story.killed(
                 now_ms(), found[-1].parent, "a Python worker of Spark", "the slot is gone with all it holds"
             )

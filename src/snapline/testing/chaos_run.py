@@ -21,7 +21,7 @@ from typing import Any
 from snapline.errors import ConfigurationError, SnaplineError
 from snapline.testing.chaos_driver import INTERVAL_S, MODES, ROWS_PER_SECOND, DriverOrder
 from snapline.testing.exactly_once import Proof, prove
-from snapline.testing.processes import descendants, executor_above, is_running, operator_processes, parent_of, send
+from snapline.testing.processes import Process, descendants, end, executor_above, look, operator_processes, send
 from snapline.testing.standalone import StandaloneCluster
 from snapline.types import JobStatus
 
@@ -188,7 +188,7 @@ class Chaos:
     say: Callable[[str], None]
     cluster: StandaloneCluster | None = None
     _chance: random.Random = field(default_factory=random.Random)
-    _seen: set[int] = field(default_factory=set)
+    _seen: set[Process] = field(default_factory=set)
 
     def run(self, plan: Plan, directory: Path) -> Result:
         """Run a plan. `ChaosError` if it could not be carried out. No process of it is left."""
@@ -265,29 +265,29 @@ class Chaos:
             driver.kill()
             yield self._told(f"kill -9 of the driver, {driver.pid}")
             return
-        victims = operator_processes(self._roots(driver))
+        victims = operator_processes(*self._roots(driver))
         if not victims:
             raise ChaosError(f"the job runs, and no operator process is there\n{driver.log}")
-        victim = self._chance.choice(victims)
-        slot, executor = parent_of(victim), executor_above(victim)
+        victim, slot, _ = self._chance.choice(victims)
+        executor = executor_above(victim)
         if failure == "hang":
             # without an executor of its own it is the slot; and without Spark the slots are in the driver
-            top = executor or (victim if slot is None or slot == driver.pid else slot)
-            stopped = [top, *descendants(top)]
+            top = executor or (victim if slot == driver.pid else slot)
+            stopped = [process for process in (look(top), *descendants(top)) if process is not None]
             self._seen.update(stopped)
-            for pid in stopped:
-                send(pid, signal.SIGSTOP)
+            for process in stopped:
+                send(process.pid, signal.SIGSTOP)
             try:
                 yield self._told(f"SIGSTOP of {len(stopped)} processes from {top} down")
             finally:
-                woken = [pid for pid in stopped if send(pid, signal.SIGCONT)]
+                woken = [process for process in stopped if send(process.pid, signal.SIGCONT)]
                 self.say(f"*** SIGCONT of {len(woken)} processes")
             return
         target = {"operator": victim, "worker": slot, "executor": executor}[failure]
         names = {"operator": "an operator process", "worker": "a Python worker", "executor": "an executor"}
         if target is None:
             raise ChaosError(f"{names[failure]} is to be killed, and there is none")
-        send(target, signal.SIGKILL)
+        send(target)
         yield self._told(f"kill -9 of {names[failure]}, {target}")
 
     def _told(self, what: str) -> str:
@@ -300,11 +300,7 @@ class Chaos:
     def _end(self, driver: Driver) -> None:
         self._seen.update(descendants(driver.pid))
         driver.kill()
-        deadline_s = time.monotonic() + 10
-        while any(map(is_running, self._seen)) and time.monotonic() < deadline_s:
-            time.sleep(_POLL_S)
-        for pid in filter(is_running, self._seen):
-            send(pid, signal.SIGKILL)
+        end(self._seen, 10)
         self._seen.clear()
 
     def _result(

@@ -5,67 +5,97 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
+_PROC = Path("/proc")
 _OPERATORS = "snapline.runtime.worker"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
+_POLL_S = 0.05
 
 
-def descendants(root: int) -> list[int]:
-    """All processes that `root` has started, and those they have started; parents before their children."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (parent := parent_of(int(entry.name))) is not None:
-            children.setdefault(parent, []).append(int(entry.name))
-    found: list[int] = []
-    waiting = [root]
-    while waiting:
-        below = sorted(children.get(waiting.pop(0), []))
-        found += below
-        waiting += below
-    return found
+class Process(NamedTuple):
+    """A process; `started` tells it from a later one with the same number."""
+
+    pid: int
+    parent: int
+    started: int
+
+    @property
+    def is_running(self) -> bool:
+        # not by its parent: it gets another when its own has ended
+        now = look(self.pid)
+        return now is not None and now.started == self.started
 
 
-def operator_processes(roots: list[int]) -> list[int]:
-    """The operator processes among the descendants; the parent of each is its slot."""
-    return sorted(pid for root in roots for pid in descendants(root) if _OPERATORS in _arguments(pid))
+def can_see() -> bool:
+    """Whether this system shows its processes."""
+    return (_PROC / "self" / "stat").exists()
 
 
-def executor_above(pid: int) -> int | None:
-    """The JVM of the Spark executor to which a process belongs; none if the driver's JVM runs its tasks."""
-    above: int | None = pid
-    while above is not None and above > 1:
-        if any(argument.endswith(_EXECUTOR) for argument in _arguments(above)):
-            return above
-        above = parent_of(above)
-    return None
-
-
-def parent_of(pid: int) -> int | None:
+def look(pid: int) -> Process | None:
     """None if there is no such process, or it has ended and only waits to be noticed."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
     # the name stands in parentheses and may hold anything
     fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[1])
+    return None if fields[0] in "ZX" else Process(pid, int(fields[1]), int(fields[19]))
 
 
-def is_running(pid: int) -> bool:
-    return parent_of(pid) is not None
+def descendants(root: int) -> list[Process]:
+    """All processes that `root` has started, and those they have started; parents before their children."""
+    children: dict[int, list[Process]] = {}
+    for entry in _PROC.iterdir() if can_see() else ():
+        if entry.name.isdigit() and (process := look(int(entry.name))) is not None:
+            children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    waiting = [root]
+    while waiting:
+        below = sorted(children.get(waiting.pop(0), []))
+        found += below
+        waiting += (process.pid for process in below)
+    return found
 
 
-def send(pid: int, number: signal.Signals) -> bool:
-    """Send a signal; whether there was such a process."""
+def operator_processes(*roots: int) -> list[Process]:
+    """The operator processes among the descendants; the parent of each is its slot: a Python worker of Spark."""
+    return sorted(process for root in roots for process in descendants(root) if _OPERATORS in _arguments(process.pid))
+
+
+def executor_above(pid: int) -> int | None:
+    """The JVM of the Spark executor to which a process belongs; none if the driver's JVM runs its tasks."""
+    above = look(pid)
+    while above is not None and above.pid > 1:
+        if any(argument.endswith(_EXECUTOR) for argument in _arguments(above.pid)):
+            return above.pid
+        above = look(above.parent)
+    return None
+
+
+def send(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
+    """Send a signal, `kill -9` if not said otherwise; whether there was such a process."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
         return True
     return False
 
 
+def end(processes: Iterable[Process], patience_s: float) -> None:
+    """Wait until these processes have ended, and kill those that have not in time."""
+    deadline_s = time.monotonic() + patience_s
+    left = list(processes)
+    while (left := [process for process in left if process.is_running]) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
+    for process in left:
+        send(process.pid)
+
+
 def _arguments(pid: int) -> list[str]:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+        return (_PROC / str(pid) / "cmdline").read_text(errors="replace").split("\0")
     except OSError:
         return []

@@ -13,7 +13,7 @@ import pytest
 from snapline.errors import ConfigurationError
 from snapline.testing import chaos
 from snapline.testing.chaos_run import FAILURES, Chaos, Plan, Result, Suffered
-from snapline.testing.processes import descendants, executor_above, is_running, operator_processes, parent_of, send
+from snapline.testing.processes import descendants, executor_above, look, operator_processes, send
 
 
 @pytest.mark.parametrize(
@@ -69,12 +69,13 @@ def test_what_cannot_be_run_has_a_status_of_its_own(capsys: pytest.CaptureFixtur
 
 def test_a_process_without_an_executor_above_it() -> None:
     assert executor_above(os.getpid()) is None
-    assert operator_processes([os.getpid()]) == []
+    assert operator_processes(os.getpid()) == []
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        assert descendants(os.getpid()) == [child.pid]
-        assert parent_of(child.pid) == os.getpid()
+        [found] = descendants(os.getpid())
+        assert (found.pid, found.parent) == (child.pid, os.getpid())
         assert send(child.pid, signal.SIGKILL)
-    assert not is_running(child.pid)
+    assert look(child.pid) is None
+    assert not found.is_running
     assert not send(child.pid, signal.SIGKILL)
 
 
