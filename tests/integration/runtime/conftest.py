@@ -28,9 +28,10 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    threads, ports, files = set(threading.enumerate()), listening_ports(), open_files()
+    # Others of the same process may have a Spark or a server for all of their tests.
+    children, threads, ports, files = set(child_pids()), set(threading.enumerate()), listening_ports(), open_files()
     yield temporary
-    wait_until(lambda: not child_pids(), "all processes have ended")
+    wait_until(lambda: not set(child_pids()) - children, "all processes have ended")
     wait_until(lambda: not set(threading.enumerate()) - threads, "all threads have ended")
     wait_until(lambda: not listening_ports() - ports, "nobody listens any more")
     gc.collect()

@@ -22,6 +22,7 @@ from snapline.config import Checkpoints, ExponentialDelay
 from snapline.connectors.files import Files
 from snapline.runtime.master.handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
+from snapline.testing.processes import operator_processes
 from snapline.types import JobStatus
 
 RESTART = ExponentialDelay(initial_backoff="10ms", max_backoff="50ms")
@@ -58,6 +59,11 @@ def child_pids(pid: int | None = None) -> set[int]:
         with contextlib.suppress(OSError):
             found.update(map(int, path.read_text().split()))
     return found
+
+
+def operator_pids() -> set[int]:
+    """The operator processes of this process's clusters."""
+    return {process.pid for process in operator_processes(os.getpid()) if process.parent == os.getpid()}
 
 
 def listening_ports(pid: int | None = None) -> set[int]:

@@ -12,7 +12,7 @@ from tests.integration.runtime.runtime_kit import (
     RESTART,
     Hang,
     Start,
-    child_pids,
+    operator_pids,
     runs,
     settings,
     small,
@@ -47,11 +47,11 @@ def job_of(name: str, directory: Path, rows: int = 20_000, **options: object) ->
 def test_cancel_leaves_nothing(start: Start, tmp_path: Path, nothing_left: Path) -> None:
     handle = start(job_of("cancelled", tmp_path).job, ProcessCluster())
     wait_for_checkpoints(handle, 1)
-    assert len(child_pids()) == 2
+    assert len(operator_pids()) == 2
     assert list(nothing_left.iterdir()) != []
     handle.cancel("10s")
     assert handle.status() is JobStatus.CANCELED
-    assert child_pids() == set()
+    assert operator_pids() == set()
     assert [path for path in (tmp_path / "chk").rglob("*") if path.name == "_metadata"] == []
 
 
@@ -59,23 +59,23 @@ def test_failure_leaves_nothing(start: Start, tmp_path: Path) -> None:
     handle = start(job_of("failing", tmp_path, restart=NoRestart(), fail_after_rows=3000).job, ProcessCluster())
     with pytest.raises(JobFailedError):
         handle.wait("20s")
-    assert child_pids() == set()
+    assert operator_pids() == set()
 
 
 def test_cancel_before_the_job_runs(start: Start, tmp_path: Path) -> None:
     for number in range(3):
         handle = start(job_of(f"early {number}", tmp_path).job, ProcessCluster())
         if number:
-            wait_until(lambda: len(child_pids()) >= number, "processes have been started")  # noqa: B023
+            wait_until(lambda: len(operator_pids()) >= number, "processes have been started")  # noqa: B023
         handle.cancel("10s")
         assert handle.status() is JobStatus.CANCELED
-        assert child_pids() == set()
+        assert operator_pids() == set()
 
 
 def test_cancel_between_two_attempts(start: Start, tmp_path: Path) -> None:
     handle = start(job_of("between", tmp_path, execution=small()).job, ProcessCluster())
     wait_for_checkpoints(handle, 1)
-    for pid in child_pids():
+    for pid in operator_pids():
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not runs(handle), "the failure is noticed")
     handle.cancel("10s")
