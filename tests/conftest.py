@@ -1,9 +1,15 @@
-"""Settings for every test: Hypothesis draws the same examples on every run, on every machine."""
+"""Settings for every test: Hypothesis draws the same examples on every run, on every machine; Spark goes first."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=2000)
 settings.load_profile("ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on Spark first: of several processes the first gets them all, so that no two Sparks run at a time."""
+    items.sort(key=lambda item: "tests/spark/" not in item.nodeid)

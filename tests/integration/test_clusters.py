@@ -15,6 +15,7 @@ import pytest
 import snapline as sl
 from snapline.errors import ConfigurationError
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
+from snapline.testing.processes import operator_processes
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow
@@ -46,8 +47,7 @@ def test_a_job_runs_and_leaves_nothing_behind(kind: type[ThreadCluster] | type[P
     cluster = kind(slots=2)
     assert make_job(tmp_path).run(cluster) is JobStatus.FINISHED
     assert set(threading.enumerate()) <= before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert operator_processes(os.getpid()) == []
 
 
 def test_slots_are_limited_and_shared(tmp_path: Path) -> None:
