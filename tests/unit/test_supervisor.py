@@ -28,6 +28,7 @@ from snapline.runtime.network.frames import ControlConnection
 from snapline.runtime.operator_process import MAX_LINE_BYTES, MAX_LOG_LINES, LogTail, OperatorProcess
 from snapline.runtime.providers import SlotOrder
 from snapline.runtime.supervisor import Supervisor
+from snapline.testing.processes import descendants
 
 DEADLINE_S = 10.0
 SECRET = secrets.token_bytes(32)
@@ -131,6 +132,7 @@ class Driver:
 def driving(command: list[str], *, timeout_ms: int = 5000, secret: bytes = SECRET, port: int = 0) -> Iterator[Driver]:
     """And nothing may be left behind: no thread, process or open file."""
     threads, files = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+    children = descendants(os.getpid())
     driver = Driver(command, timeout_ms=timeout_ms, secret=secret, port=port)
     try:
         yield driver
@@ -138,8 +140,7 @@ def driving(command: list[str], *, timeout_ms: int = 5000, secret: bytes = SECRE
         driver.close()
     assert set(threading.enumerate()) <= threads
     assert len(os.listdir("/proc/self/fd")) == files
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert set(descendants(os.getpid())) <= set(children)
 
 
 def test_it_says_who_it_is_and_sends_heartbeats_until_it_is_drained() -> None:
