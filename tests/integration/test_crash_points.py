@@ -142,6 +142,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after_effect", "crash"), FAILURES)
 def test_a_failure_at_any_step_leaves_a_checkpoint_to_recover_from_and_no_waste(
     places: Iterator[Place], after_effect: bool, crash: bool

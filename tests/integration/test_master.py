@@ -580,7 +580,7 @@ def test_an_operator_process_that_dies_is_replaced_in_place(cluster: Cluster) ->
         wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
         assert [worker.incarnation for worker in cluster.workers] == [1, 1, 2]
         assert len(cluster.orders) == 1
-        assert "killed by signal 9" in handle.cause
+        wait_for(lambda: "killed by signal 9" in handle.cause)
         assert handle.log == "last words"
 
 

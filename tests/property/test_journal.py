@@ -292,6 +292,7 @@ def journals(draw: st.DrawFn) -> list[Record]:
 _ROW = [RecordKind.CHECKPOINT, RecordKind.STOP, RecordKind.SAVEPOINT, RecordKind.SEAL]
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(journals(), st.sets(st.integers(10, 44)))
 def test_deleting_what_is_obsolete_one_by_one_never_changes_what_is_kept(

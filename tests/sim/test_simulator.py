@@ -62,6 +62,7 @@ def test_one_seed_gives_one_run() -> None:
     assert simulate(12).steps != once.steps
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_run_in_every_process() -> None:
     program = (
         "from snapline.testing.sim.simulation import simulate\n"
@@ -154,6 +155,7 @@ def test_story_of_one_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1].startswith("seed 3: nothing wrong")
 
 
+@pytest.mark.slow
 def test_json_of_named_mutants(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--mutants", "early-commit", "no-blocking", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

@@ -161,8 +161,12 @@ class JobMaster:
     def slot_failed(self, cause: str, log: str) -> None:
         if self._lifecycle.status in _ACTIVE:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), log=log)
-        elif self.failure is not None:
+        else:
             # Its end is told twice, first by the connection and then by whoever knows why; and others' may follow.
+            self.failure_explained(cause, log)
+
+    def failure_explained(self, cause: str, log: str) -> None:
+        if self.failure is not None:
             self.failure = self.failure.with_more(cause, log)
             self._events.add(cause)
 

@@ -74,6 +74,9 @@ class SlotsOwner(Protocol):
     def slots_ready(self) -> None:
         """Every slot that was asked for has an operator process that waits for tasks."""
 
+    def failure_explained(self, cause: str, log: str) -> None:
+        """Why something was lost that has been replaced already."""
+
     def slot_failed(self, cause: str, log: str) -> None:
         """A slot or its operator process is lost. May be told twice of the same one, the second time better."""
 
@@ -299,13 +302,16 @@ class Slots:
             self._owner.slot_failed(f"{cause}: {reason}", "")
 
     def _worker_died(self, slot: Slot, message: WorkerDied) -> None:
-        if message.incarnation != slot.incarnation or self.possession is Possession.RELEASING:
+        if message.incarnation > slot.incarnation or self.possession is Possession.RELEASING:
+            return
+        cause = f"the operator process of slot {slot.index} on {slot.host} has ended: {message.error}"
+        if message.incarnation < slot.incarnation:
+            self._owner.failure_explained(cause, message.log)
             return
         worker = slot.worker
         slot.forget_worker()
         if worker is not None:
             self._drop(worker)
-        cause = f"the operator process of slot {slot.index} on {slot.host} has ended: {message.error}"
         self._owner.worker_gone(slot.index)
         self._owner.slot_failed(cause, message.log)
 
