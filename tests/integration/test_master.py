@@ -330,8 +330,8 @@ class Cluster:
         self.is_closed = True
 
     def add_worker(self, worker: Worker) -> None:
-        worker.start()
         self.workers.append(worker)
+        worker.start()
 
     def note(self, slot: int, message: Message) -> None:
         with self._lock:
