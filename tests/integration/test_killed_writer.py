@@ -119,7 +119,8 @@ def test_of_two_drivers_the_older_stops(tmp_path: Path) -> None:
         first.kill()
         second.kill()
         newer, _ = second.communicate(timeout=WAIT_S)
-    assert older.splitlines()[-1].endswith("FencedError")
+    # It may also be in the middle of a write when the newer one sweeps what older attempts have left.
+    assert older.splitlines()[-1].endswith(("FencedError", "StorageError"))
     ids = [entry[0] for entry in told(older)], [entry[0] for entry in told(newer)]
     assert not set(ids[0]) & set(ids[1]), "both had the same id"
     assert max(ids[0], default=0) < min(ids[1])
