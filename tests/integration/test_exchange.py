@@ -19,18 +19,24 @@ import pytest
 
 from snapline.errors import EngineError, FencedError, PeerError
 from snapline.runtime.items import Item, ItemKind, data_item
-from snapline.runtime.network.admission import REFUSED, WELCOME, Hello
+from snapline.runtime.network.admission import PROBE, REFUSED, WELCOME, Hello
 from snapline.runtime.network.auth import client_handshake, server_handshake
 from snapline.runtime.network.channels import OutputChannel, RemoteChannel
 from snapline.runtime.network.codec import HEADER_BYTES, ChannelKey, decode_header
 from snapline.runtime.network.connection import Connection, _send
-from snapline.runtime.network.exchange import Exchange, Wiring, probe
+from snapline.runtime.network.exchange import Exchange, Wiring
 from snapline.types import Barrier, BarrierKind
 
 SECRET = b"a secret of 32 bytes, or about it"
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 BATCH_BYTES = 4096
 WINDOW = 16_384
+
+
+def probe(host: str, port: int, secret: bytes) -> None:
+    """What the driver does to see whether a data port can be reached."""
+    with socket.create_connection((host, port), timeout=5) as sock:
+        client_handshake(sock, secret, PROBE, 5)
 
 
 def batch(start: int, rows: int = 10) -> pa.RecordBatch:
@@ -624,10 +630,6 @@ def test_a_probe_tells_whether_a_port_is_one_of_the_job(world: World) -> None:
     probe(host, port, SECRET)
     with pytest.raises(PeerError, match="secret"):
         probe(host, port, b"another")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        other = server.getsockname()[1]
-    with pytest.raises(PeerError, match="cannot be reached"):
-        probe(host, other, SECRET)
 
 
 @pytest.mark.parametrize(

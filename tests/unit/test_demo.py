@@ -133,7 +133,6 @@ def test_a_kill_is_followed_from_the_failure_to_the_recovery() -> None:
     story = Story(1000, started_ms=10_000)
     events = [(10_100, "attempt 1 starts from the beginning"), (11_000, "attempt 1 runs")]
     story.follow(events)
-    assert story.has_run
     story.killed(20_000, 4711, "a worker", "all is gone")
     recovering = [story.is_recovering]
     events += [

@@ -85,7 +85,6 @@ class Story:
     started_ms: int
     restarts: list[Restart] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
-    has_run: bool = False
     _attempt: int = 0
     _restored_id: int | None = None
     _rows: int = 0
@@ -172,7 +171,6 @@ class Story:
                 what = "the beginning" if match[2] is None else f"checkpoint {match[2]}"
                 self.say(at_ms, f"attempt {match[1]} starts from {what}: its counts, and its place in the clicks")
         elif match := _RUNS.match(text):
-            self.has_run = True
             if self.restarts and self.restarts[-1].runs_ms is None:
                 self.restarts[-1].runs_ms = at_ms
                 self.say(at_ms, f"running again after {self.restarts[-1].recovery_s:.1f} s", "good")

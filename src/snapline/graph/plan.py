@@ -83,9 +83,3 @@ class ExecutionPlan:
 
     def vertex(self, vertex_id: str) -> PlannedVertex:
         return next(vertex for vertex in self.vertices if vertex.id == vertex_id)
-
-    def inputs(self, vertex_id: str) -> tuple[PlannedEdge, ...]:
-        return tuple(edge for edge in self.edges if edge.target == vertex_id)
-
-    def outputs(self, vertex_id: str) -> tuple[PlannedEdge, ...]:
-        return tuple(edge for edge in self.edges if edge.source == vertex_id)

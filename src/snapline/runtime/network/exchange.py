@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from snapline.errors import EngineError, FencedError, PeerError
-from snapline.runtime.network.admission import DATA, PROBE, REFUSED, WELCOME, Admission, Hello
+from snapline.runtime.network.admission import DATA, REFUSED, WELCOME, Admission, Hello
 from snapline.runtime.network.auth import (
     HANDSHAKE_TIMEOUT_S,
     ClosedEarlyError,
@@ -46,13 +46,6 @@ _RETRY_PAUSE_S = 0.05
 _BACKLOG = 512
 
 _log = logging.getLogger(__name__)
-
-
-def probe(host: str, port: int, secret: bytes, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> None:
-    """Check that the data port of a process can be reached from here and knows the secret; `PeerError` if not."""
-    deadline = time.monotonic() + timeout_s
-    with _dialled(host, port, timeout_s) as sock:
-        client_handshake(sock, secret, PROBE, max(deadline - time.monotonic(), 0.001))
 
 
 def _dialled(host: str, port: int, timeout_s: float) -> socket.socket:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -23,8 +21,6 @@ from snapline.state.raw import RawKeyedState
 from snapline.state.snapshots import PendingSnapshot, SubtaskStates
 from snapline.storage.source import SnapshotSource
 from snapline.types import Barrier, SavepointFormat
-
-Background = Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
 
 
 class OperatorChain:

@@ -173,11 +173,6 @@ class InputGate:
             return channel, item
         return None
 
-    @property
-    def has_readable(self) -> bool:
-        """Whether something waits in a channel that may be read."""
-        return any(channel.queue and not channel.is_blocked for channel in self.channels)
-
     def partition_ended(self, channel: GateChannel) -> None:
         """The last item of a channel was taken."""
         self.handle(b.PartitionEnded(channel.index))

@@ -195,6 +195,8 @@ class Task:
     def metrics(self) -> TaskMetrics:
         gate, valve = self._gate, self._valve
         watermark_ms = self._source_watermark if valve is None else valve.current_ms
+        if watermark_ms == IDLE:
+            watermark_ms = None
         queued_in = 0 if gate is None else gate.queued_bytes
         return self._meter.read(self.execution, watermark_ms, queued_in, self._outputs.queued_bytes)
 
