@@ -43,5 +43,7 @@ def test_what_a_hung_executor_does_when_it_wakes_up_does_not_count(
 ) -> None:
     plan = Plan("standalone", "unaligned", False, ("hang", "executor"))
     story = check(plan, tmp_path, standalone_cluster)
-    (woken,) = [int(match[1]) for line in story if (match := re.match(r"\*\*\* SIGCONT of (\d+) ", line))]
-    assert woken >= 3, "Spark's daemon, a Python worker and its operator process at least"
+    (stopped,) = [int(match[1]) for line in story if (match := re.match(r"\*\*\* SIGSTOP of (\d+) ", line))]
+    assert stopped >= 4, "the executor, Spark's daemon, a Python worker and its operator process at least"
+    # how many of them are still there to wake up depends on how soon Spark's worker clears away the rest
+    assert any(line.startswith("*** SIGCONT of ") for line in story)
