@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from snapline.api.aggregates import Aggregate, count, max, min, sum
+    from snapline.api.connected import ConnectedStreams
     from snapline.api.handle import JobFailedError, JobHandle, SnapshotFailedError
     from snapline.api.hook import MasterHook
     from snapline.api.job import Job
+    from snapline.api.keyed import KeyedStream
     from snapline.api.operator import Operator, OperatorContext
     from snapline.api.settings import Execution
     from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
     from snapline.api.source import ReaderContext, Source, SourceReader, Wait, Watermarks
-    from snapline.api.stream import KeyedStream, Stream
+    from snapline.api.stream import Stream
     from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
     from snapline.connectors import sinks, sources
     from snapline.errors import (
@@ -34,14 +36,16 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "api.aggregates": ("Aggregate", "count", "max", "min", "sum"),
+    "api.connected": ("ConnectedStreams",),
     "api.handle": ("JobFailedError", "JobHandle", "SnapshotFailedError"),
     "api.hook": ("MasterHook",),
     "api.job": ("Job",),
+    "api.keyed": ("KeyedStream",),
     "api.operator": ("Operator", "OperatorContext"),
     "api.settings": ("Execution",),
     "api.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
     "api.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
-    "api.stream": ("KeyedStream", "Stream"),
+    "api.stream": ("Stream",),
     "config": ("Checkpoints", "ExponentialDelay", "FailureRate", "FixedDelay", "NoRestart", "RestartStrategy"),
     "errors": (
         "ConfigurationError",
@@ -65,6 +69,7 @@ __all__ = [
     "CommitResult",
     "Committable",
     "ConfigurationError",
+    "ConnectedStreams",
     "EngineError",
     "Execution",
     "ExponentialDelay",

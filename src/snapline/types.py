@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
+MAX_WATERMARK = (1 << 63) - 1
+"""Event time after the last row of all."""
+
 NO_CHECKPOINT = -1
 """Stands for «no checkpoint» wherever a checkpoint id is expected; real ids start at 1."""
 

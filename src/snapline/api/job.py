@@ -8,8 +8,6 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
-import pyarrow as pa
-
 from snapline.api.handle import JobHandle
 from snapline.api.hook import MasterHook
 from snapline.api.nodes import Input, Node
@@ -92,10 +90,21 @@ class Job:
         name = type(source).__name__
         schema = checked_schema(source.schema, f"the source {uid!r}")
         if watermarks is not None:
-            _check_watermarks(watermarks, schema, uid)
+            watermarks.check(schema, f"the source {uid!r}")
+        time_column = None if watermarks is None else watermarks.column
         operator = SourceOperator(source, watermarks)
         return self._behind(
-            Node(name, operator, uid, (), schema, parallelism=parallelism, has_state=True, source=source)
+            Node(
+                name,
+                operator,
+                uid,
+                (),
+                schema,
+                parallelism=parallelism,
+                has_state=True,
+                source=source,
+                time_column=time_column,
+            )
         )
 
     def id_for_start(self) -> str:
@@ -149,17 +158,3 @@ class Job:
 
     def _add(self, node: Node) -> None:
         self._nodes.append(node)
-
-
-def _check_watermarks(watermarks: Watermarks, schema: pa.Schema, uid: str) -> None:
-    if watermarks.column not in schema.names:
-        known = ", ".join(repr(name) for name in schema.names)
-        raise ConfigurationError(
-            f"watermarks of {uid!r}: there is no column {watermarks.column!r} in the source; there are {known}"
-        )
-    kind = schema.field(watermarks.column).type
-    if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
-        raise ConfigurationError(
-            f"watermarks of {uid!r}: the column {watermarks.column!r} is {kind}; use a timestamp, or whole numbers of "
-            "milliseconds since 1970"
-        )

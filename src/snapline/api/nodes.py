@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from snapline.api.operator import Operator
+from snapline.api.schemas import checked_schema
 from snapline.api.source import Source
+from snapline.errors import ConfigurationError
 from snapline.types import Partitioning
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Input:
-    """Rows of `node` on their way to another one. Those with the same `index` arrive there as one stream."""
+    """Rows of `node` on their way to another one. Those with the same `index` arrive there as one stream.
+
+    `output` is which of the node's outputs they come from: "" is what it emits, others are its side outputs.
+    """
 
     node: Node
     partitioning: Partitioning = Partitioning.FORWARD
     key_columns: tuple[str, ...] = ()
     index: int = 0
+    output: str = ""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the rows."""
+        return self.node.side_outputs[self.output] if self.output else self.node.schema
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +39,8 @@ class Node:
 
     `schema` is that of what it emits, none for a sink. `key_columns` are what its input is keyed by, if it is.
     `parallelism` is none unless the user set it here, and `uid` none if the user gave none. `source` is set for a
-    source only.
+    source only. `side_outputs` are the schemas of the outputs it has besides, by name. `time_column` is the column its
+    watermarks are made of, if it makes some: those that come in end there.
     """
 
     name: str
@@ -40,11 +53,43 @@ class Node:
     has_state: bool = False
     is_sink: bool = False
     source: Source | None = None
+    side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
+    time_column: str | None = None
 
     @property
     def needs_uid(self) -> bool:
         """Whether something in checkpoints or outside is filed under its uid, so that the user has to choose it."""
         return self.has_state or self.is_sink or self.source is not None
 
+    @property
+    def event_time(self) -> frozenset[str] | None:
+        """The columns event time is told from in what it emits; none if there are no watermarks in one of its inputs.
+
+        They are those of its nearest ancestors that make watermarks, whether or not its rows still have them.
+        """
+        if self.time_column is not None:
+            return frozenset({self.time_column})
+        columns = [item.node.event_time for item in self.inputs]
+        if not columns or None in columns:
+            return None
+        return frozenset[str]().union(*(found for found in columns if found is not None))
+
     def __str__(self) -> str:
         return self.name if self.uid is None else f"{self.name} {self.uid!r}"
+
+
+def own_operator(
+    operator: Operator,
+    uid: str | None,
+    inputs: tuple[Input, ...],
+    schema: pa.Schema,
+    key_columns: tuple[str, ...] = (),
+    *,
+    has_state: bool,
+    parallelism: int | None,
+) -> Node:
+    """The node of an operator of the user's."""
+    if not isinstance(operator, Operator):
+        raise ConfigurationError(f"apply({operator!r}): give an Operator; for a function there is map_batches()")
+    name = type(operator).__name__
+    return Node(name, operator, uid, inputs, checked_schema(schema, name), key_columns, parallelism, has_state)

@@ -18,7 +18,8 @@ class OperatorContext:
     """What one operator of one subtask has around it, from `open` on. Only its task's thread uses it.
 
     `states` is its state; `states.keyed` is none unless its input is keyed by `key_columns`. `emit` passes a batch on,
-    with the schema the operator declares. `background(call, done)` runs a blocking call on another thread, then `done`
+    with the schema the operator declares, and `emit_to` to one of its side outputs, where it is dropped if nobody reads
+    it. `emit_watermark` is for operators that make watermarks. `background(call, done)` runs a blocking call on another thread, then `done`
     with its future on the task's thread; after the task has ended `done` is not called. `restored_id` is the checkpoint
     the subtask was restored from, -1 for none, and what was prepared for checkpoints up to `prepared_until` may be
     restored by somebody still. `takes_last_checkpoint` says that a checkpoint follows the end of the data; if
@@ -39,6 +40,8 @@ class OperatorContext:
     takes_last_checkpoint: bool
     clock: Callable[[], int]
     emit: Callable[[pa.RecordBatch], None]
+    emit_to: Callable[[str, pa.RecordBatch], None]
+    emit_watermark: Callable[[int], None]
     background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
 
 
@@ -50,6 +53,9 @@ class Operator(ABC):
     """
 
     context: OperatorContext
+
+    makes_watermarks = False
+    """Whether watermarks that come in end here, but for the last of all, and only those it emits itself go on."""
 
     def open(self, context: OperatorContext) -> None:
         """Begin; state is restored and may be declared. Overriding it, call this first."""
@@ -63,7 +69,10 @@ class Operator(ABC):
         """
 
     def watermark(self, timestamp_ms: int) -> None:
-        """No row older than this will come, as far as anybody knows. It is passed on afterwards."""
+        """No row older than this will come, as far as anybody knows. It is passed on afterwards.
+
+        The greatest there is, `MAX_WATERMARK`, says that there are no more rows at all.
+        """
 
     def next_wakeup_ms(self) -> int | None:
         """When, in processing time, `wakeup` has to be called next; asked for after every call."""

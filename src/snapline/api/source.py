@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from snapline.config import Duration, duration_ms
+from snapline.errors import ConfigurationError
 
 Split: TypeAlias = Any
 """A part of a source that one reader reads by itself: plain data (numbers, text, bytes, lists, dicts with text keys).
@@ -101,3 +102,15 @@ class Watermarks:
         object.__setattr__(self, "column", column)
         object.__setattr__(self, "delay_ms", duration_ms(delay, setting="delay"))
         object.__setattr__(self, "idle_after_ms", duration_ms(idle_after, setting="idle_after"))
+
+    def check(self, schema: pa.Schema, what: str) -> None:
+        """`ConfigurationError` if event time cannot be told so from the rows of `what`."""
+        if self.column not in schema.names:
+            known = ", ".join(repr(name) for name in schema.names)
+            raise ConfigurationError(f"watermarks of {what}: there is no column {self.column!r}; there are {known}")
+        kind = schema.field(self.column).type
+        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+            raise ConfigurationError(
+                f"watermarks of {what}: the column {self.column!r} is {kind}; use a timestamp, or whole numbers of "
+                "milliseconds since 1970"
+            )

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api.aggregates import Aggregate
-from snapline.api.nodes import Input, Node
+from snapline.api.connected import ConnectedStreams
+from snapline.api.keyed import KeyedStream
+from snapline.api.nodes import Input, Node, own_operator
 from snapline.api.operator import Operator
 from snapline.api.schemas import checked_schema, empty_batch, key_type
 from snapline.api.sink import Sink
+from snapline.api.source import Watermarks
 from snapline.errors import ConfigurationError
-from snapline.operators.aggregating import RunningAggregates
 from snapline.operators.sinking import SinkOperator
 from snapline.operators.transforming import Filter, MapBatches, batches_of
+from snapline.operators.watermarking import AssignWatermarks
 from snapline.types import Partitioning
 
 if TYPE_CHECKING:
@@ -90,7 +92,35 @@ class Stream:
         parallelism: int | None = None,
     ) -> Stream:
         """Put in an operator of one's own that emits batches of `schema`; one that `has_state` needs a uid."""
-        return self._then(_own(operator, uid, self._inputs, schema, has_state=has_state, parallelism=parallelism))
+        return self._then(
+            own_operator(operator, uid, self._inputs, schema, has_state=has_state, parallelism=parallelism)
+        )
+
+    def with_watermarks(self, watermarks: Watermarks, *, uid: str | None = None) -> Stream:
+        """Tell event time from a column of these rows from here on, instead of what their sources told."""
+        watermarks.check(self._schema, "with_watermarks()")
+        return self._then(
+            Node(
+                "with_watermarks",
+                AssignWatermarks(watermarks),
+                uid,
+                self._inputs,
+                self._schema,
+                time_column=watermarks.column,
+            )
+        )
+
+    def side_output(self, name: str) -> Stream:
+        """What the operator in front emits to one of its side outputs, as a stream of its own."""
+        known = self._inputs[0].node.side_outputs if len(self._inputs) == 1 else {}
+        if name not in known:
+            there = f"there are {', '.join(map(repr, known))}" if known else "the operator in front has none"
+            raise ConfigurationError(f"side_output({name!r}): there is no such output; {there}")
+        return Stream(self._job, (Input(self._inputs[0].node, output=name),), known[name])
+
+    def connect(self, other: Stream | KeyedStream) -> ConnectedStreams:
+        """This stream and another one, with rows of another schema, as the two inputs of one operator."""
+        return ConnectedStreams(self._job, self, other)
 
     # Where rows go.
 
@@ -109,7 +139,7 @@ class Stream:
     def key_by(self, *columns: str) -> KeyedStream:
         """Bring the rows with equal values in these columns to the same subtask, where they share state."""
         key_type(self._schema, columns)
-        inputs = tuple(Input(item.node, Partitioning.HASH, columns) for item in self._inputs)
+        inputs = tuple(replace(item, partitioning=Partitioning.HASH, key_columns=columns) for item in self._inputs)
         return KeyedStream(self._job, inputs, self._schema, columns)
 
     def union(self, *others: Stream) -> Stream:
@@ -141,80 +171,6 @@ class Stream:
 
     def _then(self, node: Node) -> Stream:
         return self._job._behind(node)
-
-
-class KeyedStream:
-    """Rows of one schema, those of the same key in the same subtask."""
-
-    def __init__(self, job: Job, inputs: tuple[Input, ...], schema: pa.Schema, key_columns: tuple[str, ...]) -> None:
-        self._job = job
-        self._inputs = inputs
-        self._schema = schema
-        self._key_columns = key_columns
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of every batch."""
-        return self._schema
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        return self._key_columns
-
-    def aggregate(self, *, uid: str | None = None, parallelism: int | None = None, **aggregates: Aggregate) -> Stream:
-        """Running aggregates: for each batch one row for each key in it, with the values of all its rows so far.
-
-        The rows have the key columns and one column for each of the named aggregates: `n=count()`,
-        `total=sum("value")`.
-        """
-        if not aggregates:
-            raise ConfigurationError(
-                "aggregate: nothing to compute; name what you want, for example n=snapline.count()"
-            )
-        fields = [self._schema.field(column) for column in self._key_columns]
-        for name, aggregate in aggregates.items():
-            if not isinstance(aggregate, Aggregate):
-                raise ConfigurationError(
-                    f"aggregate: {name}={aggregate!r}; use snapline.count(), sum(), min() or max()"
-                )
-            if name in self._key_columns:
-                raise ConfigurationError(f"aggregate: {name!r} is a key column already; choose another name")
-            fields.append(pa.field(name, aggregate.result_type(name, self._schema)))
-        schema = pa.schema(fields)
-        operator = RunningAggregates(aggregates, schema)
-        return self._job._behind(
-            Node("aggregate", operator, uid, self._inputs, schema, self._key_columns, parallelism, has_state=True)
-        )
-
-    def apply(
-        self,
-        operator: Operator,
-        uid: str | None = None,
-        *,
-        schema: pa.Schema,
-        has_state: bool = True,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Put in an operator of one's own that emits batches of `schema` and may use keyed state."""
-        return self._job._behind(
-            _own(operator, uid, self._inputs, schema, self._key_columns, has_state=has_state, parallelism=parallelism)
-        )
-
-
-def _own(
-    operator: Operator,
-    uid: str | None,
-    inputs: tuple[Input, ...],
-    schema: pa.Schema,
-    key_columns: tuple[str, ...] = (),
-    *,
-    has_state: bool,
-    parallelism: int | None,
-) -> Node:
-    if not isinstance(operator, Operator):
-        raise ConfigurationError(f"apply({operator!r}): give an Operator; for a function there is map_batches()")
-    name = type(operator).__name__
-    return Node(name, operator, uid, inputs, checked_schema(schema, name), key_columns, parallelism, has_state)
 
 
 def _inferred(function: BatchFunction, schema: pa.Schema) -> pa.Schema:

@@ -38,7 +38,8 @@ class PlannedOperator:
 class PlannedEdge:
     """From the last operator of one vertex to the first of another; `id` is the same in every version of the job.
 
-    `key_columns` are what a hash edge is partitioned by; `input_index` is which input of the target it is.
+    `key_columns` are what a hash edge is partitioned by; `input_index` is which input of the target it is,
+    and `output` which of the source's outputs.
     """
 
     id: str
@@ -48,6 +49,7 @@ class PlannedEdge:
     key_columns: tuple[str, ...]
     schema: pa.Schema
     input_index: int = 0
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)

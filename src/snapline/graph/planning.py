@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from snapline.api.hook import MasterHook
 from snapline.api.job import Job
 from snapline.api.nodes import Input, Node
@@ -77,7 +79,7 @@ def _chains(nodes: list[Node], counts: Mapping[Node, int]) -> list[list[Node]]:
         chain: list[Node] = []
         if len(node.inputs) == 1:
             (only,) = node.inputs
-            is_alone = outputs[only.node] == 1
+            is_alone = outputs[only.node] == 1 and not only.output
             if is_alone and _partitioning(only, node, counts) is Partitioning.FORWARD:
                 chain = chain_of[only.node]
         if not chain:
@@ -122,14 +124,17 @@ def _key(node: Node) -> Key | None:
     """What a node is keyed by: that of its keyed inputs, which must agree on the type."""
     if not node.key_columns:
         return None
-    types = {
-        key_type(item.node.schema, item.key_columns)
-        for item in node.inputs
-        if item.partitioning is Partitioning.HASH and item.node.schema is not None
-    }
-    if len(types) != 1:
-        raise ConfigurationError(f"the inputs of {node} are keyed by different types: {', '.join(map(str, types))}")
-    return Key(node.key_columns, types.pop())
+    types = [key_type(item.schema, item.key_columns) for item in node.inputs if item.partitioning is Partitioning.HASH]
+    if any(_column_types(kind) != _column_types(types[0]) for kind in types):
+        raise ConfigurationError(
+            f"the inputs of {node} are keyed by different types: {', '.join(map(str, types))}; cast them with "
+            "with_columns() before key_by()"
+        )
+    return Key(node.key_columns, types[0])
+
+
+def _column_types(key: pa.DataType) -> list[pa.DataType]:
+    return [field.type for field in key] if pa.types.is_struct(key) else [key]
 
 
 def _edges(chains: list[list[Node]], names: Mapping[Node, str], counts: Mapping[Node, int]) -> tuple[PlannedEdge, ...]:
@@ -139,8 +144,7 @@ def _edges(chains: list[list[Node]], names: Mapping[Node, str], counts: Mapping[
     for chain in chains:
         head = chain[0]
         for item in head.inputs:
-            assert item.node.schema is not None, "a sink has no output"
-            between = f"{names[item.node]}->{names[head]}"
+            between = f"{names[item.node]}{item.output and '/'}{item.output}->{names[head]}"
             seen[between] += 1
             edges.append(
                 PlannedEdge(
@@ -149,8 +153,9 @@ def _edges(chains: list[list[Node]], names: Mapping[Node, str], counts: Mapping[
                     target=names[head],
                     partitioning=_partitioning(item, head, counts),
                     key_columns=item.key_columns,
-                    schema=item.node.schema,
+                    schema=item.schema,
                     input_index=item.index,
+                    output=item.output,
                 )
             )
     return tuple(edges)

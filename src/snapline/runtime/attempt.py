@@ -19,7 +19,8 @@ from snapline.runtime.network.partitioning import make_partitioner
 from snapline.runtime.task.gate import GateChannel
 from snapline.runtime.task.outputs import OutputEdge, end_partitions
 from snapline.runtime.task.storing import SubtaskStorage
-from snapline.runtime.task.task import Executors, Reporter, Task, TaskPlan
+from snapline.runtime.task.surroundings import Executors, Reporter, TaskPlan
+from snapline.runtime.task.task import Task
 from snapline.storage.objects import ObjectStore
 from snapline.storage.target import WriteOptions
 from snapline.types import ExecutionId, Partitioning

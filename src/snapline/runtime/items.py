@@ -34,9 +34,6 @@ class ItemKind(IntEnum):
 IDLE = -(1 << 63)
 """The watermark of a channel from which nothing is to be waited for."""
 
-MAX_WATERMARK = (1 << 63) - 1
-"""Event time after the last row of all."""
-
 ITEM_COST_BYTES = 256
 """What an item counts for on top of its data, so that many small ones have a limit too."""
 

@@ -33,7 +33,7 @@ from snapline.runtime.directories import ProcessDirectory
 from snapline.runtime.network.auth import client_handshake
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.frames import ControlConnection
-from snapline.runtime.task.task import Executors
+from snapline.runtime.task.surroundings import Executors
 from snapline.storage.filesystem import FileObjects
 from snapline.types import ExecutionId, TaskStatus
 

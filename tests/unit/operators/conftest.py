@@ -23,6 +23,8 @@ class Harness:
         self.operator: Any = operator
         self.emitted: list[pa.RecordBatch] = []
         self.waiting: list[tuple[Callable[[], Any], Callable[[Future[Any]], None]]] = []
+        self.side_emitted: list[tuple[str, pa.RecordBatch]] = []
+        self.watermarks: list[int] = []
         self.now_ms = 1_000_000
         self.is_slow = options.pop("slow", False)
         self.states = options.pop("states", None) or self._states(options.pop("key", None))
@@ -43,6 +45,8 @@ class Harness:
             states=self.states,
             clock=lambda: self.now_ms,
             emit=self.emitted.append,
+            emit_to=lambda output, batch: self.side_emitted.append((output, batch)),
+            emit_watermark=self.watermarks.append,
             background=self._background,
             **{**values, **options},
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from snapline.runtime.items import IDLE, MAX_WATERMARK
+from snapline.runtime.items import IDLE
 from snapline.runtime.task.valve import WatermarkValve
+from snapline.types import MAX_WATERMARK
 
 
 def test_the_least_of_all_channels_counts() -> None:

@@ -20,11 +20,14 @@ from snapline.state.operator_state import OperatorStates
 from snapline.state.raw import RawKeyedState
 from snapline.state.snapshots import PendingSnapshot, SubtaskStates
 from snapline.storage.source import SnapshotSource
-from snapline.types import Barrier, SavepointFormat
+from snapline.types import MAX_WATERMARK, Barrier, SavepointFormat
 
 
 class OperatorChain:
-    """Operators from head to tail; only the task's thread uses it. What the last one emits goes to `emit`."""
+    """Operators from head to tail; only the task's thread uses it. What the last one emits goes to `emit`.
+
+    Only the last one has side outputs that anybody reads.
+    """
 
     def __init__(
         self, planned: Sequence[PlannedOperator], operators: Sequence[Operator], emit: Callable[[pa.RecordBatch], None]
@@ -42,7 +45,9 @@ class OperatorChain:
     def open(
         self,
         make_states: Callable[[PlannedOperator], SubtaskStates],
-        make_context: Callable[[PlannedOperator, SubtaskStates, Callable[[pa.RecordBatch], None]], OperatorContext],
+        make_context: Callable[
+            [PlannedOperator, Operator, SubtaskStates, Callable[[pa.RecordBatch], None]], OperatorContext
+        ],
         restore: dict[str, SubtaskRestore],
         source: SnapshotSource,
     ) -> None:
@@ -55,7 +60,7 @@ class OperatorChain:
                 states.restore(part, source)
         emit = self._emit
         for planned, operator in reversed(list(zip(self._planned, self.operators, strict=True))):
-            operator.open(make_context(planned, self._states[planned.uid], emit))
+            operator.open(make_context(planned, operator, self._states[planned.uid], emit))
             emit = _input_of(operator)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
@@ -65,9 +70,14 @@ class OperatorChain:
         """Pass on what a source has read."""
         self.operators[0].context.emit(batch)
 
-    def watermark(self, timestamp_ms: int) -> None:
-        for operator in self.operators:
+    def watermark(self, timestamp_ms: int, behind: Operator | None = None) -> bool:
+        """Pass a watermark through the operators, all or those behind one; false if it ends in one of them."""
+        start = 0 if behind is None else self.operators.index(behind) + 1
+        for operator in self.operators[start:]:
             operator.watermark(timestamp_ms)
+            if operator.makes_watermarks and timestamp_ms != MAX_WATERMARK:
+                return False
+        return True
 
     def next_wakeup_ms(self) -> int | None:
         return min((at for operator in self.operators if (at := operator.next_wakeup_ms()) is not None), default=None)

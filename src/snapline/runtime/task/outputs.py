@@ -47,11 +47,13 @@ class Outputs:
     def queued_bytes(self) -> int:
         return sum(channel.queued_bytes for channel in self.channels)
 
-    def emit(self, batch: pa.RecordBatch) -> None:
-        """Send a batch along every edge, as the edge is partitioned."""
+    def emit(self, batch: pa.RecordBatch, output: str = "") -> None:
+        """Send a batch along every edge of an output, as the edge is partitioned."""
         if not batch.num_rows:
             return
         for edge, targets in zip(self._edges, self._targets, strict=True):
+            if edge.edge.output != output:
+                continue
             for target, item in edge.partitioner.split_items(batch):
                 self._meter.rows_out += item.value.num_rows
                 self._meter.bytes_out += item.size

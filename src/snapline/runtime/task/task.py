@@ -7,18 +7,15 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from concurrent.futures import Future
+from typing import Any
 
 import pyarrow as pa
 
 from snapline.api.operator import Operator, OperatorContext
-from snapline.api.settings import Execution
 from snapline.config import CheckpointMode, Checkpoints
 from snapline.errors import ConfigurationError, RestoreError, SnaplineError
-from snapline.graph.plan import PlannedOperator, PlannedVertex
+from snapline.graph.plan import PlannedOperator
 from snapline.operators.sourcing import SourceOperator
 from snapline.protocol import barriers as b
 from snapline.protocol import snapshotting as s
@@ -26,7 +23,7 @@ from snapline.protocol.aligning import AligningHandler
 from snapline.protocol.restore import SubtaskRestore
 from snapline.protocol.subtask import SubtaskCheckpointing
 from snapline.protocol.tracking import TrackingHandler
-from snapline.runtime.items import IDLE, MAX_WATERMARK, Item, ItemKind
+from snapline.runtime.items import IDLE, Item, ItemKind
 from snapline.runtime.messages import TaskMetrics
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.task.capturing import Snapshots
@@ -36,10 +33,11 @@ from snapline.runtime.task.mailbox import Mailbox, Timer, wall_clock_ms
 from snapline.runtime.task.meter import Meter, Waiting
 from snapline.runtime.task.outputs import OutputEdge, Outputs
 from snapline.runtime.task.storing import SubtaskStorage
+from snapline.runtime.task.surroundings import Executors, Reporter, TaskPlan
 from snapline.runtime.task.valve import WatermarkValve
 from snapline.state.channel_state import ChannelStates, read_channel
 from snapline.state.snapshots import SubtaskStates
-from snapline.types import NO_CHECKPOINT, ExecutionId, TaskStatus
+from snapline.types import MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 
 _log = logging.getLogger(__name__)
 
@@ -48,50 +46,6 @@ _LONGEST_WAIT_MS = 100
 
 _NO_ROOM_PAUSE_MS = 10
 """Operators that are to be woken while outputs are full are woken later; this is how often that is looked at."""
-
-
-class Reporter(Protocol):
-    """Whom a task tells. Called from the task's thread; must not block for long."""
-
-    def task_changed(
-        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
-    ) -> None:
-        """A task runs, has finished, or has failed; `is_final` says that no restart can mend it."""
-
-    def checkpoint_answered(self, answer: s.SendAcknowledgement | s.SendDecline) -> None:
-        """A task acknowledges or declines a checkpoint."""
-
-    def split_wanted(self, execution: ExecutionId, operator: str) -> None:
-        """A source subtask has read all it was given."""
-
-    def source_ended(self, execution: ExecutionId) -> None:
-        """A source subtask has read everything there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Executors:
-    """Threads shared by the tasks of a process: for state, for in-flight data, and for what operators ask for."""
-
-    state: Executor
-    channels: Executor
-    background: Executor
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPlan:
-    """What one execution is to do. `directory` gives one of its own on this machine, not there yet."""
-
-    job_id: str
-    execution: ExecutionId
-    vertex: PlannedVertex
-    max_parallelism: int
-    checkpoints: Checkpoints
-    settings: Execution
-    takes_last_checkpoint: bool
-    restore: dict[str, SubtaskRestore]
-    restored_id: int
-    prepared_until: int
-    directory: Callable[[], Path]
 
 
 class _Cancelled(Exception):  # noqa: N818  # not an error: the way out of a turn
@@ -264,9 +218,13 @@ class Task:
         )
 
     def _make_context(
-        self, planned: PlannedOperator, states: SubtaskStates, emit: Callable[[pa.RecordBatch], None]
+        self,
+        planned: PlannedOperator,
+        operator: Operator,
+        states: SubtaskStates,
+        emit: Callable[[pa.RecordBatch], None],
     ) -> OperatorContext:
-        plan = self._plan
+        plan, is_last = self._plan, planned.uid == self._chain.uids[-1]
         return OperatorContext(
             job_id=plan.job_id,
             uid=planned.uid,
@@ -282,6 +240,8 @@ class Task:
             takes_last_checkpoint=plan.takes_last_checkpoint,
             clock=self._clock,
             emit=emit,
+            emit_to=(lambda output, batch: self._outputs.emit(batch, output)) if is_last else _drop,
+            emit_watermark=lambda watermark: self._pass_on(watermark, operator),
             background=self._in_background,
         )
 
@@ -377,12 +337,14 @@ class Task:
     def _emit(self, batch: pa.RecordBatch) -> None:
         self._outputs.emit(batch)
 
-    def _pass_on(self, watermark: int | None) -> None:
+    def _pass_on(self, watermark: int | None, behind: Operator | None = None) -> None:
         if watermark is None:
             return
         if watermark != IDLE:
-            self._chain.watermark(watermark)
+            goes_on = self._chain.watermark(watermark, behind)
             self._after_operators()
+            if not goes_on:
+                return
         self._outputs.send(Item(ItemKind.WATERMARK, watermark))
 
     def _after_operators(self) -> None:
@@ -592,6 +554,10 @@ def _make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
 def _one_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _drop(output: str, batch: pa.RecordBatch) -> None:
+    """A side output of an operator that is not the last of its chain, so that nobody reads it."""
 
 
 def _nothing() -> None:
