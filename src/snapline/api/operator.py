@@ -18,12 +18,13 @@ class OperatorContext:
     """What one operator of one subtask has around it, from `open` on. Only its task's thread uses it.
 
     `states` is its state; `states.keyed` is none unless its input is keyed by `key_columns`. `emit` passes a batch on,
-    with the schema the operator declares, and `emit_to` to one of its side outputs, where it is dropped if nobody reads
-    it. `emit_watermark` is for operators that make watermarks. `background(call, done)` runs a blocking call on another thread, then `done`
-    with its future on the task's thread; after the task has ended `done` is not called. `restored_id` is the checkpoint
-    the subtask was restored from, -1 for none, and what was prepared for checkpoints up to `prepared_until` may be
-    restored by somebody still. `takes_last_checkpoint` says that a checkpoint follows the end of the data; if
-    none does, `finish` is where what was written becomes final. `clock` gives processing time in milliseconds.
+    with the schema the operator declares, and `emit_to` to one of its side outputs, where it is dropped if nobody
+    reads it. `emit_watermark` is for operators that make watermarks. `background(call, done)` runs a blocking call on
+    another thread, then `done` with its future on the task's thread; after the task has ended `done` is not called.
+    `restored_id` is the checkpoint the subtask was restored from, -1 for none, and what was prepared for checkpoints up
+    to `prepared_until` may be restored by somebody still. `takes_last_checkpoint` says that a checkpoint follows the
+    end of the data; if none does, `finish` is where what was written becomes final. `clock` gives processing time in
+    milliseconds.
     """
 
     job_id: str

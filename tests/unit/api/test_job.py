@@ -141,7 +141,7 @@ def test_a_job_cannot_run_just_anywhere() -> None:
 @pytest.mark.parametrize(
     ("watermarks", "complaint"),
     [
-        (sl.Watermarks("nowhere"), "no column 'nowhere' in the source; there are 'id', 'user'"),
+        (sl.Watermarks("nowhere"), "no column 'nowhere'; there are 'id', 'user'"),
         (sl.Watermarks("user"), "'user' is string; use a timestamp"),
     ],
 )
