@@ -9,8 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from snapline.api.aggregates import Aggregate, count, max, min, sum
+    from snapline.api.aggregates import (
+        Aggregate,
+        aggregate,
+        collect,
+        count,
+        count_distinct,
+        first,
+        last,
+        max,
+        mean,
+        min,
+        sum,
+        top_n,
+    )
     from snapline.api.connected import ConnectedStreams
+    from snapline.api.contexts import BatchContext, ProcessContext
+    from snapline.api.functions import AsyncFunction, BatchProcessFunction, CoProcessFunction, ProcessFunction
     from snapline.api.handle import JobFailedError, JobHandle, SnapshotFailedError
     from snapline.api.hook import MasterHook
     from snapline.api.job import Job
@@ -20,6 +35,17 @@ if TYPE_CHECKING:
     from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
     from snapline.api.source import ReaderContext, Source, SourceReader, Wait, Watermarks
     from snapline.api.stream import Stream
+    from snapline.api.windowed import WindowedStream
+    from snapline.api.windows import (
+        Count,
+        EventTimeInterval,
+        GivenWindow,
+        GlobalWindow,
+        Session,
+        Sliding,
+        Tumbling,
+        WhenComplete,
+    )
     from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
     from snapline.connectors import sinks, sources
     from snapline.errors import (
@@ -32,11 +58,27 @@ if TYPE_CHECKING:
         StorageError,
         UserCodeError,
     )
+    from snapline.state.backend import Ttl
     from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 _MODULES = {
-    "api.aggregates": ("Aggregate", "count", "max", "min", "sum"),
+    "api.aggregates": (
+        "Aggregate",
+        "aggregate",
+        "collect",
+        "count",
+        "count_distinct",
+        "first",
+        "last",
+        "max",
+        "mean",
+        "min",
+        "sum",
+        "top_n",
+    ),
     "api.connected": ("ConnectedStreams",),
+    "api.contexts": ("BatchContext", "ProcessContext"),
+    "api.functions": ("AsyncFunction", "BatchProcessFunction", "CoProcessFunction", "ProcessFunction"),
     "api.handle": ("JobFailedError", "JobHandle", "SnapshotFailedError"),
     "api.hook": ("MasterHook",),
     "api.job": ("Job",),
@@ -46,6 +88,17 @@ _MODULES = {
     "api.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
     "api.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
     "api.stream": ("Stream",),
+    "api.windowed": ("WindowedStream",),
+    "api.windows": (
+        "Count",
+        "EventTimeInterval",
+        "GivenWindow",
+        "GlobalWindow",
+        "Session",
+        "Sliding",
+        "Tumbling",
+        "WhenComplete",
+    ),
     "config": ("Checkpoints", "ExponentialDelay", "FailureRate", "FixedDelay", "NoRestart", "RestartStrategy"),
     "errors": (
         "ConfigurationError",
@@ -57,6 +110,7 @@ _MODULES = {
         "StorageError",
         "UserCodeError",
     ),
+    "state.backend": ("Ttl",),
     "types": ("CheckpointScope", "JobStatus", "SavepointFormat"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
@@ -64,18 +118,26 @@ _NAMESPACES = {"sinks": "connectors.sinks", "sources": "connectors.sources"}
 
 __all__ = [
     "Aggregate",
+    "AsyncFunction",
+    "BatchContext",
+    "BatchProcessFunction",
     "CheckpointScope",
     "Checkpoints",
+    "CoProcessFunction",
     "CommitResult",
     "Committable",
     "ConfigurationError",
     "ConnectedStreams",
+    "Count",
     "EngineError",
+    "EventTimeInterval",
     "Execution",
     "ExponentialDelay",
     "FailureRate",
     "FencedError",
     "FixedDelay",
+    "GivenWindow",
+    "GlobalWindow",
     "Job",
     "JobFailedError",
     "JobHandle",
@@ -87,28 +149,43 @@ __all__ = [
     "OperatorContext",
     "PeerError",
     "Permit",
+    "ProcessContext",
+    "ProcessFunction",
     "ReaderContext",
     "RestartStrategy",
     "RestoreError",
     "SavepointFormat",
+    "Session",
     "Sink",
     "SinkContext",
     "SinkWriter",
+    "Sliding",
     "SnaplineError",
     "SnapshotFailedError",
     "Source",
     "SourceReader",
     "StorageError",
     "Stream",
+    "Ttl",
+    "Tumbling",
     "UserCodeError",
     "Wait",
     "Watermarks",
+    "WhenComplete",
+    "WindowedStream",
+    "aggregate",
+    "collect",
     "count",
+    "count_distinct",
+    "first",
+    "last",
     "max",
+    "mean",
     "min",
     "sinks",
     "sources",
     "sum",
+    "top_n",
 ]
 
 

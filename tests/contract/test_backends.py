@@ -253,6 +253,29 @@ class TestKeys:
             taken = again.map_state("m", "string", "bigint").take(keys, ["e"] * len(keys))
             assert taken.to_pylist() == list(range(len(keys)))
 
+    def test_the_distinct_keys_of_a_batch(self, make: Make) -> None:
+        backend = make("string")
+        rows, groups = backend.distinct(backend.keys(["a", "b", "a", "c", "b"]))
+        assert sorted(rows.tolist()) == [2, 3, 4]
+        assert rows[groups].tolist() == [2, 4, 2, 3, 4]
+        rows, groups = backend.distinct(backend.keys(["c", "d"]))
+        assert rows[groups].tolist() == [0, 1]
+
+    def test_elements_of_distinct_keys(self, make: Make, objects: MemoryObjects) -> None:
+        backend = make("string")
+        state = backend.list_state("l", "bigint", namespace="bigint")
+        state.append(["a", "b", "a"], [1, 2, 3], [7, 7, 7])
+        state.append(["a", "a"], [4, 5], [8, 7])
+        again = restore(make("string"), objects, *save(backend, objects))
+        for states in (state, again.list_state("l", "bigint", namespace="bigint")):
+            spans = states.spans(["x", "b", "a", "b", "a", "a"], [7, 7, 7, 7, 8, 7])
+            values = spans.values.to_pylist()
+            assert sorted(values) == [1, 2, 3, 4, 5]
+            found = [values[at : at + count] for at, count in zip(spans.starts, spans.counts, strict=True)]
+            assert found == [[], [2], [1, 3, 5], [2], [4], [1, 3, 5]]
+            assert [found[row].count(value) for row, value in zip(spans.rows, values, strict=True)] == [1] * 5
+            assert states.spans([], pa.array([], pa.int64())).values.to_pylist() == []
+
     def test_zeros_and_nans_are_one_key(self, make: Make) -> None:
         state = make("double").value_state("v", "bigint")
         state.put(pa.array([0.0, float("nan")]), pa.array([1, 2]))
@@ -1004,6 +1027,37 @@ def test_an_object_whose_class_is_gone(make: Make, objects: MemoryObjects, monke
     monkeypatch.delitem(sys.modules, "gone")
     with pytest.raises(RestoreError, match="make its class importable"):
         restore(make(), objects, *parts).value_state("v").take([1])
+
+
+def test_nothing_expires_while_time_is_held(make: Make, clock: Clock) -> None:
+    backend = make()
+    value = backend.value_state("v", "bigint", ttl=Ttl("1s"))
+    elements = backend.list_state("l", "bigint", ttl=Ttl("1s"))
+    backend.hold_time(clock.now_ms)
+    value.put([1], [1])
+    elements.append([1], [1])
+    clock.now_ms += 1_000
+    assert (plain(value.take([1])), plain(elements.take([1]))) == ([1], [[1]])
+    value.put([2], [2])  # at the time that is held
+    backend.hold_time(None)
+    assert (plain(value.take([1, 2])), plain(elements.take([1]))) == ([None, None], [[]])
+
+
+def test_a_state_is_dropped_whether_it_was_declared_or_restored(make: Make, objects: MemoryObjects) -> None:
+    backend = make()
+    for name in ("kept", "declared", "restored"):
+        backend.value_state(name, "bigint").put([1, 2], [1, 2])
+    backend.map_state("map", "string", "bigint").put_all([1], ["x"], [1])
+    backend.drop_state("declared")
+    backend.drop_state("unknown")
+    assert plain(backend.value_state("declared", "string").take([1])) == [None]
+    again = restore(make(), objects, *save(backend, objects))
+    again.drop_state("restored")
+    again.drop_state("map")
+    once_more = restore(make(), objects, *save(again, objects, 2))
+    assert plain(once_more.value_state("kept", "bigint").take([1, 2])) == [1, 2]
+    assert plain(once_more.value_state("restored", "string").take([1, 2])) == [None, None]
+    assert once_more.map_state("map", "bigint", "string").entries([1])[0].tolist() == []
 
 
 def test_what_has_expired_leaves_the_database(tmp_path: Path, clock: Clock, objects: MemoryObjects) -> None:

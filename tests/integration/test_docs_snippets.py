@@ -14,73 +14,64 @@ import subprocess
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 import snapline
 from snapline.config import duration_ms, size_bytes
 from snapline.connectors.sinks import read_files
-from snapline.testing.clusters import ThreadCluster
+from snapline.testing.clusters import ProcessCluster, ThreadCluster
+from tests.docs_pages import BLOCK, DOCS, NEVER, ON_SPARK, blocks, run_page
 
 ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
-PAGES = ("state.md", "storage.md", "concepts.md", "api.md", "connectors.md", "operations.md")
+PAGES = (
+    "tutorial.md",
+    "concepts.md",
+    "api.md",
+    "windows.md",
+    "joins.md",
+    "process.md",
+    "spark.md",
+    "connectors.md",
+    "operations.md",
+    "state.md",
+    "storage.md",
+    "from-flink.md",
+    "from-structured-streaming.md",
+)
 PAGES_WITH_MESSAGES = ("state.md", "storage.md", "operations.md")
-SLOW_PAGES = ("api.md", "operations.md")
-RESULT = "# -> "
-BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SLOW_PAGES = ("tutorial.md", "api.md", "windows.md", "joins.md", "process.md", "spark.md", "connectors.md", "operations.md")
 MESSAGE_TABLE = re.compile(r"^\| message has \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
-
-
-class Block(NamedTuple):
-    """Python of a page; `line` is where in the page it begins, `info` what follows the word `python`."""
-
-    line: int
-    info: str
-    code: str
 
 
 def _speed(page: str) -> tuple[pytest.MarkDecorator, ...]:
     return (pytest.mark.slow,) if page in SLOW_PAGES else ()
 
 
-def blocks(page: str) -> list[Block]:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    found = BLOCK.finditer(text)
-    return [Block(text.count("\n", 0, match.start(2)), match[1].strip(), match[2]) for match in found]
+class _ByNeed:
+    """Stands for Spark: real processes for the job that is killed, threads for the others."""
 
+    def __init__(self, killed: str) -> None:
+        self._killed = killed
+        self._threads = ThreadCluster()
+        self._processes = ProcessCluster()
 
-def run(page: str, block: Block, names: dict[str, Any]) -> None:
-    """Execute a block statement by statement; a line that ends in a result must have it."""
-    lines = block.code.splitlines()
-    tree = ast.increment_lineno(ast.parse(block.code), block.line)
-    for statement in tree.body:
-        last = lines[(statement.end_lineno or 0) - block.line - 1]
-        if isinstance(statement, ast.Expr) and RESULT in last:
-            value = eval(compile(ast.Expression(statement.value), page, "eval"), names)
-            expected = last.partition(RESULT)[2]
-            assert repr(value) == expected, f"{page}:{statement.lineno}"
-        else:
-            assert RESULT not in last, f"{page}:{statement.lineno}: only an expression has a result"
-            exec(compile(ast.Module([statement], []), page, "exec"), names)
+    def start_job(self, job: snapline.Job) -> snapline.JobHandle:
+        return (self._processes if job.name == self._killed else self._threads).start_job(job)
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=_speed(page)) for page in PAGES])
 def test_the_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__main__"}  # as in a script: its classes are pickled as a whole
-    runnable = [block for block in blocks(page) if not block.info]
-    assert len(runnable) > 3
-    for block in runnable:
-        run(page, block, names)
+    run_page(page, spark=_ByNeed(killed="clicks"))
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_not_run_is_python_at_least(page: str) -> None:
     others = [block for block in blocks(page) if block.info]
-    assert {block.info for block in others} <= {"no-run"}
+    assert {block.info for block in others} <= {NEVER, ON_SPARK}
     for block in others:
         ast.parse(block.code)
 
@@ -167,6 +158,21 @@ def test_clicks() -> None:
 @pytest.mark.slow
 def test_own_operator() -> None:
     assert "50 users have passed the limit, each told once: True" in _output("own_operator.py")
+
+
+@pytest.mark.slow
+def test_process() -> None:
+    assert "500 sessions with 20000 clicks" in _output("process.py")
+
+
+@pytest.mark.slow
+def test_joins() -> None:
+    assert "Bonn 1: 39984" in _output("joins.py")
+
+
+@pytest.mark.slow
+def test_windows() -> None:
+    assert "20000 clicks in all" in _output("windows.py")
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from snapline import cli
 from snapline.api.source import ReaderContext
-from snapline.connectors.rate import Rate, RateReader
+from snapline.connectors.rate import Rate
 from snapline.demo.clicks import CLICK, USERS, named
 from snapline.demo.results import Results
 from snapline.demo.run import DemoOptions
@@ -75,9 +75,10 @@ def _drawn(view: View, width: int) -> str:
 
 
 def test_few_users_click_far_more_than_others() -> None:
-    reader = Rate(rows=20_000, users=1000).reader(ReaderContext("job", "rows", 0, 1))
-    assert isinstance(reader, RateReader)
-    reader.add_split({"first": 0, "step": 1}, None)
+    source = Rate(rows=20_000, users=1000)
+    reader = source.reader(ReaderContext("job", "rows", 0, 1))
+    for split in source.splits(1):
+        reader.add_split(split, None)
     counts: Counter[str] = Counter()
     while isinstance(batch := reader.read(), pa.RecordBatch):
         clicks = named(batch)

@@ -44,7 +44,8 @@ def _may_import() -> dict[str, frozenset[str]]:
     allowed["web"] = foundation | {"protocol", "web"}
     # The job master in the driver serves the page.
     allowed["runtime"] |= {"web"}
-    allowed["spark"] |= {"web"}
+    # DataFrames are made of the files that the sink for files has written.
+    allowed["spark"] |= {"web", "connectors"}
     everything_but_spark = frozenset(allowed) - {"spark"}
     allowed["testing"] = everything_but_spark | {"testing", "cli", FACADE}
     allowed[FACADE] = everything_but_spark

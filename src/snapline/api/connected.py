@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from snapline.api.functions import CoProcessFunction
 from snapline.api.nodes import Input, own_operator
 from snapline.api.operator import Operator
+from snapline.api.processing import connected_process_node
 from snapline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -56,12 +59,38 @@ class ConnectedStreams:
         operator: Operator,
         uid: str | None = None,
         *,
-        schema: pa.Schema,
+        schema: Any,
         has_state: bool = True,
         parallelism: int | None = None,
     ) -> Stream:
         """Put in an operator of one's own that emits batches of `schema`; it is told which input a batch is of."""
         node = own_operator(
             operator, uid, self.inputs, schema, self.key_columns, has_state=has_state, parallelism=parallelism
+        )
+        return self._job._behind(node)
+
+    def process(
+        self,
+        function: CoProcessFunction,
+        *,
+        schema: Any,
+        side_outputs: Mapping[str, Any] | None = None,
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Put in a function of the rows of both streams, which emits rows of `schema`, and to side outputs.
+
+        Both are keyed, and have the state of a key in common; or the second is `broadcast()`, and the first may be
+        keyed.
+        """
+        node = connected_process_node(
+            function,
+            self.inputs,
+            self.key_columns,
+            self.other_key_columns,
+            schema=schema,
+            side_outputs=side_outputs,
+            uid=uid,
+            parallelism=parallelism,
         )
         return self._job._behind(node)

@@ -14,8 +14,9 @@ from snapline.api.nodes import Input, Node
 from snapline.api.schemas import checked_schema
 from snapline.api.settings import Execution
 from snapline.api.source import Source, Watermarks
+from snapline.api.spark_side import spark_side
 from snapline.api.stream import Stream
-from snapline.config import Checkpoints, RestartStrategy, default_restart
+from snapline.config import Checkpoints, Path, RestartStrategy, default_restart
 from snapline.errors import ConfigurationError
 from snapline.operators.sourcing import SourceOperator
 from snapline.storage.opening import check_job_id, has_ended
@@ -105,6 +106,27 @@ class Job:
                 source=source,
                 time_column=time_column,
             )
+        )
+
+    def from_dataframe(
+        self,
+        dataframe: Any,
+        uid: str,
+        *,
+        watermarks: Watermarks | None = None,
+        parallelism: int | None = None,
+        directory: Path | None = None,
+    ) -> Stream:
+        """The rows of a Spark DataFrame that is no stream; the job ends when all are read. It runs on Spark only.
+
+        The DataFrame is computed once, when the job starts from its beginning, and written to Parquet files that the
+        job then reads; `start` returns after that. The files are in `directory`, which driver and executors share,
+        without one beside the checkpoints, and without `storage` for those among temporary files. A new driver that
+        goes on with the job reads the same files. They are deleted once the job has ended, unless it leaves a savepoint
+        or checkpoints to go on from.
+        """
+        return spark_side("dataframes").from_dataframe(  # type: ignore[no-any-return]
+            self, dataframe, uid, watermarks=watermarks, parallelism=parallelism, directory=directory
         )
 
     def id_for_start(self) -> str:

@@ -21,6 +21,7 @@ class OperatorContext:
     with the schema the operator declares, and `emit_to` to one of its side outputs, where it is dropped if nobody
     reads it. `emit_watermark` is for operators that make watermarks. `background(call, done)` runs a blocking call on
     another thread, then `done` with its future on the task's thread; after the task has ended `done` is not called.
+    `post(call)`, the only one that other threads may use, has a call made on the task's thread, unless that has ended.
     `restored_id` is the checkpoint the subtask was restored from, -1 for none, and what was prepared for checkpoints up
     to `prepared_until` may be restored by somebody still. `takes_last_checkpoint` says that a checkpoint follows the
     end of the data; if none does, `finish` is where what was written becomes final. `clock` gives processing time in
@@ -44,6 +45,7 @@ class OperatorContext:
     emit_to: Callable[[str, pa.RecordBatch], None]
     emit_watermark: Callable[[int], None]
     background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
+    post: Callable[[Callable[[], None]], None]
 
 
 class Operator(ABC):
@@ -96,6 +98,19 @@ class Operator(ABC):
 
     def finish(self) -> None:
         """All input has ended: emit what is left. Snapshots and notifications may still follow, wakeups do not."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more rows may come for now, since as many as can be are worked on elsewhere.
+
+        Looked at before every read; barriers, mail and wakeups still come. Something posted has to make an end to it.
+        """
+        return False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether rows are worked on elsewhere that have not been emitted: the end of all data waits for them."""
+        return False
 
     @property
     def has_unfinished_work(self) -> bool:

@@ -14,15 +14,36 @@ from snapline.state.keys import key_types
 
 
 def checked_schema(schema: Any, what: str) -> pa.Schema:
-    """`schema` without metadata; `ConfigurationError` if streams cannot have it."""
-    if not isinstance(schema, pa.Schema):
-        raise ConfigurationError(f"the schema of {what} is {schema!r}; give a pyarrow.Schema")
+    """`schema` as an Arrow schema without metadata; `ConfigurationError` if streams cannot have it.
+
+    It is given as one, as Spark's DDL text ("user STRING, n BIGINT"), or as a `pyspark.sql.types.StructType`.
+    """
+    schema = _as_schema(schema, what)
     if not schema.names:
         raise ConfigurationError(f"the schema of {what} has no columns; rows need at least one")
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise ConfigurationError(f"the schema of {what} has the column {twice[0]!r} more than once; rename one of them")
     return schema.remove_metadata()
+
+
+def _as_schema(schema: Any, what: str) -> pa.Schema:
+    if isinstance(schema, pa.Schema):
+        return schema
+    if not isinstance(schema, str | type) and not callable(getattr(schema, "jsonValue", None)):
+        raise ConfigurationError(
+            f"the schema of {what} is {schema!r}; give a pyarrow.Schema, text such as 'user STRING, n BIGINT', or a "
+            "StructType of Spark"
+        )
+    try:
+        kind = resolve(schema).arrow
+    except ConfigurationError as error:
+        raise ConfigurationError(f"the schema of {what}: {error}") from error
+    if kind is None or not pa.types.is_struct(kind):
+        raise ConfigurationError(
+            f"the schema of {what} is {schema!r}, a type without columns; name them, as in 'value {schema}'"
+        )
+    return pa.schema(list(kind))
 
 
 def empty_batch(schema: pa.Schema) -> pa.RecordBatch:

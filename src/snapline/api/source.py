@@ -62,7 +62,7 @@ class SourceReader(ABC):
 
 
 class Source(ABC):
-    """Where rows come from. It is pickled with the job; `splits` is called on the driver, `reader` where tasks run.
+    """Where rows come from. It is pickled with the job; `reader` is called where tasks run, the rest on the driver.
 
     What a split holds from a position on must be the same whenever it is read, or a restart is not exactly once.
     """
@@ -75,11 +75,33 @@ class Source(ABC):
     @property
     @abstractmethod
     def is_bounded(self) -> bool:
-        """Whether the splits end. Those of a source that does not end are dealt out all at once."""
+        """Whether the rows end some time."""
+
+    @property
+    def in_step(self) -> bool:
+        """Whether all splits are to be read at the same time: each subtask has a share of its own from the start.
+
+        If not, splits go one by one to whoever has read all it had. Splits that hold rows of the same event time must
+        be read in step, or those of the later ones come late.
+        """
+        return not self.is_bounded
 
     @abstractmethod
     def splits(self, parallelism: int) -> Sequence[Split]:
-        """All splits; called once, when the job starts from the beginning."""
+        """The splits there are from the beginning; called once, when the job starts from there."""
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        """How often to look for more splits while the job runs; none is never, as it is for one that is bounded."""
+        return None
+
+    def discover(self, known: Any) -> tuple[Sequence[Split], Any]:
+        """Splits nobody has been told of yet, and what is `known` now; on a thread of its own, one call at a time.
+
+        The first call, before anything runs, is given None, every later one what the last gave, also after a restart:
+        it is kept in checkpoints together with the splits, as plain data.
+        """
+        return (), known
 
     @abstractmethod
     def reader(self, context: ReaderContext) -> SourceReader: ...

@@ -7,34 +7,44 @@ version of the job to the next, which state, sources and sinks are found by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from snapline.api import expressions
+from snapline.api.asynchronous import async_operator
 from snapline.api.connected import ConnectedStreams
+from snapline.api.expressions import Column
+from snapline.api.formats import make_format
+from snapline.api.functions import AsyncFunction, BatchProcessFunction, ProcessFunction
+from snapline.api.joins import Suffixes
 from snapline.api.keyed import KeyedStream
+from snapline.api.lookups import lookup
 from snapline.api.nodes import Input, Node, own_operator
 from snapline.api.operator import Operator
-from snapline.api.schemas import checked_schema, empty_batch, key_type
+from snapline.api.processing import process_node
+from snapline.api.schemas import checked_schema, key_type
 from snapline.api.sink import Sink
 from snapline.api.source import Watermarks
+from snapline.api.spark_side import spark_side
+from snapline.api.transforming import checked_function, filter_operator, inferred_schema
+from snapline.config import Duration, Path, Size
 from snapline.errors import ConfigurationError
+from snapline.operators.projecting import Project
+from snapline.operators.rows import Row
 from snapline.operators.sinking import SinkOperator
-from snapline.operators.transforming import Filter, MapBatches, batches_of
+from snapline.operators.transforming import FlatMapRows, MapBatches, MapRows
 from snapline.operators.watermarking import AssignWatermarks
 from snapline.types import Partitioning
 
 if TYPE_CHECKING:
     from snapline.api.job import Job
 
-BatchFunction: TypeAlias = "Callable[[pa.RecordBatch], pa.RecordBatch | pa.Table | Iterable[pa.RecordBatch] | None]"
-"""Takes a batch and gives one, none, or several."""
-
-Predicate: TypeAlias = "pc.Expression | Callable[[pa.RecordBatch], Any]"
-"""Which rows to keep: an expression of `pyarrow.compute`, or a function that gives true or false for each row."""
+Predicate: TypeAlias = "pc.Expression | Callable[[Any], Any]"
+"""Which rows to keep: an expression of `pyarrow.compute`, or a function that says true or false."""
 
 
 class Stream:
@@ -52,48 +62,189 @@ class Stream:
 
     # Rows by rows.
 
-    def map_batches(
+    def map(
         self,
-        function: BatchFunction,
+        function: Callable[[Row], Row],
         *,
-        schema: pa.Schema | None = None,
+        schema: Any,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Apply a function to each batch. Without `schema` it is called once now, without rows, to learn its schema."""
-        schema = _inferred(function, self._schema) if schema is None else checked_schema(schema, "map_batches()")
-        operator = MapBatches(function, schema)
-        return self._then(Node("map_batches", operator, uid, self._inputs, schema, parallelism=parallelism))
+        """Make one row of each: the function takes a row, a dict, and gives a dict with each column of `schema`."""
+        made = checked_schema(schema, "map()")
+        operator = MapRows(checked_function("map", function), made)
+        return self._then(Node("map", operator, uid, self._inputs, made, parallelism=parallelism))
 
-    def filter(self, predicate: Predicate, *, uid: str | None = None, parallelism: int | None = None) -> Stream:
-        """Keep the rows for which the predicate is true, not false or null."""
-        if isinstance(predicate, pc.Expression):
-            try:
-                empty_batch(self._schema).filter(predicate)
-            except (pa.ArrowException, TypeError, KeyError) as error:
-                raise ConfigurationError(
-                    f"filter({predicate}) does not fit rows with the columns {', '.join(self._schema.names)}: {error}"
-                ) from error
-        elif not callable(predicate):
-            raise ConfigurationError(
-                f"filter({predicate!r}): give an expression such as pc.field('value') > 0, or a function of a batch"
-            )
+    def flat_map(
+        self,
+        function: Callable[[Row], Iterable[Row] | None],
+        *,
+        schema: Any,
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Make any number of rows of each: the function takes a row, and gives or yields rows of `schema`."""
+        made = checked_schema(schema, "flat_map()")
+        operator = FlatMapRows(checked_function("flat_map", function), made)
+        return self._then(Node("flat_map", operator, uid, self._inputs, made, parallelism=parallelism))
+
+    def filter(
+        self,
+        predicate: Predicate,
+        *,
+        format: str | None = None,
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Keep the rows for which the predicate is true, not false or null.
+
+        It is an expression such as `pc.field("value") > 0`, or a function of a row. With a `format` as `map_batches`
+        has it the function takes a batch, and gives true or false for each of its rows.
+        """
+        operator = filter_operator(predicate, format, self._schema)
+        return self._then(Node("filter", operator, uid, self._inputs, self._schema, parallelism=parallelism))
+
+    def map_batches(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        schema: Any = None,
+        format: str = "arrow",
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Apply a function to each batch, which gives one, none or several.
+
+        `format` is what it takes and gives: "arrow" is a `pyarrow.RecordBatch`, "pandas" and "polars" a DataFrame,
+        "rows" a list of dicts. A DataFrame of pandas has Arrow types inside, so that nothing is lost. Without `schema`
+        the function is called once now, without rows, to learn what it gives; for "rows" it is needed.
+        """
+        form = make_format(format, "map_batches")
+        checked_function("map_batches", function)
+        if schema is None:
+            made = inferred_schema(function, self._schema, form)
+        else:
+            made = checked_schema(schema, "map_batches()")
+        operator = MapBatches(function, made, form)
+        return self._then(Node("map_batches", operator, uid, self._inputs, made, parallelism=parallelism))
+
+    # Columns.
+
+    def select(
+        self, *columns: Column, uid: str | None = None, parallelism: int | None = None, **named: Column
+    ) -> Stream:
+        """Rows of these columns only, and of named ones: `select("user", gross=pc.field("net") * 1.19)`."""
+        return self._projected(expressions.select(self._schema, columns, named), uid, parallelism)
+
+    def with_columns(self, *, uid: str | None = None, parallelism: int | None = None, **named: Column) -> Stream:
+        """Rows with more columns, or with others of the same name: `with_columns(gross=pc.field("net") * 1.19)`."""
+        return self._projected(expressions.with_columns(self._schema, named), uid, parallelism)
+
+    def drop(self, *columns: str, uid: str | None = None, parallelism: int | None = None) -> Stream:
+        """Rows without these columns."""
+        return self._projected(expressions.drop(self._schema, columns), uid, parallelism)
+
+    def rename(self, names: Mapping[str, str], *, uid: str | None = None, parallelism: int | None = None) -> Stream:
+        """Rows with other names for some columns: `rename({"old": "new"})`."""
+        return self._projected(expressions.rename(self._schema, names), uid, parallelism)
+
+    # Functions with state, and with answers from elsewhere.
+
+    def process(
+        self,
+        function: ProcessFunction | BatchProcessFunction,
+        *,
+        schema: Any,
+        side_outputs: Mapping[str, Any] | None = None,
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Put in a function that emits rows of `schema`, and to side outputs, given as their schemas by name.
+
+        Here it has no key, so no timers and no state of keys; for those call `key_by` first.
+        """
         return self._then(
-            Node("filter", Filter(predicate), uid, self._inputs, self._schema, parallelism=parallelism),
+            process_node(
+                function,
+                self._inputs,
+                (),
+                schema=schema,
+                side_outputs=side_outputs,
+                uid=uid,
+                parallelism=parallelism,
+            )
         )
+
+    def async_map(
+        self,
+        function: Callable[[Row], Any] | AsyncFunction,
+        *,
+        schema: Any,
+        ordered: bool = True,
+        timeout: Duration = "30s",
+        capacity: int = 100,
+        on_timeout: Callable[[Row], Any] | None = None,
+        retries: int = 0,
+        backoff: Duration = "100ms",
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Ask something outside for each row, up to `capacity` of them at the same time in each subtask.
+
+        The function takes a row and gives a row of `schema`, a list of rows or None. It is an `async def`, or a
+        blocking one, which runs in threads, or an `AsyncFunction`. If not `ordered`, rows go on as their answers come,
+        but never past a watermark. If it raises it is asked again up to `retries` times, after a pause of `backoff`
+        that doubles each time. `timeout` is for all that together: a row that has no answer by then fails the job, or
+        what `on_timeout` gives for it takes its place. Rows whose answers are not there yet are in every checkpoint,
+        and are asked for again after a restart.
+        """
+        operator, made = async_operator(
+            function,
+            self._schema,
+            schema=schema,
+            ordered=ordered,
+            timeout=timeout,
+            capacity=capacity,
+            on_timeout=on_timeout,
+            retries=retries,
+            backoff=backoff,
+        )
+        return self._then(Node("async_map", operator, uid, self._inputs, made, parallelism=parallelism, has_state=True))
 
     def apply(
         self,
         operator: Operator,
         uid: str | None = None,
         *,
-        schema: pa.Schema,
+        schema: Any,
         has_state: bool = False,
         parallelism: int | None = None,
     ) -> Stream:
         """Put in an operator of one's own that emits batches of `schema`; one that `has_state` needs a uid."""
         return self._then(
             own_operator(operator, uid, self._inputs, schema, has_state=has_state, parallelism=parallelism)
+        )
+
+    def lookup(
+        self,
+        static: Any,
+        on: str | Sequence[str] | Mapping[str, str],
+        *,
+        how: str = "inner",
+        suffixes: Suffixes = ("", "_right"),
+        max_size: Size = "256MB",
+        uid: str | None = None,
+        parallelism: int | None = None,
+    ) -> Stream:
+        """Add the columns of a table that does not change: for each row those of the table's rows with equal keys.
+
+        `static` is a `pyarrow.Table`, or a DataFrame of Spark, pandas or Polars. It is read now and travels with the
+        job, so it may have `max_size` at most. `on` are the columns that have to be equal, `["user"]`, or
+        `{"user": "id"}` where the table calls them otherwise. A row with several partners comes out with each; one
+        without, or with a null in its key, is left out, or with `how="left"` comes with nulls.
+        """
+        return lookup(
+            self, static, on, how=how, suffixes=suffixes, max_size=max_size, uid=uid, parallelism=parallelism
         )
 
     def with_watermarks(self, watermarks: Watermarks, *, uid: str | None = None) -> Stream:
@@ -165,31 +316,21 @@ class Stream:
             Node(name, SinkOperator(sink), uid, self._inputs, None, (), parallelism, has_state=True, is_sink=True)
         )
 
+    def to_dataframe(self, spark: Any, *, uid: str = "to_dataframe", directory: Path | None = None) -> Any:
+        """Run the job, whose sources all have to end, and give the rows of this stream as a Spark DataFrame.
+
+        They are written to Parquet files exactly once, which the DataFrame then reads. The files are in `directory`,
+        which driver and executors share; without one beside the checkpoints, where they stay, and without `storage` for
+        those among temporary files, which go with the program. The job is left as it was.
+        """
+        return spark_side("dataframes").to_dataframe(self, spark, uid=uid, directory=directory)
+
     def _to(self, partitioning: Partitioning) -> Stream:
         inputs = tuple(replace(item, partitioning=partitioning) for item in self._inputs)
         return Stream(self._job, inputs, self._schema)
 
+    def _projected(self, operator: Project, uid: str | None, parallelism: int | None) -> Stream:
+        return self._then(Node(operator.name, operator, uid, self._inputs, operator.schema, parallelism=parallelism))
+
     def _then(self, node: Node) -> Stream:
         return self._job._behind(node)
-
-
-def _inferred(function: BatchFunction, schema: pa.Schema) -> pa.Schema:
-    """The schema of what a function gives, by what it makes of a batch without rows."""
-    advice = "give the schema of its result with map_batches(..., schema=pyarrow.schema(...))"
-    if not callable(function):
-        raise ConfigurationError(f"map_batches({function!r}): give a function of a batch")
-    try:
-        made = next(iter(batches_of(function(empty_batch(schema)))), None)
-    except Exception as error:
-        raise ConfigurationError(
-            f"map_batches: the function cannot be called with a batch without rows, "
-            f"{type(error).__name__}: {error}; {advice}"
-        ) from error
-    if made is None:
-        raise ConfigurationError(f"map_batches: the function gives nothing for a batch without rows; {advice}")
-    for field in made.schema:
-        if pa.types.is_null(field.type):
-            raise ConfigurationError(
-                f"map_batches: without rows the type of the column {field.name!r} is unknown; {advice}"
-            )
-    return checked_schema(made.schema, "what map_batches() gives")

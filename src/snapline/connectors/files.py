@@ -12,20 +12,18 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
-from io import BufferedWriter, BytesIO
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
-import pyarrow.json
-import pyarrow.parquet as pq
 
 from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.config import Path as AnyPath
+from snapline.config import Size, size_bytes
+from snapline.connectors.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
 from snapline.errors import ConfigurationError, StorageError
 
-FORMATS = ("parquet", "jsonl")
 PENDING = ".pending"
 
 _PENDING_FILE = re.compile(r"(?P<attempt>\d+)-(?P<checkpoint>\d+|open)-(?P<subtask>\d+)-[0-9a-f]+\.[a-z]+")
@@ -37,42 +35,49 @@ _MAX_UID_IN_NAME = 80
 class Files(Sink):
     """Writes rows into files of a directory on a local file system that all executors share.
 
-    Every subtask adds one file for each checkpoint in which it has rows. `format` is "parquet" or "jsonl". Rows can be
-    seen once the checkpoint is complete. Whoever reads the directory must leave out what begins with a dot.
+    Every subtask adds one file for each checkpoint in which it has rows. Rows can be seen once the checkpoint is
+    complete. Whoever reads the directory must leave out what begins with a dot.
+
+    format: "parquet", "csv", "jsonl" (one JSON object a line) or "arrow" (an Arrow IPC stream).
+    max_file_size: a file that has become this large is followed by another one of the same checkpoint.
     """
 
-    def __init__(self, directory: AnyPath, *, format: str = "parquet") -> None:
+    def __init__(self, directory: AnyPath, *, format: str = "parquet", max_file_size: Size = "1gb") -> None:
         path = os.fspath(directory)
         if "://" in path:
             raise ConfigurationError(f"Files({path!r}): only directories of the local file system can be written")
-        if format not in FORMATS:
-            raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, FORMATS))}")
+        if format not in WRITE_FORMATS:
+            raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, WRITE_FORMATS))}")
+        self._max_file_bytes = size_bytes(max_file_size, setting="max_file_size")
+        if self._max_file_bytes == 0:
+            raise ConfigurationError(f'Files(max_file_size={max_file_size!r}): use more, for example "128mb"')
         # Executors have a working directory of their own.
         self._directory = os.path.abspath(path)
         self._format = format
 
     def check(self, schema: pa.Schema) -> None:
         try:
-            with _encoder(self._format, BytesIO(), schema) as encoder:
-                encoder.write([pa.RecordBatch.from_pylist([], schema=schema)])
+            check_schema(self._format, schema)
         except pa.ArrowException as error:
             raise ConfigurationError(
                 f"Files(format={self._format!r}) cannot hold these rows: {error}; change the columns with map_batches()"
             ) from error
 
     def writer(self, context: SinkContext) -> SinkWriter:
-        return FilesWriter(Path(self._directory), self._format, context)
+        return FilesWriter(Path(self._directory), self._format, context, self._max_file_bytes)
 
 
 class FilesWriter(SinkWriter):
     """Writes files in one subtask."""
 
-    def __init__(self, directory: Path, format: str, context: SinkContext) -> None:
+    def __init__(self, directory: Path, format: str, context: SinkContext, max_file_bytes: int) -> None:
+        self._max_file_bytes = max_file_bytes
         self._directory = directory
         self._format = format
         self._context = context
         self._pending = directory / PENDING / context.job_id / context.uid
         self._file: _OpenFile | None = None
+        self._full: list[_OpenFile] = []
         _make_directory(self._pending, directory)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -80,12 +85,24 @@ class FilesWriter(SinkWriter):
             name = f"{self._context.attempt}-open-{self._context.subtask}-{secrets.token_hex(8)}.{self._format}"
             self._file = _OpenFile(self._pending / name, self._format, batch.schema)
         self._file.write(batch)
+        if self._file.size_bytes >= self._max_file_bytes:
+            self._finish_file()
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
-        if self._file is None:
-            return ()
-        file, self._file = self._file, None
-        file.finish()
+        self._finish_file()
+        payloads = [self._prepared(file, checkpoint_id) for file in self._full]
+        self._full = []
+        if payloads:
+            _sync_directory(self._pending)
+        return payloads
+
+    def _finish_file(self) -> None:
+        if self._file is not None:
+            self._file.finish()
+            self._full.append(self._file)
+            self._file = None
+
+    def _prepared(self, file: _OpenFile, checkpoint_id: int) -> dict[str, str]:
         name = file.path.name.replace("-open-", f"-{checkpoint_id}-", 1)
         try:
             os.rename(file.path, self._pending / name)
@@ -94,8 +111,7 @@ class FilesWriter(SinkWriter):
                 f"{file.path} is gone before it was prepared: a newer attempt of the job has taken over, or somebody "
                 f"has cleaned up in {self._pending}, where nothing may be deleted while the job runs"
             ) from None
-        _sync_directory(self._pending)
-        return ({"pending": str(self._pending / name), "final": str(self._directory / self._final_name(name))},)
+        return {"pending": str(self._pending / name), "final": str(self._directory / self._final_name(name))}
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
         del permit
@@ -124,6 +140,9 @@ class FilesWriter(SinkWriter):
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
+        full, self._full = self._full, []
+        for done in full:
+            done.path.unlink(missing_ok=True)
         if self._file is not None:
             file, self._file = self._file, None
             file.abandon()
@@ -144,7 +163,7 @@ class _OpenFile:
     def __init__(self, path: Path, format: str, schema: pa.Schema) -> None:
         self.path = path
         self._file: BufferedWriter = open(path, "xb")  # noqa: SIM115  # closed by finish or abandon
-        self._encoder = _encoder(format, self._file, schema)
+        self._encoder = encoder(format, self._file, schema)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
@@ -155,6 +174,11 @@ class _OpenFile:
         self._bytes += batch.nbytes
         if self._rows >= _FLUSH_ROWS or self._bytes >= _FLUSH_BYTES:
             self._flush()
+
+    @property
+    def size_bytes(self) -> int:
+        """About how large it is by now."""
+        return self._file.tell() + self._bytes
 
     def finish(self) -> None:
         """Make it complete and durable."""
@@ -178,58 +202,10 @@ class _OpenFile:
         self._waiting, self._rows, self._bytes = [], 0, 0
 
 
-class _ParquetEncoder:
-    def __init__(self, file: Any, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._writer = pq.ParquetWriter(file, schema)
-
-    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
-        self._writer.write_table(pa.Table.from_batches(batches, self._schema))
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def __enter__(self) -> _ParquetEncoder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class _JsonEncoder:
-    def __init__(self, file: Any, schema: pa.Schema) -> None:
-        for field in schema:
-            if getattr(field.type, "unit", "") == "ns":
-                raise pa.ArrowInvalid(f"{field.name!r} is in nanoseconds, which JSON lines do not keep")
-        self._file = file
-        self._encoder = msgspec.json.Encoder()
-
-    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
-        for batch in batches:
-            self._file.write(self._encoder.encode_lines(batch.to_pylist()))
-
-    def close(self) -> None:
-        self._file.flush()
-
-    def __enter__(self) -> _JsonEncoder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def _encoder(format: str, file: Any, schema: pa.Schema) -> _ParquetEncoder | _JsonEncoder:
-    return _ParquetEncoder(file, schema) if format == "parquet" else _JsonEncoder(file, schema)
-
-
 def read_files(directory: AnyPath) -> pa.Table:
     """All rows that were committed to a directory, file by file; without columns if there are none."""
-    tables = []
-    for path in sorted(Path(directory).iterdir()):
-        if path.suffix == ".parquet":
-            tables.append(pq.ParquetFile(path).read())
-        elif path.suffix == ".jsonl":
-            tables.append(pyarrow.json.read_json(path))
+    found = [read_whole(path) for path in sorted(Path(directory).iterdir())]
+    tables = [table for table in found if table is not None]
     return pa.concat_tables(tables) if tables else pa.table({})
 
 

@@ -23,8 +23,9 @@ _PER_MILLISECOND = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_0
 class SourceOperator(Operator):
     """Reads the splits that are assigned to one subtask. It has no input: the runtime calls `read`.
 
-    A subtask of a bounded source asks for the next split when it has read all it has; one of a source that does not
-    end asks once, even if it has restored some, since what nobody had yet is dealt out again after a restore.
+    A subtask asks for the next split when it has read all it has; where splits are read in step it asks at once, even
+    if it has restored some, since what nobody had yet is dealt out again after a restore. As long as there may be more
+    it asks again, and the answer comes when there is something for it.
     """
 
     _reader: SourceReader | None = None
@@ -60,7 +61,7 @@ class SourceOperator(Operator):
     @property
     def wants_split(self) -> bool:
         """Whether to ask the driver for splits now."""
-        return self._may_be_more and not self._has_asked and (self._is_dry or not self._source.is_bounded)
+        return self._may_be_more and not self._has_asked and (self._is_dry or self._source.in_step)
 
     def asked(self) -> None:
         """The driver has been asked; `assign` will be called with its answer."""

@@ -9,6 +9,7 @@ from snapline.api.job import Job
 from snapline.graph.planning import make_spec
 from snapline.runtime.master.start import start_master
 from snapline.spark.configuration import configured
+from snapline.spark.dataframes import Materialised
 from snapline.spark.provider import SparkProvider, check_session
 
 
@@ -23,4 +24,12 @@ def start_job(spark: SparkSession, job: Job) -> JobHandle:
     settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}
     job = configured(job, settings)
     spec = make_spec(job)
-    return start_master(spec, SparkProvider(spark, allow_plaintext=spec.execution.allow_plaintext))
+    provider = SparkProvider(spark, allow_plaintext=spec.execution.allow_plaintext)
+    frames = Materialised(spec)
+    try:
+        handle = start_master(spec, provider)
+    except BaseException:
+        frames.delete_new()
+        raise
+    frames.delete_after(handle)
+    return handle

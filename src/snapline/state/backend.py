@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from snapline.config import Duration, duration_ms
@@ -23,7 +24,7 @@ from snapline.protocol.snapshot import KeyedPart, StoredObject
 from snapline.state import format as state_format
 from snapline.state.dtypes import StateType, has_views, resolve
 from snapline.state.format import StateInfo, StateKind, ValueEncoding
-from snapline.state.hashing import key_groups
+from snapline.state.hashing import Ints, key_groups
 from snapline.state.keys import KeyTypes, Rows, Space, key_types
 from snapline.state.map_tables import MapTable, ScanBacking
 from snapline.state.raw import RAW_KEYED_STATE
@@ -140,7 +141,8 @@ class KeyedBackend(ABC):
         self.max_parallelism = max_parallelism
         self.key_groups = key_groups
         self.uid = uid
-        self._clock = clock
+        self._real_clock = clock
+        self._held_ms: int | None = None
         self._states: dict[str, Registered] = {}
         self._spaces: dict[pa.DataType | None, Space] = {}
         self._timers: Timers | None = None
@@ -148,6 +150,18 @@ class KeyedBackend(ABC):
         self._keys: Rows | None = None
         self._row = 0
         self._namespace: Any = None
+
+    # Time.
+
+    def hold_time(self, now_ms: int | None) -> None:
+        """Measure time to live by this time from now on, and by the clock again with None.
+
+        While it is held nothing expires between two calls.
+        """
+        self._held_ms = now_ms
+
+    def _clock(self) -> int:
+        return self._real_clock() if self._held_ms is None else self._held_ms
 
     # Keys.
 
@@ -159,6 +173,17 @@ class KeyedBackend(ABC):
         rows = Rows.of(self.key.encode(values))
         self._check_owned(rows)
         return rows
+
+    def distinct(self, keys: Rows) -> tuple[Ints, Ints]:
+        """The distinct keys of a batch: for each the last row that has it, and for each row which of them it has."""
+        space = self._space(None)
+        _, groups = space.distinct(keys.slots(space, add=True))
+        every_row = np.arange(len(keys))
+        if groups is None:
+            return every_row, every_row
+        last_rows = np.empty(int(groups.max()) + 1, dtype=np.int64)
+        last_rows[groups] = every_row
+        return last_rows, groups.astype(np.int64)
 
     def rows(self, keys: Any) -> Rows:
         return keys if isinstance(keys, Rows) else self.keys(keys)
@@ -172,6 +197,10 @@ class KeyedBackend(ABC):
     def select_key(self, key: Any) -> None:
         """Let the calls for one key mean this one."""
         self.select(self.keys([key]), 0)
+
+    def select_none(self) -> None:
+        """Let the calls for one key mean none: they raise until a key is selected."""
+        self._keys = None
 
     def select_namespace(self, namespace: Any) -> None:
         """Let the calls for one key mean this namespace, in states that have one."""
@@ -237,6 +266,16 @@ class KeyedBackend(ABC):
         table = self._declare(StateKind.MAP, name, resolve(kind), ttl, spaces, key_types(resolve(map_key), "map key"))
         assert isinstance(table, MapTable)
         return MapState(Scope(self, spaces), table)
+
+    def drop_state(self, name: str) -> None:
+        """Forget a state of all keys, whether it was declared or only restored; nothing if there is none.
+
+        What was declared under the name before must not be used any more; it may be declared anew.
+        """
+        known = self._states.pop(name, None)
+        if known is not None:
+            self._space(known.layout.namespace).detach(known.table)
+            self._forget(name)
 
     def timers(self, namespace: object = None) -> Timers:
         """The timers of this operator; the same ones whenever it is called."""

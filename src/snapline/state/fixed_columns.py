@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,6 +86,9 @@ def _fixed_array(kind: pa.DataType, values: npt.NDArray[Any], nulls: Bools | Non
     return array if array.type == kind else array.view(kind)
 
 
+_MAX_INT64 = (1 << 63) - 1
+
+
 class FixedColumn(Column):
     """Numbers, booleans, dates and times: one numpy array."""
 
@@ -96,10 +99,42 @@ class FixedColumn(Column):
         self.kind = kind
         self._values = CopyOnWrite(dtype)
         self._validity = _Validity()
+        self._largest: int | None = 0
+        """No value is greater than this, nor less than its negative; none if that has to be found out."""
 
     def grow(self, capacity: int) -> None:
         self._values.grow(capacity)
         self._validity.grow(capacity)
+
+    def can_merge(self, reduce: str) -> bool:
+        """Whether `merge` knows how to."""
+        kind, dtype = self.kind, self._values.array.dtype
+        if reduce == "sum":
+            return bool(kind in (pa.int64(), pa.float64()))
+        return reduce in ("min", "max") and dtype.kind in "iuf" and dtype.itemsize > 1
+
+    def merge(self, reduce: str, slots: Ints, absent: Ints, values: pa.Array) -> bool:
+        """Merge values, none of them null, into those of slots; a slot may come more than once.
+
+        Those of the slots that are `absent` have no value yet. False if a sum might become too large: then nothing has
+        changed.
+        """
+        numbers = self._numbers(values)
+        if reduce == "sum" and numbers.dtype == np.int64:
+            self._values.own()[absent] = 0
+            added = len(numbers) * max(-int(numbers.min(initial=0)), int(numbers.max(initial=0)))
+            if self._largest is None or self._largest + added > _MAX_INT64:
+                everything = self._values.array
+                self._largest = max(-int(everything.min(initial=0)), int(everything.max(initial=0)))
+            if self._largest + added > _MAX_INT64:
+                return False
+            self._largest += added
+        else:
+            self._largest = None
+            self._values.own()[absent] = 0 if reduce == "sum" else _neutral(reduce, numbers.dtype)
+        self._validity.set(absent, True, len(self._values.array))
+        _MERGES[reduce](self._values.own(), slots, numbers)
+        return True
 
     def gather(self, slots: Ints, absent: Bools | None = None) -> pa.Array:
         values = self._values.array.take(slots)
@@ -112,6 +147,7 @@ class FixedColumn(Column):
             array = _zero_filled(array, self.kind)
         else:
             self._validity.set(slots, True, len(self._values.array))
+        self._largest = None
         np.put(self._values.own(), slots, self._numbers(array))
 
     def _numbers(self, array: pa.Array) -> npt.NDArray[Any]:
@@ -133,6 +169,7 @@ class FixedColumn(Column):
         if (type(value) is int and dtype.kind == "i" and not pa.types.is_temporal(self.kind)) or (
             type(value) is float and dtype == np.float64
         ):
+            self._largest = None
             try:
                 self._values.own()[slot] = value
             except OverflowError as error:
@@ -150,6 +187,22 @@ class FixedColumn(Column):
 
     def decode(self, stored: pa.Array) -> Values:
         return stored
+
+
+_MERGES: dict[str, Callable[[npt.NDArray[Any], Ints, npt.NDArray[Any]], None]] = {
+    "sum": np.add.at,
+    # A NaN gives way.
+    "min": np.fmin.at,
+    "max": np.fmax.at,
+}
+
+
+def _neutral(reduce: str, dtype: np.dtype[Any]) -> Any:
+    """What any other value wins against."""
+    if dtype.kind == "f":
+        return np.nan
+    bounds = np.iinfo(dtype)
+    return bounds.max if reduce == "min" else bounds.min
 
 
 def _zero_filled(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -178,6 +178,17 @@ def key_column(kind: pa.DataType) -> FixedKeyColumn | BytesKeyColumn:
     return BytesKeyColumn(kind) if text or binary else FixedKeyColumn(kind)
 
 
+def _is_first(hashes: Words) -> Bools:
+    """Marks some of the rows, at least one, of which no two have the same hash; of those with the same the first."""
+    size = 1 << (4 * len(hashes)).bit_length()
+    places = (hashes & np.uint64(size - 1)).view(np.int64)
+    rows = np.arange(len(hashes), dtype=np.int32)
+    claims = np.empty(size, dtype=np.int32)
+    # Where several rows claim a place the last one written has it.
+    claims[places[::-1]] = rows[::-1]
+    return np.asarray(claims.take(places) == rows)
+
+
 class KeyIndex:
     """The slots of keys of one or more columns. Only one thread may use it; what is frozen is for any."""
 
@@ -224,15 +235,27 @@ class KeyIndex:
         missing = np.flatnonzero(slots < 0)
         added = []
         while missing.size:
-            # One row for each new hash. Rows of another key with the same hash, if there are any, are left for the
-            # next round.
-            _, firsts = np.unique(hashes[missing], return_index=True)
-            new = missing[np.sort(firsts)]
-            self._add([column.take(new) for column in keys], hashes[new])
+            is_first = _is_first(hashes[missing])
+            new, missing = missing[is_first], missing[~is_first]
+            start = self.size
+            self.append([column.take(new) for column in keys], hashes[new])
+            slots[new] = np.arange(start, self.size)
             added.append(new)
-            slots[missing] = self.find([column.take(missing) for column in keys], hashes[missing])
-            missing = missing[slots[missing] < 0]
+            if missing.size:
+                slots[missing] = self.find([column.take(missing) for column in keys], hashes[missing])
+                missing = missing[slots[missing] < 0]
         return added[0] if len(added) == 1 else np.concatenate([*added, missing])
+
+    def append(self, keys: Sequence[EncodedKeys], hashes: Words) -> None:
+        """Give the next slots to keys that are not there yet, all different."""
+        start, end = self.size, self.size + len(hashes)
+        for column, encoded in zip(self._columns, keys, strict=True):
+            column.append(start, encoded)  # type: ignore[arg-type]
+        if end > len(self._hashes):
+            self._hashes = grown(self._hashes, max(end, 2 * len(self._hashes)))
+        self._hashes[start:end] = hashes
+        self.size = end
+        self._file(start, end)
 
     def find_one(self, words: Sequence[Word], hash_: int) -> int:
         """The slot of a single key, -1 if it is not there."""
@@ -272,19 +295,8 @@ class KeyIndex:
     def without(self, kept: Ints) -> KeyIndex:
         """A new index in which the slots of `kept`, ascending, have become 0, 1, 2..."""
         result = KeyIndex([column.kind for column in self._columns])
-        result._add([keys.encoded(kept) for keys in self.frozen_keys()], self._hashes[kept])
+        result.append([keys.encoded(kept) for keys in self.frozen_keys()], self._hashes[kept])
         return result
-
-    def _add(self, keys: Sequence[EncodedKeys], hashes: Words) -> None:
-        """Give the next slots to keys that are not there yet, all different."""
-        start, end = self.size, self.size + len(hashes)
-        for column, encoded in zip(self._columns, keys, strict=True):
-            column.append(start, encoded)  # type: ignore[arg-type]
-        if end > len(self._hashes):
-            self._hashes = grown(self._hashes, max(end, 2 * len(self._hashes)))
-        self._hashes[start:end] = hashes
-        self.size = end
-        self._file(start, end)
 
     def _file(self, start: int, end: int) -> None:
         """Put the newest slots into buckets, of which there may have to be more."""

@@ -140,7 +140,7 @@ class Rows:
     `hashes` are those of all columns, `key_hashes` those of the key alone, which decide the key group.
     """
 
-    __slots__ = ("_derived", "_singles", "_slots", "encoded", "hashes", "key_hashes")
+    __slots__ = ("_derived", "_singles", "_slots", "_within", "encoded", "hashes", "key_hashes")
 
     def __init__(self, encoded: Sequence[EncodedKeys], key_hashes: Words, hashes: Words | None = None) -> None:
         self.encoded = encoded
@@ -149,6 +149,7 @@ class Rows:
         self._slots: dict[int, _Lookup] = {}
         self._derived: dict[tuple[int, Any], Rows] = {}
         self._singles: dict[int, Single] = {}
+        self._within: tuple[pa.DataType, pa.Array, Rows] | None = None
 
     @classmethod
     def of(cls, encoded: Sequence[EncodedKeys]) -> Rows:
@@ -167,9 +168,19 @@ class Rows:
             hashes = fold(mix(hashes.copy()), column.hashes())
         return Rows([*self.encoded, *columns], self.key_hashes, hashes)
 
+    def within(self, types: KeyTypes, values: pa.Array) -> Rows:
+        """These rows inside a namespace; the last one is remembered, for several states with the same array."""
+        known = self._within
+        if known is None or known[1] is not values or known[0] != types.kind:
+            known = self._within = types.kind, values, self.inside(types.encode(values))
+        return known[2]
+
     def take(self, rows: Ints) -> Rows:
         hashes = None if self.hashes is self.key_hashes else self.hashes[rows]
-        return Rows([column.take(rows) for column in self.encoded], self.key_hashes[rows], hashes)
+        taken = Rows([column.take(rows) for column in self.encoded], self.key_hashes[rows], hashes)
+        # Where they are is known from here.
+        taken._slots = {number: lookup.take(rows) for number, lookup in self._slots.items()}
+        return taken
 
     def one(self, row: int, columns: Callable[[], Sequence[EncodedKeys]], label: Any) -> Rows:
         """A single row with more columns, remembered under a `label` that stands for them."""
@@ -211,6 +222,11 @@ class _Lookup:
             return False
         # A key that had no slot may have got one by other rows.
         return not self.has_missing or (not add and self.size == space.size)
+
+    def take(self, rows: Ints) -> _Lookup:
+        """That of some of the rows."""
+        slots = self.slots[rows]
+        return _Lookup(self.space, slots, self.version, self.size, self.has_missing and bool(slots.min(initial=0) < 0))
 
 
 class Attached:
@@ -272,6 +288,19 @@ class Space:
         self._make_room(self.size)
         self._key_hashes[start : self.size] = rows.key_hashes[new]
         return slots
+
+    def append(self, rows: Rows) -> Ints:
+        """The slots of rows that have none yet and are all different, by which they get them without being looked for.
+
+        May renumber slots to make room.
+        """
+        if self.size + len(rows) > self._capacity:
+            self._reclaim(len(rows))
+        start = self.size
+        self._index.append(rows.encoded, rows.hashes)
+        self._make_room(self.size)
+        self._key_hashes[start : self.size] = rows.key_hashes
+        return np.arange(start, self.size)
 
     def find_one(self, single: Single) -> int:
         """The slot of a single entry, -1 if it has none."""

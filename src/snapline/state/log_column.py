@@ -106,12 +106,25 @@ class _Log:
     def take(self, positions: Ints) -> pa.Array:
         """Values by position, null for -1."""
         self._seal()
-        absent = positions < 0
-        indices = pa.array(positions, mask=absent) if absent.any() else pa.array(positions)
+        if not self._chunks:
+            return pa.nulls(len(positions), self._kind)
         if len(self._chunks) == 1:
-            return self._chunks[0].take(indices)
-        taken = pa.chunked_array(self._chunks, self._kind).take(indices)
-        return taken.combine_chunks()
+            return _taken(self._chunks[0], positions)
+        # From each chunk by itself: to take from all of them Arrow would first make one of them, however large.
+        ends = np.cumsum([len(chunk) for chunk in self._chunks])
+        numbers = np.searchsorted(ends, positions, side="right").astype(np.uint16)
+        order = np.argsort(numbers, kind="stable")
+        bounds = np.searchsorted(numbers[order], np.arange(len(ends) + 1))
+        parts = []
+        for chunk, end, first, last in zip(self._chunks, ends, bounds[:-1], bounds[1:], strict=True):
+            if last > first:
+                wanted = positions[order[first:last]]
+                parts.append(_taken(chunk, np.where(wanted < 0, -1, wanted - (end - len(chunk)))))
+        if len(parts) <= 1:
+            return parts[0] if parts else pa.nulls(0, self._kind)
+        places = np.empty(len(positions), dtype=np.int64)
+        places[order] = np.arange(len(positions))
+        return pa.concat_arrays(parts).take(pa.array(places))
 
     def get(self, position: int) -> Any:
         if position < 0:
@@ -143,6 +156,12 @@ class _Log:
             if chunks[-2].nbytes + chunks[-1].nbytes > _MAX_CHUNK_BYTES:
                 return
             chunks[-2:] = [pa.concat_arrays(chunks[-2:])]
+
+
+def _taken(chunk: pa.Array, positions: Ints) -> pa.Array:
+    """Values by position, null for -1."""
+    absent = positions < 0
+    return chunk.take(pa.array(positions, mask=absent) if absent.any() else pa.array(positions))
 
 
 class _FrozenLog:

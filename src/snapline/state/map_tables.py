@@ -83,11 +83,12 @@ class Chain:
 
     def _chain_from(self, entry: int) -> Ints:
         """An entry and all before it, newest first."""
-        previous = self._previous.array
+        # Its items are plain numbers at once, unlike those of an array.
+        previous = memoryview(self._previous.array)
         found = []
         while entry >= 0:
             found.append(entry)
-            entry = int(previous[entry])
+            entry = previous[entry]
         return np.array(found, dtype=np.int64)
 
     def walk_one(self, owner: int) -> Ints:
@@ -247,6 +248,12 @@ class MapTable(Attached):
         self._chain.link(slots, owners.slots(self.owners, add=True))
         return slots
 
+    def append(self, owners: Rows, entries: Rows) -> Ints:
+        """The slots of entries that nobody has seen before, linked to their owners."""
+        slots = self.values.space.append(entries)
+        self._chain.link(slots, owners.slots(self.owners, add=True))
+        return slots
+
     def ensure_one(self, owners: Rows, row: int, entry: Single) -> int:
         """The slot of an entry of one row, linked to its owner."""
         slot = self.values.space.ensure_one(entry)
@@ -278,7 +285,7 @@ class MapTable(Attached):
         _, entries = self.walk(owners)
         self.values.erase(entries)
         slots = owners.slots(self.owners, add=False)
-        self._chain.unlink_all(np.unique(slots[slots >= 0]))
+        self._chain.unlink_all(self.owners.distinct(slots[slots >= 0])[0])
 
     def restore(self, stored: pa.Table) -> Ints:
         layout = self.values.layout

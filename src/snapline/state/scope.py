@@ -43,6 +43,8 @@ class Scope:
             if namespace is not None:
                 raise UserCodeError("there is no namespace here; declare it with one, or leave `namespace` out")
             return rows
+        if isinstance(namespace, pa.Array) and len(namespace) == len(rows):
+            return rows.within(self._namespace, namespace)
         return rows.inside(self._namespaces(len(rows), namespace))
 
     def one(self) -> tuple[Rows, int]:

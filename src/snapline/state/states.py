@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -95,6 +96,11 @@ class ValueState:
             distinct, _ = space.distinct(rows.slots(space, add=True))
         self._table.write(distinct, values, all_present=all_present and self._table.erasures == erasures)
 
+    def merge(self, reduce: str, keys: Keys, values: Values, namespace: Any = None) -> bool:
+        """Merge one value for each row into those there are, in place; false if that cannot be done so."""
+        rows = self._scope.rows(keys, namespace)
+        return self._table.merge(reduce, rows.slots(self._table.space, add=True), values)
+
     def delete(self, keys: Keys, namespace: Any = None) -> None:
         """Remove the values of keys."""
         rows = self._scope.rows(keys, namespace)
@@ -172,6 +178,8 @@ class ReducingState:
     def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
         """Merge in one value for each row."""
         reduce = self._reduce
+        if isinstance(reduce, str) and self._values.merge(reduce, keys, values, namespace):
+            return
         if reduce == "sum":
             self._values.update(keys, lambda old, groups: _summed(old, groups, values), namespace)
             return
@@ -343,6 +351,20 @@ class MapState:
         return self._table.walk_one(*self._scope.one())
 
 
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Elements of lists, those of one key together and oldest first.
+
+    `starts` and `counts` say for each row of the batch where its elements begin in `values` and how many they are;
+    `rows` says for each element one of the rows that have its key.
+    """
+
+    starts: Ints
+    counts: Ints
+    rows: Ints
+    values: Values
+
+
 class ListState:
     """A list for each key. Its elements are never None."""
 
@@ -400,14 +422,35 @@ class ListState:
             return pa.LargeListArray.from_arrays(pa.array(ends), values)
         return [values[start:end] for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
 
+    def spans(self, keys: Keys, namespace: Any = None) -> Spans:
+        """The elements of the distinct keys, each once however many rows have its key."""
+        owners, space = self._scope.rows(keys, namespace), self._table.owners
+        slots = owners.slots(space, add=self._table.values.is_cache)
+        rows = np.flatnonzero(slots >= 0)
+        starts, counts = np.zeros(len(owners), dtype=np.int64), np.zeros(len(owners), dtype=np.int64)
+        distinct, groups = space.distinct(slots[rows])
+        row_of = rows
+        if groups is not None:
+            row_of = np.empty(len(distinct), dtype=np.int64)
+            row_of[groups] = rows
+        found, values = self._elements(owners if len(row_of) == len(owners) else owners.take(row_of))
+        lengths = np.bincount(found, minlength=len(row_of))
+        begins = np.cumsum(lengths) - lengths
+        starts[rows] = begins if groups is None else begins[groups]
+        counts[rows] = lengths if groups is None else lengths[groups]
+        return Spans(starts, counts, row_of[found], values)
+
     def delete(self, keys: Keys, namespace: Any = None) -> None:
         """Remove the lists of keys."""
         self._table.clear(self._scope.rows(keys, namespace))
 
     def _elements(self, owners: Rows) -> tuple[Ints, Values]:
         rows, entries = self._table.walk(owners)
-        order = np.lexsort((self._positions(entries), rows))
-        return rows[order], self._table.values.read(entries[order])
+        positions = self._positions(entries)
+        if not ((rows[1:] != rows[:-1]) | (positions[1:] > positions[:-1])).all():
+            order = np.lexsort((positions, rows))
+            rows, entries = rows[order], entries[order]
+        return rows, self._table.values.read(entries)
 
     def _checked(self, values: Values) -> Values:
         """Elements as they are kept."""
@@ -430,7 +473,7 @@ class ListState:
         inner = self._table.values.layout.inner
         assert inner is not None
         positions = inner.encode(pa.array(np.arange(start, start + len(values))))
-        self._table.values.write(self._table.ensure(owners, owners.inside(positions)), values)
+        self._table.values.write(self._table.append(owners, owners.inside(positions)), values)
 
     def _positions(self, entries: Ints) -> Ints:
         return self._table.values.space.last_words(entries).view(np.int64)

@@ -14,7 +14,7 @@ from snapline.errors import UserCodeError
 from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted, objects
 from snapline.state.dtypes import StateType
 from snapline.state.exact import shortened
-from snapline.state.fixed_columns import is_fixed_width, make_fixed_column
+from snapline.state.fixed_columns import FixedColumn, is_fixed_width, make_fixed_column
 from snapline.state.hashing import Ints, Words, key_groups
 from snapline.state.index import Bools, FrozenKeys
 from snapline.state.keys import Attached, KeyTypes, Rows, Space
@@ -266,6 +266,24 @@ class ValueTable(Attached):
         valid = np.array([value is not None for value in values], dtype=np.bool_)
         self.values.scatter(slots[valid], [value for value in values if value is not None])
         self._mark(slots, valid)
+
+    def merge(self, reduce: str, slots: Ints, values: Values) -> bool:
+        """Merge values into those of slots in place; a slot may come more than once.
+
+        False, and nothing has changed, if that cannot be done so: then it is left to the caller.
+        """
+        column = self.values
+        if not isinstance(column, FixedColumn) or not column.can_merge(reduce) or not isinstance(values, pa.Array):
+            return False
+        if values.null_count or len(values) != len(slots):
+            return False
+        values = converted(values, column.kind)
+        present = self.is_present(slots)
+        all_present = bool(present.all())
+        if not column.merge(reduce, slots, slots[:0] if all_present else slots[~present], values):
+            return False
+        self._mark(slots, True, all_present=all_present)
+        return True
 
     def erase(self, slots: Ints) -> None:
         self._mark(slots[slots >= 0], False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -16,6 +15,7 @@ from snapline.state.hashing import Ints, Words, encode, key_groups
 from snapline.state.index import Bools, FrozenKeys
 from snapline.state.keys import Attached, KeyTypes, Rows, Single
 from snapline.state.scope import Current, Scope
+from snapline.state.slot_queue import SlotQueue
 from snapline.state.tables import Layout
 
 _WORD_MASK = (1 << 64) - 1
@@ -127,8 +127,7 @@ class _Wheel(Attached):
         self._layout = Layout(layout.key, layout.namespace, KeyTypes(pa.int64(), "time"))
         self._space = self._layout.space()
         self._present = CopyOnWrite(np.bool_)
-        self._times: list[int] = []
-        self._slots: dict[int, list[Ints]] = {}
+        self._queue = SlotQueue()
         self.count = 0
         self._space.attach(self)
 
@@ -140,9 +139,9 @@ class _Wheel(Attached):
 
     def keep(self, slots: Ints) -> None:
         self._present.keep(slots)
-        self._times, self._slots = [], {}
+        self._queue = SlotQueue()
         present = np.flatnonzero(self._present.array[: len(slots)])
-        self._remember(present, self._space.columns()[-1].take(present).to_arrow().to_numpy())
+        self._queue.add(present, self._space.columns()[-1].take(present).to_arrow().to_numpy())
 
     def add(self, rows: Rows, times: Ints) -> None:
         if not len(rows):
@@ -155,35 +154,20 @@ class _Wheel(Attached):
         slots, times = slots[is_new], times[is_new]
         self._present.own()[slots] = True
         self.count += len(slots)
-        self._remember(slots, times)
+        self._queue.add(slots, times)
 
     def add_one(self, single: Single, time: int) -> None:
         slot = self._space.ensure_one(single.inside([time & _WORD_MASK]))
         if not self._present.array[slot]:
             self._present.own()[slot] = True
             self.count += 1
-            self._at(time).append(np.array([slot]))
+            self._queue.add_one(slot, time)
 
     def remove_one(self, single: Single, time: int) -> None:
         slot = self._space.find_one(single.inside([time & _WORD_MASK]))
         if slot >= 0 and self._present.array[slot]:
             self._present.own()[slot] = False
             self.count -= 1
-
-    def _at(self, time: int) -> list[Ints]:
-        if time not in self._slots:
-            self._slots[time] = []
-            heapq.heappush(self._times, time)
-        return self._slots[time]
-
-    def _remember(self, slots: Ints, times: Ints) -> None:
-        if not len(slots):
-            return
-        order = np.argsort(times, kind="stable")
-        slots, times = slots[order], times[order]
-        starts = np.flatnonzero(np.concatenate(([True], times[1:] != times[:-1])))
-        for time, part in zip(times[starts].tolist(), np.split(slots, starts[1:]), strict=True):
-            self._at(time).append(part)
 
     def remove(self, rows: Rows, times: Ints) -> None:
         slots = rows.inside([encode(pa.array(times))]).slots(self._space, add=False)
@@ -193,30 +177,26 @@ class _Wheel(Attached):
         self.count -= len(slots)
 
     def next_ms(self) -> int | None:
-        return self._times[0] if self._times else None
+        return self._queue.next_ms()
 
     def due(self, now_ms: int, limit: int | None) -> DueTimers | None:
-        chosen: list[Ints] = []
-        times: list[Ints] = []
-        count = 0
-        while self._times and self._times[0] <= now_ms and (limit is None or count < limit):
-            time = heapq.heappop(self._times)
+        while (taken := self._queue.take(now_ms, limit)) is not None:
+            slots, times = taken
+            is_present = self._present.array[slots]
             # A timer that was deleted and registered again is filed twice.
-            slots = np.unique(np.concatenate(self._slots.pop(time)))
-            slots = slots[self._present.array[slots]]
+            is_present[1:] &= slots[1:] != slots[:-1]
+            slots, times = slots[is_present], times[is_present]
             if slots.size:
-                self._present.own()[slots] = False
-                chosen.append(slots)
-                times.append(np.full(len(slots), time))
-                count += len(slots)
-        self.count -= count
-        if not chosen:
-            return None
-        slots = np.concatenate(chosen)
+                return self._taken_out(slots, times)
+        return None
+
+    def _taken_out(self, slots: Ints, times: Ints) -> DueTimers:
+        self._present.own()[slots] = False
+        self.count -= len(slots)
         columns = [column.take(slots) for column in self._space.columns()]
         arrays = self._layout.arrays(columns)
         rows = Rows.of(self._layout.key.encode(arrays["key"]))
-        return DueTimers(rows, arrays["key"], arrays.get("namespace"), np.concatenate(times))
+        return DueTimers(rows, arrays["key"], arrays.get("namespace"), times)
 
     def freeze(self) -> tuple[list[FrozenKeys], Words, Bools]:
         return self._space.columns(), self._space.key_hashes(), self._present.freeze()[: self._space.size]

@@ -45,7 +45,7 @@ def pending(directory: Path) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl", "arrow"])
 def test_rows_are_seen_after_their_commit(tmp_path: Path, format: str) -> None:
     made = writer(tmp_path, format=format)
     made.write(rows(1, 2))
@@ -159,6 +159,21 @@ def test_many_rows_do_not_wait_in_memory(tmp_path: Path) -> None:
     assert pq.ParquetFile(payload["pending"]).num_row_groups == 3
 
 
+def test_a_file_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> None:
+    made = writer(tmp_path, format="jsonl", max_file_size="1kb")
+    for start in range(0, 300, 100):
+        made.write(rows(*range(start, start + 100)))
+    payloads = list(made.prepare(1))
+    assert len(payloads) > 1
+    for number, payload in enumerate(payloads):
+        made.commit(sl.Committable(f"a/{number}", 1, payload), PERMIT)
+    assert seen(tmp_path) == list(range(300))
+    made.write(rows(*range(500)))
+    assert pending(tmp_path) == ["1-open-0"]
+    made.close()
+    assert pending(tmp_path) == []
+
+
 def test_files_and_directories_are_on_disk_before_anybody_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,8 +216,12 @@ def test_json_lines_hold_every_kind_of_value(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_and_schemas_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="use one of 'parquet', 'jsonl'"):
-        Files(tmp_path, format="csv")
+    with pytest.raises(ConfigurationError, match="use one of 'parquet', 'csv', 'jsonl', 'arrow'"):
+        Files(tmp_path, format="orc")
+    with pytest.raises(ConfigurationError, match=r"max_file_size=0\): use more"):
+        Files(tmp_path, max_file_size=0)
+    with pytest.raises(ConfigurationError, match="cannot hold these rows: Unsupported Type:list"):
+        Files(tmp_path, format="csv").check(pa.schema([("l", pa.list_(pa.int8()))]))
     with pytest.raises(ConfigurationError, match="only directories of the local file system"):
         Files("s3://bucket/x")
     with pytest.raises(ConfigurationError, match="'t' is in nanoseconds"):

@@ -18,9 +18,9 @@ from snapline.graph.plan import ExecutionPlan
 from snapline.graph.planning import make_spec, plan
 from snapline.graph.shipping import unpack
 from snapline.operators.aggregating import RunningAggregates
+from snapline.operators.projecting import FilterExpression
 from snapline.operators.sinking import SinkOperator
 from snapline.operators.sourcing import SourceOperator
-from snapline.operators.transforming import Filter
 from snapline.types import Partitioning
 
 P = Partitioning
@@ -95,7 +95,7 @@ def test_a_whole_job(tmp_path: Path) -> None:
     assert list(spec.sources) == ["rate"]
     shipment = unpack(spec.shipment)
     assert shipment.plan == spec.plan
-    assert [type(item) for item in shipment.make_operators("rate")] == [SourceOperator, Filter]
+    assert [type(item) for item in shipment.make_operators("rate")] == [SourceOperator, FilterExpression]
     assert [type(item) for item in shipment.make_operators("per-user")] == [RunningAggregates, SinkOperator]
 
 

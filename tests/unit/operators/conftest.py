@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ class Harness:
         self.waiting: list[tuple[Callable[[], Any], Callable[[Future[Any]], None]]] = []
         self.side_emitted: list[tuple[str, pa.RecordBatch]] = []
         self.watermarks: list[int] = []
+        self.mail: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.now_ms = 1_000_000
         self.is_slow = options.pop("slow", False)
         self.states = options.pop("states", None) or self._states(options.pop("key", None))
@@ -48,6 +50,7 @@ class Harness:
             emit_to=lambda output, batch: self.side_emitted.append((output, batch)),
             emit_watermark=self.watermarks.append,
             background=self._background,
+            post=self.mail.put,
             **{**values, **options},
         )
 
@@ -73,6 +76,10 @@ class Harness:
         except Exception as error:
             future.set_exception(error)
         done(future)
+
+    def read_mail(self) -> None:
+        """Wait for a call that was posted, and make it."""
+        self.mail.get(timeout=10)()
 
     def open(self) -> Any:
         self.operator.open(self.context)

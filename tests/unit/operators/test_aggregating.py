@@ -10,7 +10,10 @@ import pyarrow as pa
 import pytest
 
 import snapline as sl
+from snapline.api.aggregates import accumulators
+from snapline.api.windowed import key_fields
 from snapline.errors import EngineError
+from snapline.operators.accumulators import Accumulators
 from snapline.operators.aggregating import RunningAggregates
 
 Run = Callable[..., Any]
@@ -19,9 +22,9 @@ ALL = {"n": sl.count(), "total": sl.sum("value"), "least": sl.min("value"), "mos
 
 def aggregated(run: Run, batches: list[pa.RecordBatch], keys: tuple[str, ...], kind: Any) -> list[list[dict[str, Any]]]:
     schema = batches[0].schema
-    fields = [schema.field(key) for key in keys]
-    fields += [pa.field(name, item.result_type(name, schema)) for name, item in ALL.items()]
-    harness = run(RunningAggregates(ALL, pa.schema(fields)), key=kind, key_columns=keys)
+    made = accumulators(ALL, schema, {}, "aggregate")
+    fields = key_fields(schema, keys) + made.fields
+    harness = run(RunningAggregates(made, pa.schema(fields)), key=kind, key_columns=keys)
     operator = harness.open()
     emitted = []
     for batch in batches:
@@ -76,4 +79,4 @@ def test_a_batch_without_rows_gives_nothing(run: Run) -> None:
 
 def test_it_needs_keyed_state(run: Run) -> None:
     with pytest.raises(EngineError, match="without keyed state"):
-        run(RunningAggregates(ALL, pa.schema([]))).open()
+        run(RunningAggregates(Accumulators({}, []), pa.schema([]))).open()

@@ -10,16 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from snapline.api.formats import make_format
 from snapline.errors import UserCodeError
-from snapline.operators.transforming import Filter, MapBatches
+from snapline.operators.projecting import FilterExpression
+from snapline.operators.transforming import Filter, FilterRows, FlatMapRows, MapBatches, MapRows
 
 BATCH = pa.record_batch({"a": pa.array([1, 2, None, 4]), "b": ["w", "x", "y", "z"]})
 SCHEMA = BATCH.schema
+ARROW = make_format("arrow", "test")
 Run = Callable[..., Any]
 
 
-def mapped(run: Run, function: Callable[[pa.RecordBatch], Any], schema: pa.Schema = SCHEMA) -> list[pa.RecordBatch]:
-    harness = run(MapBatches(function, schema))
+def mapped(
+    run: Run, function: Callable[[Any], Any], schema: pa.Schema = SCHEMA, format: str = "arrow"
+) -> list[pa.RecordBatch]:
+    harness = run(MapBatches(function, schema, make_format(format, "map_batches")))
     harness.open().process(BATCH, 0)
     result: list[pa.RecordBatch] = harness.emitted
     return result
@@ -91,7 +96,6 @@ def test_what_a_function_raises_names_the_operator(run: Run) -> None:
 @pytest.mark.parametrize(
     "predicate",
     [
-        pc.field("a") > 1,
         lambda batch: pc.greater(batch.column("a"), 1),
         lambda batch: pa.chunked_array([pc.greater(batch.column("a"), 1)]),
         lambda batch: np.array([False, True, False, True]),
@@ -99,15 +103,20 @@ def test_what_a_function_raises_names_the_operator(run: Run) -> None:
     ],
 )
 def test_a_filter_keeps_the_rows_that_are_true(run: Run, predicate: Any) -> None:
-    harness = run(Filter(predicate))
+    harness = run(Filter(predicate, ARROW))
     harness.open().process(BATCH, 0)
     assert [row["b"] for row in harness.rows()] == ["x", "z"]
 
 
 def test_a_filter_emits_nothing_if_nothing_is_left(run: Run) -> None:
-    harness = run(Filter(pc.field("a") > 100))
-    harness.open().process(BATCH, 0)
-    assert harness.emitted == []
+    for operator in (
+        FilterExpression(pc.field("a") > 100),
+        Filter(lambda batch: [False] * batch.num_rows, ARROW),
+        FilterRows(lambda row: None),
+    ):
+        harness = run(operator)
+        harness.open().process(BATCH, 0)
+        assert harness.emitted == []
 
 
 @pytest.mark.parametrize(
@@ -120,4 +129,119 @@ def test_a_filter_emits_nothing_if_nothing_is_left(run: Run) -> None:
 )
 def test_a_wrong_filter_names_the_operator(run: Run, function: Any, complaint: str) -> None:
     with pytest.raises(UserCodeError, match=complaint):
-        run(Filter(function)).open().process(BATCH, 0)
+        run(Filter(function, ARROW)).open().process(BATCH, 0)
+
+
+def test_a_filter_of_rows_and_one_by_an_expression(run: Run) -> None:
+    for operator in (
+        FilterRows(lambda row: row["a"] is not None and row["a"] > 1),
+        FilterExpression(pc.field("a") > 1),
+    ):
+        harness = run(operator)
+        harness.open().process(BATCH, 0)
+        assert [row["b"] for row in harness.rows()] == ["x", "z"]
+    with pytest.raises(UserCodeError, match=r"filter 'it': the function gave 1 for a row; it must give True or False"):
+        run(FilterRows(lambda row: row["a"])).open().process(BATCH, 0)
+    with pytest.raises(UserCodeError, match="filter 'it' raised KeyError: 'nowhere'"):
+        run(FilterRows(lambda row: row["nowhere"])).open().process(BATCH, 0)
+
+
+def test_an_expression_that_fails_for_a_row_names_the_operator(run: Run) -> None:
+    with pytest.raises(UserCodeError, match="filter 'it' failed for a row: divide by zero"):
+        run(FilterExpression(pc.divide_checked(pc.field("a"), 0) > 0)).open().process(BATCH, 0)
+
+
+def test_rows_are_made_of_rows(run: Run) -> None:
+    harness = run(MapRows(lambda row: {"n": len(row["b"]), "a": row["a"]}, pa.schema([("a", "int64"), ("n", "int8")])))
+    harness.open().process(BATCH.slice(1, 2), 0)
+    assert harness.rows() == [{"a": 2, "n": 1}, {"a": None, "n": 1}]
+    harness.operator.process(BATCH.slice(0, 0), 0)
+    assert harness.emitted == []
+
+
+def test_any_number_of_rows_is_made_of_a_row(run: Run) -> None:
+    def function(row: dict[str, Any]) -> Iterator[dict[str, Any]] | None:
+        return None if row["a"] is None else ({"n": number} for number in range(row["a"]))
+
+    harness = run(FlatMapRows(function, pa.schema([("n", "int64")])))
+    harness.open().process(BATCH, 0)
+    assert [row["n"] for row in harness.rows()] == [0, 0, 1, 0, 1, 2, 3]
+
+
+def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
+    harness = run(FlatMapRows(lambda row: [{"n": 1}] * 6000, pa.schema([("n", "int64")])))
+    harness.open().process(BATCH, 0)
+    assert [batch.num_rows for batch in harness.emitted] == [12000, 12000]
+
+
+@pytest.mark.parametrize(
+    ("operator", "complaint"),
+    [
+        (MapRows(lambda row: {"A": 1, "b": ""}, SCHEMA), r"map 'it' gave a row without 'a' and with 'A'"),
+        (MapRows(lambda row: {"a": 1, "bb": ""}, SCHEMA), r"did you mean 'b'\?"),
+        (MapRows(lambda row: {"a": 1}, SCHEMA), "without 'b'; its schema has 'a', 'b'"),
+        (MapRows(lambda row: {**row, "c": 1}, SCHEMA), "with 'c'"),
+        (MapRows(lambda row: None, SCHEMA), "gave None; a row must be a dict"),
+        (MapRows(lambda row: (1, 2), SCHEMA), r"gave \(1, 2\); a row must be a dict"),
+        (MapRows(lambda row: {"a": "x", "b": ""}, SCHEMA), "gave the column 'a' other values than its schema says"),
+        (MapRows(lambda row: {"a": 1.5, "b": ""}, SCHEMA), "1.5 would become 1"),
+        (MapRows(lambda row: row["x"], SCHEMA), "map 'it' raised KeyError: 'x'"),
+        (FlatMapRows(lambda row: row, SCHEMA), "it must give several rows, for example a list of dicts"),
+        (FlatMapRows(lambda row: [5], SCHEMA), "flat_map 'it' gave 5; a row must be a dict"),
+        (FlatMapRows(lambda row: [1 / 0], SCHEMA), "flat_map 'it' raised ZeroDivisionError"),
+    ],
+)
+def test_wrong_rows_name_the_operator_and_the_column(run: Run, operator: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        run(operator).open().process(BATCH, 0)
+
+
+@pytest.mark.parametrize("format", ["arrow", "pandas", "polars", "rows"])
+def test_batches_come_back_as_they_were_in_every_format(run: Run, format: str) -> None:
+    assert pa.concat_batches(mapped(run, lambda data: data, format=format)) == BATCH
+    assert mapped(run, lambda _: None, format=format) == []
+
+
+def test_data_frames_and_lists_of_rows(run: Run) -> None:
+    schema = pa.schema([("b", pa.string()), ("n", pa.int64())])
+    (batch,) = mapped(run, lambda frame: frame.assign(n=frame.a.fillna(0) * 2)[["b", "n"]], schema, "pandas")
+    assert batch.column("n").to_pylist() == [2, 4, 0, 8]
+    several = mapped(run, lambda frame: (frame[["b"]].assign(n=n) for n in range(2)), schema, "pandas")
+    assert [batch.column("n").to_pylist() for batch in several] == [[0] * 4, [1] * 4]
+
+    def with_polars(frame: Any) -> Any:
+        return frame.with_columns(n=frame["a"].fill_null(0) * 2).drop("a")
+
+    (batch,) = mapped(run, with_polars, schema, "polars")
+    assert batch.to_pylist()[3] == {"b": "z", "n": 8}
+    (batch,) = mapped(
+        run, lambda rows: ({"b": row["b"], "n": number} for number, row in enumerate(rows)), schema, "rows"
+    )
+    assert batch.column("n").to_pylist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("format", "predicate"),
+    [
+        ("pandas", lambda frame: frame.a > 1),
+        ("polars", lambda frame: frame["a"] > 1),
+        ("rows", lambda rows: [None] * 4),
+    ],
+)
+def test_filters_in_every_format(run: Run, format: str, predicate: Any) -> None:
+    harness = run(Filter(predicate, make_format(format, "filter")))
+    harness.open().process(BATCH, 0)
+    assert [row["b"] for row in harness.rows()] == ([] if format == "rows" else ["x", "z"])
+
+
+@pytest.mark.parametrize(
+    ("format", "complaint"),
+    [
+        ("pandas", "map_batches 'it' raised TypeError: it gave 5; it must give a pandas.DataFrame, None, or several"),
+        ("polars", "must give a polars.DataFrame"),
+        ("rows", "must give a list of dicts"),
+    ],
+)
+def test_what_is_of_another_format_is_refused(run: Run, format: str, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        mapped(run, lambda _: 5, format=format)

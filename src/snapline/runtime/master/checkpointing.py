@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from snapline.errors import FencedError, PeerError, SnaplineError, StorageError
 from snapline.graph.spec import JobSpec
@@ -17,6 +18,7 @@ from snapline.protocol.snapshot import Snapshot
 from snapline.runtime.master.background import Background, post_to
 from snapline.runtime.master.coordinators import OperatorCoordinators, inline, snapshot_hook
 from snapline.runtime.master.deployment import Deployment
+from snapline.runtime.master.discovery import Discovery
 from snapline.runtime.master.record import now_ms
 from snapline.runtime.master.storage import MasterStorage
 from snapline.runtime.messages import CheckpointAborted, CheckpointCompleted, OperatorEvent, TriggerCheckpoint
@@ -73,6 +75,7 @@ class Checkpointing:
         self._loop = asyncio.get_running_loop()
         self._timers: dict[c.Timer, asyncio.TimerHandle] = {}
         self._requests: dict[int, TriggerRequest] = {}
+        self._discovery = Discovery(coordinators, on_hooks, self._answer, self._failed)
 
     @property
     def retained(self) -> RetainedSnapshots:
@@ -80,6 +83,11 @@ class Checkpointing:
 
     def feed(self, event: c.CoordinatorEvent) -> None:
         """Tell the coordinator, and do what it orders."""
+        match event:
+            case c.JobRunning():
+                self._discovery.start()
+            case c.JobLeftRunning():
+                self._discovery.stop()
         for effect in self._coordinator.handle(event, now_ms()):
             self._carry_out(effect)
 
@@ -88,14 +96,23 @@ class Checkpointing:
         if self._coordinators.vertices.get(operator) != subtask.vertex:
             raise PeerError(f"{subtask} asks for splits of {operator!r}, which it does not run")
         try:
-            event = self._coordinators.assign(operator, subtask.index)
+            answers = self._coordinators.assign(operator, subtask.index)
         except SnaplineError as error:
-            self._owner.failure_requested(self.attempt, str(error))
+            self._failed(error)
             return
-        self.feed(c.OperatorEventSent(operator, subtask.index, event))
+        self._answer(operator, answers)
+
+    def _answer(self, operator: str, answers: Sequence[tuple[int, Any]]) -> None:
+        """Send what a source's coordinator has for its subtasks."""
+        for subtask, event in answers:
+            self.feed(c.OperatorEventSent(operator, subtask, event))
+
+    def _failed(self, error: Exception) -> None:
+        self._owner.failure_requested(self.attempt, _told(error))
 
     def close(self) -> None:
         """Nothing more is due by itself."""
+        self._discovery.stop()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

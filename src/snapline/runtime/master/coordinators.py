@@ -23,20 +23,39 @@ def inline(name: str, attempt: int, checkpoint_id: int, data: bytes) -> StoredOb
 
 
 class OperatorCoordinators:
-    """The coordinators of all sources in one attempt; `vertices` says which vertex each is of."""
+    """The coordinators of all sources in one attempt; `vertices` says which vertex each is of.
+
+    `discovery_intervals_ms` says how often to look for splits, of those where more may appear.
+    """
 
     def __init__(self, spec: JobSpec, assigners: Mapping[str, SplitAssigner]) -> None:
         self.vertices = {uid: vertex.id for vertex in spec.plan.vertices for uid in coordinators_of(vertex)}
         self._assigners = assigners
+        self._sources = spec.sources
+        self.discovery_intervals_ms = {
+            uid: interval_ms
+            for uid in assigners
+            if (interval_ms := spec.sources[uid].discovery_interval_ms) is not None
+        }
 
     def snapshot(self, operator: str) -> bytes:
         """The state of a coordinator."""
         return _user(f"the splits of {operator!r}", self._assigners[operator].snapshot)
 
-    def assign(self, operator: str, subtask: int) -> Any:
-        """What to send to a subtask that asks for something to read."""
+    def assign(self, operator: str, subtask: int) -> list[tuple[int, Any]]:
+        """A subtask asks for something to read: what to send to which subtasks now."""
         assigner = self._assigners[operator]
         return _user(f"the splits of {operator!r}", lambda: assigner.assign(subtask))
+
+    def discovery(self, operator: str) -> Callable[[], Any]:
+        """A call that looks for more splits of an operator. It blocks, and touches nothing of what is here."""
+        source, known = self._sources[operator], self._assigners[operator].known
+        return lambda: _user(f"discover() of the source {operator!r}", lambda: source.discover(known))
+
+    def discovered(self, operator: str, found: Any) -> list[tuple[int, Any]]:
+        """Take in what was found: what to send to which subtasks now."""
+        assigner = self._assigners[operator]
+        return _user(f"the splits of {operator!r}", lambda: assigner.discovered(found))
 
 
 def prepare_coordinators(spec: JobSpec, recovery: Recovery, objects: ObjectStore) -> OperatorCoordinators:

@@ -93,6 +93,14 @@ class OperatorChain:
             operator.finish()
 
     @property
+    def is_full(self) -> bool:
+        return any(operator.is_full for operator in self.operators)
+
+    @property
+    def is_busy(self) -> bool:
+        return any(operator.is_busy for operator in self.operators)
+
+    @property
     def has_unfinished_work(self) -> bool:
         return any(operator.has_unfinished_work for operator in self.operators)
 

@@ -149,10 +149,11 @@ class InputGate:
         self.handle(b.BarrierReceived(channel.index, barrier))
         return True
 
-    def take(self, *, has_room: bool) -> tuple[GateChannel, Item] | None:
+    def take(self, *, has_room: bool, may_end: bool = True) -> tuple[GateChannel, Item] | None:
         """Take the next item of a channel that may be read, channels in turn.
 
-        Nothing that operators may answer with data is taken unless there is room for it.
+        Nothing that operators may answer with data is taken unless there is room for it, and no end of data unless it
+        may be taken.
         """
         channels = self.channels
         count = len(channels)
@@ -163,6 +164,8 @@ class InputGate:
                 continue
             item = channel.queue[0][1]
             if not has_room and item.kind in _MAKES_OUTPUT:
+                continue
+            if not may_end and item.kind is ItemKind.END_OF_DATA:
                 continue
             channel.queue.popleft()
             self._next = position + 1

@@ -243,6 +243,7 @@ class Task:
             emit_to=(lambda output, batch: self._outputs.emit(batch, output)) if is_last else _drop,
             emit_watermark=lambda watermark: self._pass_on(watermark, operator),
             background=self._in_background,
+            post=self._mailbox.post,
         )
 
     def _in_background(self, call: Callable[[], Any], done: Callable[[Future[Any]], None]) -> None:
@@ -284,7 +285,7 @@ class Task:
             self._reporter.task_changed(self.execution, TaskStatus.RUNNING)
 
     def _work(self) -> bool:
-        has_room = self._outputs.has_room
+        has_room = self._outputs.has_room and not self._chain.is_full
         if self._replay:
             if has_room:
                 input_index, batch = self._replay.popleft()
@@ -298,7 +299,9 @@ class Task:
         return self._read_channel(self._gate, has_room=has_room)
 
     def _read_channel(self, gate: InputGate, *, has_room: bool) -> bool:
-        taken = gate.take(has_room=has_room)
+        # The last end of data waits for the operators; another one does not, or barriers behind it would.
+        may_end = self._ended_inputs + 1 < len(gate.channels) or not self._chain.is_busy
+        taken = gate.take(has_room=has_room, may_end=may_end)
         if taken is None:
             return False
         channel, item = taken
@@ -390,6 +393,8 @@ class Task:
             self._advance_source(source.watermark_ms)
             return True
         if result is None and source.has_ended:
+            if self._chain.is_busy:
+                return False
             self._end_data()
             self._reporter.source_ended(self.execution)
             return True

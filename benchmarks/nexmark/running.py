@@ -1,0 +1,161 @@
+"""Runs a query as a job, undisturbed or killed on the way."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from benchmarks.nexmark.generator import EVENTS_PER_SECOND
+from benchmarks.nexmark.queries import QUERIES
+from benchmarks.nexmark.sources import Sources
+from benchmarks.parts import Discard
+
+import snapline as sl
+from snapline.connectors.files import read_files
+from snapline.testing.processes import operator_processes, send
+from snapline.types import JobStatus
+
+TIMEOUT_S = 600.0
+CHECKPOINTS_BEFORE_CRASH = 2
+INTERVAL_S = 0.25
+"""Between two checkpoints of a job that is to crash."""
+SECONDS_PER_CRASH = 4.0
+"""How long the events are made to last for each crash, so that it comes in their midst."""
+
+_POLL_S = 0.01
+
+
+class CheckError(Exception):
+    """A run could not be carried out as it was meant to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """An operator process that was killed: after how many checkpoints in all, and how long until all ran again."""
+
+    checkpoints: int
+    recovered_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a job ended well. `seconds` are those from its first running to its end."""
+
+    rows: pa.Table
+    seconds: float
+    checkpoints: int
+    crashes: tuple[Crash, ...]
+
+
+def make_job(
+    query: str,
+    events: int,
+    parallelism: int,
+    sink: sl.Sink,
+    *,
+    events_per_second: int = EVENTS_PER_SECOND,
+    rate: float | None = None,
+    checkpoints: sl.Checkpoints | None = None,
+) -> sl.Job:
+    """The job of a query. `rate` is how many events a second come at most."""
+    job = sl.Job(
+        f"nexmark {query}",
+        parallelism=parallelism,
+        checkpoints=checkpoints,
+        restart=None if checkpoints is None else sl.ExponentialDelay(initial_backoff="50ms", max_backoff="1s"),
+    )
+    QUERIES[query].build(Sources(job, events, events_per_second, rate)).sink(sink, uid="answers")
+    return job
+
+
+def run_query(name: str, events: int, parallelism: int, spark: Any) -> float:
+    """Run a query as fast as it can, without checkpoints, its answers thrown away; the seconds it takes.
+
+    They count from when all tasks run, so that the start of processes has no part in them.
+    """
+    handle = make_job(name, events, parallelism, Discard()).start(spark)
+    return _seconds(handle)
+
+
+def run_for_answers(
+    query: str,
+    events: int,
+    parallelism: int,
+    where: Any,
+    directory: Path,
+    *,
+    crashes: int = 0,
+    events_per_second: int = EVENTS_PER_SECOND,
+    seed: int = 0,
+) -> Run:
+    """Run a query with checkpoints and an exactly-once sink, and kill an operator process so many times on the way.
+
+    The processes must be descendants of this one. `CheckError` if the job ended before all crashes had their turn.
+    """
+    chance = random.Random(seed)  # noqa: S311  # to be repeated
+    job = make_job(
+        query,
+        events,
+        parallelism,
+        sl.sinks.Files(directory / "answers"),
+        events_per_second=events_per_second,
+        rate=events / (SECONDS_PER_CRASH * crashes) if crashes else None,
+        checkpoints=sl.Checkpoints(interval=f"{INTERVAL_S * 1000:.0f}ms", storage=str(directory / "checkpoints")),
+    )
+    handle = job.start(where)
+    try:
+        _await(lambda: handle.status() is JobStatus.RUNNING, handle, "running")
+        began_s = time.monotonic()
+        suffered = []
+        for number in range(crashes):
+            # each in its share of the time that the events are made to last
+            wait_until_s = began_s + (number + chance.uniform(0.2, 0.8)) * SECONDS_PER_CRASH
+            suffered.append(_crash(handle, chance, wait_until_s))
+        handle.wait(f"{TIMEOUT_S:.0f}s")
+    finally:
+        if not handle.status().is_globally_terminal:
+            handle.cancel()
+    seconds = time.monotonic() - began_s
+    rows = read_files(directory / "answers")
+    return Run(rows, seconds, handle.checkpoints().counts.completed, tuple(suffered))
+
+
+def _crash(handle: sl.JobHandle, chance: random.Random, not_before_s: float) -> Crash:
+    """Kill -9 an operator process once some more checkpoints are complete, and wait until the job runs again."""
+    wanted = handle.checkpoints().counts.completed + CHECKPOINTS_BEFORE_CRASH
+    _await(lambda: handle.checkpoints().counts.completed >= wanted, handle, f"checkpoint {wanted}, to crash after it")
+    _await(lambda: time.monotonic() >= not_before_s, handle, f"a crash after checkpoint {wanted}")
+    attempt, completed = handle.attempt, handle.checkpoints().counts.completed
+    victims = operator_processes(os.getpid())
+    if not victims:
+        raise CheckError(f"there is no operator process to kill; the job is {handle.status().value}")
+    hurt_s = time.monotonic()
+    send(chance.choice(victims).pid)
+    _await(lambda: handle.attempt > attempt and handle.status() is JobStatus.RUNNING, handle, f"attempt {attempt + 1}")
+    return Crash(completed, time.monotonic() - hurt_s)
+
+
+def _seconds(handle: sl.JobHandle) -> float:
+    """How long a job takes from its first running to its end."""
+    while handle.status() is JobStatus.INITIALIZING:
+        time.sleep(_POLL_S)
+    began_s = time.monotonic()
+    handle.wait()
+    return time.monotonic() - began_s
+
+
+def _await(condition: Callable[[], bool], handle: sl.JobHandle, what: str) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        status = handle.status()
+        if status.is_globally_terminal:
+            raise CheckError(f"{what}: the job is {status.value} before that: {handle.cause or 'use more events'}")
+        if time.monotonic() > deadline_s:
+            raise CheckError(f"{what}: not in {TIMEOUT_S:.0f} s; the job is {status.value}: {handle.cause}")
+        time.sleep(_POLL_S)

@@ -1,0 +1,247 @@
+"""The workloads in Snapline, on Spark `local[2]`: `python -m benchmarks.peers.snapline_jobs WORKLOAD --events N`.
+
+It prints one JSON object, of the form {workload: figures}. Workloads are `totals`, which are running aggregates,
+`function`, a Python function of each row, `vectorised`, a function of whole batches, and `nexmark`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from benchmarks.nexmark.queries import QUERIES as NEXMARK
+from benchmarks.parts import Discard, spark_session, temporary
+from benchmarks.peers.checking import Row, answer, checksum, last_rows
+from benchmarks.peers.nexmark_events import QUERIES, columns, row_count
+from benchmarks.peers.nexmark_sql import ANSWER
+from benchmarks.peers.workload import KEYS, PARALLELISM, key, value
+
+import snapline as sl
+from snapline.connectors.files import read_files
+from snapline.types import JobStatus
+
+ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+TOTALS = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("s", pa.int64())])
+WORKLOADS = ("totals", "totals by batch", "function", "vectorised")
+_TEXT = frozenset({"name", "city", "state", "channel", "url", "extra"})
+_POLL_S = 0.01
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("workload", choices=(*WORKLOADS, "nexmark"))
+    parser.add_argument("--events", type=int, required=True)
+    parser.add_argument("--keys", type=int, default=KEYS)
+    parser.add_argument("--parallelism", type=int, default=PARALLELISM)
+    parser.add_argument("--backend", choices=("memory", "rocksdb"), default="memory")
+    parser.add_argument("--queries", default=",".join(QUERIES))
+    parser.add_argument("--check", action="store_true", help="read the results instead of measuring")
+    options = parser.parse_args()
+    names = options.queries.split(",") if options.workload == "nexmark" else [options.workload]
+    spark = spark_session(f"local[{PARALLELISM}]")
+    try:
+        if options.check:
+            made = {name: check(name, options.events, options.keys, spark) for name in names}
+        else:
+            made = {
+                name: measure(name, options.events, options.keys, spark, options.parallelism, options.backend)
+                for name in names
+            }
+    finally:
+        spark.stop()
+    print(json.dumps(made))
+
+
+def measure(
+    workload: str,
+    events: int,
+    keys: int,
+    where: Any,
+    parallelism: int = PARALLELISM,
+    backend: str = "memory",
+) -> dict[str, Any]:
+    """Run a job as fast as it can, its results thrown away. The seconds are those from all tasks running to its end."""
+    with _job(workload, events, keys, Discard(), parallelism, backend) as job:
+        handle = job.start(where)
+        while handle.status() is JobStatus.INITIALIZING:
+            time.sleep(_POLL_S)
+        began_s = time.monotonic()
+        handle.wait()
+        seconds = time.monotonic() - began_s
+    return {
+        "events": events,
+        "seconds": seconds,
+        "events_per_second": events / seconds,
+        "version": _version(),
+        "timed": "from when all tasks run to the end of the job",
+        "conditions": {
+            "parallelism": parallelism,
+            "backend": backend,
+            "checkpoint interval": "1 s",
+            "checkpoints": handle.checkpoints().counts.completed,
+            **({"emit_every": "1 s"} if workload == "totals" else {}),
+        },
+    }
+
+
+def check(workload: str, events: int, keys: int, where: Any, parallelism: int = PARALLELISM) -> dict[str, Any]:
+    """Run a job with a sink that can be read, and give the checksum of its results."""
+    directory = temporary()
+    try:
+        with _job(workload, events, keys, sl.sinks.Files(directory), parallelism, "memory") as job:
+            job.run(where)
+        rows = read_files(directory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    made = {"events": events, "version": _version()}
+    if workload in NEXMARK:
+        query = NEXMARK[workload]
+        return {**made, "result": answer(workload, _answers(rows, ANSWER[workload], query.reduction, query.key))}
+    return {**made, "result": checksum(last_rows(_tuples(rows, TOTALS.names)))}
+
+
+@contextmanager
+def _job(workload: str, events: int, keys: int, sink: sl.Sink, parallelism: int, backend: str) -> Iterator[sl.Job]:
+    """The job of a workload, with a directory for its checkpoints that lives as long."""
+    directory = temporary()
+    job = sl.Job(
+        f"peers {workload}",
+        parallelism=parallelism,
+        checkpoints=sl.Checkpoints(interval="1s", storage=directory),
+        execution=sl.Execution(state_backend=backend),
+    )
+    try:
+        _results(job, workload, events, keys).sink(sink, uid="results")
+        yield job
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _results(job: sl.Job, workload: str, events: int, keys: int) -> sl.Stream:
+    if workload in NEXMARK:
+        return NEXMARK[workload].build(Events(job, events))  # type: ignore[arg-type]
+    source = sl.sources.Generate(partial(_keyed_rows, keys=keys), events, schema=ROWS)
+    keyed = job.source(source, uid="rows").key_by("k")
+    if workload == "function":
+        return keyed.map_with_state(running, state=STATE, schema=TOTALS, columns=("v",), uid="function")
+    if workload == "vectorised":
+        return keyed.update_state(running_batch, state=STATE, schema=TOTALS, uid="function")
+    every = "1s" if workload == "totals" else None
+    return keyed.aggregate(n=sl.count(), s=sl.sum("v"), emit_every=every, uid="totals")
+
+
+def _keyed_rows(start: int, count: int, keys: int) -> pa.RecordBatch:
+    numbers = np.arange(start, start + count, dtype=np.int64)
+    return pa.RecordBatch.from_arrays([pa.array(key(numbers, keys)), pa.array(value(numbers))], schema=ROWS)
+
+
+STATE = pa.struct([pa.field("n", pa.int64()), pa.field("s", pa.int64())])
+
+
+def running(state: Any, v: int) -> tuple[Any, tuple[int, int]]:
+    """What is measured as the function: the running count and sum of a key, one row out for each row in."""
+    n, s = (1, v) if state is None else (state["n"] + 1, state["s"] + v)
+    return {"n": n, "s": s}, (n, s)
+
+
+def running_batch(old: Any, groups: Any, batch: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
+    """The same for a whole batch at once: rows are sorted by key, and added up within each."""
+    added = batch.column("v").to_numpy()
+    group = np.arange(groups.count) if groups.indices is None else groups.indices
+    order = np.argsort(group, kind="stable")
+    counts = np.bincount(group, minlength=groups.count)
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    sums = np.cumsum(added[order])
+    before = np.append(0, sums)[starts]
+    old_n, old_s = (old.field(name).fill_null(0).to_numpy() for name in ("n", "s"))
+    n, s = np.empty(len(added), dtype=np.int64), np.empty(len(added), dtype=np.int64)
+    n[order] = np.arange(1, len(added) + 1) - np.repeat(starts - old_n, counts)
+    s[order] = sums - np.repeat(before - old_s, counts)
+    new = [pa.array(old_n + counts), pa.array(old_s + sums[ends - 1] - before)]
+    made = pa.RecordBatch.from_arrays([batch.column("k"), pa.array(n), pa.array(s)], schema=TOTALS)
+    return pa.StructArray.from_arrays(new, fields=list(STATE)), made
+
+
+class Events:
+    """Sources of Nexmark for `benchmarks.nexmark.queries`, with the events that Flink's SQL can make too."""
+
+    def __init__(self, job: sl.Job, events: int) -> None:
+        self._job = job
+        self._events = events
+
+    def persons(self, *names: str) -> sl.Stream:
+        return self._stream("person", names or ("id", "name", "city", "state", "dateTime"))
+
+    def auctions(self, *names: str) -> sl.Stream:
+        return self._stream("auction", names or ("id", "seller", "category", "dateTime"))
+
+    def bids(self, *names: str) -> sl.Stream:
+        return self._stream("bid", names or ("auction", "bidder", "price", "channel", "url", "dateTime", "extra"))
+
+    def _stream(self, kind: str, names: Sequence[str]) -> sl.Stream:
+        schema = pa.schema([(name, _type(name)) for name in names])
+        source = sl.sources.Generate(partial(event_rows, kind, schema), row_count(kind, self._events), schema=schema)
+        watermarks = sl.Watermarks("dateTime") if "dateTime" in names else None
+        return self._job.source(source, uid=f"{kind}s", watermarks=watermarks)
+
+
+def event_rows(kind: str, schema: pa.Schema, start: int, count: int) -> pa.RecordBatch:
+    """Some columns of so many events of a kind from one on."""
+    makers = columns(kind, np.arange(start, start + count, dtype=np.int64))
+    arrays = []
+    for name in schema.names:
+        if name == "dateTime":
+            arrays.append(pa.array(makers["time_ms"]().view("datetime64[ms]")))
+        else:
+            made = makers[name]()
+            arrays.append(made if isinstance(made, pa.Array) else pa.array(made))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _type(name: str) -> pa.DataType:
+    if name == "dateTime":
+        return pa.timestamp("ms")
+    return pa.string() if name in _TEXT else pa.int64()
+
+
+def _answers(rows: pa.Table, names: Sequence[str], reduction: str, key_names: Sequence[str]) -> list[Row]:
+    """The rows that a query's answers come to: all of them, or the last of each key."""
+    if reduction == "last":
+        latest: dict[Row, Row] = {}
+        places = [names.index(name) for name in key_names]
+        # in the order of time, which is that in which they replace each other
+        for row in sorted(_tuples(rows, names), key=lambda row: str(row[names.index("dateTime")])):
+            latest[tuple(row[place] for place in places)] = row
+        return list(latest.values())
+    return _tuples(rows, names)
+
+
+def _tuples(rows: pa.Table, names: Sequence[str]) -> list[Row]:
+    if not rows.num_rows:
+        return []
+    return list(zip(*(map(_plain, rows.column(name).to_pylist()) for name in names), strict=True))
+
+
+def _plain(item: Any) -> Any:
+    """Times as SQL writes them."""
+    return item.isoformat(" ", "milliseconds") if isinstance(item, datetime.datetime) else item
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"snapline {version('snapline')} on pyspark {version('pyspark')}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Columns as users write them: names, and expressions of `pyarrow.compute`, checked when the job is put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.api.schemas import checked_schema, empty_batch
+from snapline.errors import ConfigurationError
+from snapline.operators.projecting import Evaluation, Project
+
+Column: TypeAlias = "str | pc.Expression"
+"""The name of a column, or an expression such as `pc.field("price") * 2`."""
+
+_FIELD = re.compile(r"FieldRef\.Name\((.*?)\)")
+
+
+def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any]) -> Project:
+    """Rows of these columns and of named ones, in this order."""
+    wanted: dict[str, Any] = {}
+    for column in columns:
+        name = column if isinstance(column, str) else _field_name(column, schema)
+        if name is None:
+            raise ConfigurationError(
+                f"select({column}): a computed column needs a name; write select(..., name={column}), or "
+                "with_columns(name=...)"
+            )
+        if name in wanted:
+            raise _twice("select", name)
+        wanted[name] = column
+    for name, column in named.items():
+        if name in wanted:
+            raise _twice("select", name)
+        wanted[name] = column
+    if not wanted:
+        raise ConfigurationError("select: nothing is selected; name at least one column")
+    return _project("select", schema, wanted)
+
+
+def with_columns(schema: pa.Schema, named: Mapping[str, Any]) -> Project:
+    """All columns, with named ones in the place of those of the same name or behind the others."""
+    if not named:
+        raise ConfigurationError("with_columns: nothing to add; write with_columns(name=pc.field('price') * 2)")
+    return _project("with_columns", schema, {**{name: name for name in schema.names}, **named})
+
+
+def drop(schema: pa.Schema, columns: Sequence[str]) -> Project:
+    """All columns but these."""
+    if not columns:
+        raise ConfigurationError("drop: nothing to drop; name at least one column")
+    for column in columns:
+        check_column("drop", column, schema)
+    kept = [name for name in schema.names if name not in columns]
+    if not kept:
+        raise ConfigurationError("drop: no column would be left; rows need at least one")
+    return _project("drop", schema, {name: name for name in kept})
+
+
+def rename(schema: pa.Schema, names: Mapping[str, str]) -> Project:
+    """All columns, some of them under other names."""
+    if not isinstance(names, Mapping) or not names:
+        raise ConfigurationError(f"rename({names!r}): give the new names by the old ones, such as {{'old': 'new'}}")
+    for old in names:
+        check_column("rename", old, schema)
+    wanted: dict[str, str] = {}
+    for old in schema.names:
+        new = names.get(old, old)
+        if new in wanted:
+            raise _twice("rename", new)
+        wanted[new] = old
+    return _project("rename", schema, wanted)
+
+
+def check_predicate(predicate: pc.Expression, schema: pa.Schema) -> None:
+    """`ConfigurationError` unless this is true or false for each row of the schema."""
+    kind = _evaluated("filter", {"it": predicate}, schema)[0].type
+    if not pa.types.is_boolean(kind):
+        raise ConfigurationError(
+            f"filter({predicate}) gives {kind} for each row; give a condition, such as pc.field('value') > 0"
+        )
+
+
+def check_column(call: str, column: Any, schema: pa.Schema) -> None:
+    """`ConfigurationError` unless there is such a column; `call` is what the user has called."""
+    if not isinstance(column, str):
+        raise ConfigurationError(f"{call}: {column!r} is no name of a column; give text")
+    if column not in schema.names:
+        raise ConfigurationError(f"{call}: there is no column {column!r}; {there_are(schema.names, column)}")
+
+
+def there_are(names: Iterable[str], wanted: str) -> str:
+    """What there is instead of something that is wanted, for error messages."""
+    known = list(names)
+    near = get_close_matches(wanted, known, 1)
+    return f"there are {', '.join(map(repr, known))}" + (f". Did you mean {near[0]!r}?" if near else "")
+
+
+def _twice(call: str, name: str) -> ConfigurationError:
+    return ConfigurationError(f"{call}: there would be two columns {name!r}; give one of them another name")
+
+
+def _project(call: str, schema: pa.Schema, wanted: Mapping[str, Any]) -> Project:
+    columns: list[str | pc.Expression] = []
+    for name, column in wanted.items():
+        if isinstance(column, str):
+            check_column(call, column, schema)
+            columns.append(column)
+        elif isinstance(column, pc.Expression):
+            columns.append(_field_name(column, schema) or column)
+        else:
+            raise ConfigurationError(
+                f"{call}: {name}={column!r}; give the name of a column, or an expression such as "
+                "pc.field('price') * 2. A constant is pc.scalar(...)"
+            )
+    computed = {name: item for name, item in zip(wanted, columns, strict=True) if not isinstance(item, str)}
+    types = dict(zip(computed, _evaluated(call, computed, schema), strict=True)) if computed else {}
+    fields = [
+        schema.field(item).with_name(name) if isinstance(item, str) else pa.field(name, types[name].type)
+        for name, item in zip(wanted, columns, strict=True)
+    ]
+    for field in fields:
+        if pa.types.is_null(field.type):
+            raise ConfigurationError(
+                f"{call}: the type of the column {field.name!r} is unknown; say which with cast(), for example "
+                "pc.scalar(None).cast(pyarrow.string())"
+            )
+    return Project(call, columns, checked_schema(pa.schema(fields), f"{call}()"))
+
+
+def _field_name(column: Any, schema: pa.Schema) -> str | None:
+    """The column that an expression stands for, if it is no more than that."""
+    if not isinstance(column, pc.Expression):
+        raise ConfigurationError(f"select({column!r}): give names of columns, or expressions such as pc.field('price')")
+    return next((name for name in schema.names if column.equals(pc.field(name))), None)
+
+
+def _evaluated(call: str, expressions: Mapping[str, pc.Expression], schema: pa.Schema) -> list[pa.Array]:
+    """What expressions make of a batch without rows, which shows their types."""
+    try:
+        return Evaluation(list(expressions.values())).arrays(empty_batch(schema))
+    except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
+        for name, expression in expressions.items():
+            _explain(call, name, expression, schema)
+        raise ConfigurationError(f"{call}: the expressions do not fit the rows: {error}") from error
+
+
+def _explain(call: str, name: str, expression: pc.Expression, schema: pa.Schema) -> None:
+    """`ConfigurationError` for an expression that cannot be evaluated by itself."""
+    try:
+        Evaluation([expression]).arrays(empty_batch(schema))
+    except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
+        shown = f"{call}({expression})" if call == "filter" else f"{call}: {name}={expression}"
+        missing = [found for found in _FIELD.findall(str(error)) if found not in schema.names]
+        if missing:
+            raise ConfigurationError(
+                f"{shown}: there is no column {missing[0]!r}; {there_are(schema.names, missing[0])}"
+            ) from error
+        raise ConfigurationError(
+            f"{shown} does not fit rows with the columns "
+            f"{', '.join(f'{field.name} {field.type}' for field in schema)}: {error}"
+        ) from error

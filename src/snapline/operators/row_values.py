@@ -1,0 +1,144 @@
+"""Value states for functions of rows: read and written once for a batch, however often its rows use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.operators.rows import array_of, values_of
+from snapline.state.backend import KeyedBackend
+from snapline.state.columns import Values
+from snapline.state.groups import Groups
+from snapline.state.hashing import Ints
+from snapline.state.keys import Rows
+from snapline.state.scope import Keys
+from snapline.state.states import ValueState
+
+_LEAST_ROWS = 64
+"""In smaller batches it is quicker to go to the state for each row."""
+
+_EXACT: tuple[tuple[pa.DataType, type], ...] = (
+    (pa.int64(), int),
+    (pa.float64(), float),
+    (pa.string(), str),
+    (pa.bool_(), bool),
+)
+"""The types whose values come back from the state as the very same, and the Python type of those."""
+
+
+class RowBatch:
+    """The keys of the batch in process. `group` is which of the distinct keys the row in process has."""
+
+    def __init__(self, keyed: KeyedBackend) -> None:
+        self.is_open = False
+        self.group = 0
+        self.groups: list[int] = []
+        self._keyed = keyed
+        self._keys: Rows | None = None
+        self._last_rows: Ints = np.empty(0, dtype=np.int64)
+        self._states: list[RowValueState] = []
+
+    def add(self, state: RowValueState) -> None:
+        """Have a state written when the batch ends."""
+        self._states.append(state)
+
+    def begin(self, keys: Rows) -> bool:
+        """A batch comes; false if it is too small, or nobody would use it. `group` has to be kept up from now on."""
+        if not self._states or len(keys) < _LEAST_ROWS:
+            return False
+        self._keys = keys
+        self._last_rows, groups = self._keyed.distinct(keys)
+        self.groups = groups.tolist()
+        self.is_open = True
+        return True
+
+    def end(self) -> None:
+        """The batch is processed."""
+        if self.is_open:
+            for state in self._states:
+                state.write()
+            self.is_open = False
+
+    def read(self, state: Callable[[Rows], Values]) -> list[Any]:
+        """The values of the distinct keys."""
+        return values_of(state(self._distinct(self._last_rows)))
+
+    def put(self, put: Callable[[Rows, Values], None], groups: list[int], values: Values) -> None:
+        """Set the values of some of the distinct keys."""
+        put(self._distinct(self._last_rows[np.array(groups)]), values)
+
+    def _distinct(self, rows: Ints) -> Rows:
+        assert self._keys is not None
+        return self._keys.take(rows)
+
+
+class RowValueState(ValueState):
+    """A value state that keeps the values of a batch's keys while its rows are processed."""
+
+    def __init__(self, state: ValueState, kind: pa.DataType, exact: type, batch: RowBatch) -> None:
+        super().__init__(state._scope, state._table, state._default)
+        self._kind = kind
+        self._exact = exact
+        self._batch = batch
+        self._values: list[Any] | None = None
+        self._changed: set[int] = set()
+        batch.add(self)
+
+    def get(self) -> Any:
+        values = self._values
+        if values is None:
+            if not self._batch.is_open:
+                return super().get()
+            values = self._load()
+        value = values[self._batch.group]
+        if value is None and self._default is not None:
+            return super().get() if type(self._default) is not self._exact else self._default
+        return value
+
+    def set(self, value: Any) -> None:
+        if not self._batch.is_open:
+            super().set(value)
+        elif value is not None and type(value) is not self._exact:
+            # It may come back as another value, or not fit at all.
+            self.write()
+            super().set(value)
+        else:
+            values = self._load() if self._values is None else self._values
+            values[self._batch.group] = value
+            self._changed.add(self._batch.group)
+
+    def take(self, keys: Keys, namespace: Any = None) -> Values:
+        self.write()
+        return super().take(keys, namespace)
+
+    def put(self, keys: Keys, values: Values, namespace: Any = None) -> None:
+        self.write()
+        super().put(keys, values, namespace)
+
+    def update(self, keys: Keys, function: Callable[[Values, Groups], Values], namespace: Any = None) -> None:
+        self.write()
+        super().update(keys, function, namespace)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        self.write()
+        super().delete(keys, namespace)
+
+    def write(self) -> None:
+        """Write what has changed, and forget all values: the next call reads them again."""
+        values, changed = self._values, sorted(self._changed)
+        self._values, self._changed = None, set()
+        if values is not None and changed:
+            self._batch.put(super().put, changed, array_of([values[group] for group in changed], self._kind))
+
+    def _load(self) -> list[Any]:
+        values = self._values = self._batch.read(super().take)
+        return values
+
+
+def row_value_state(state: ValueState, kind: pa.DataType | None, batch: RowBatch) -> ValueState:
+    """The state as functions of rows should have it; `kind` is the type of its values, none for any object."""
+    exact = next((python for arrow, python in _EXACT if arrow == kind), None)
+    return state if kind is None or exact is None else RowValueState(state, kind, exact, batch)

@@ -1,0 +1,328 @@
+"""DataFrames as sources and as results of jobs.
+
+A DataFrame that a job reads is written to Parquet files once, when the job starts from its beginning, and read from
+there: Spark may compute other rows, or the same in another order, each time it is asked. The files are in
+`<directory>/<job id>/<uid>`; a driver that goes on with the job finds them there. They are deleted when the job has
+ended for good, unless it has left a savepoint or checkpoints, which refer to them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from snapline.api.handle import JobFailedError, JobHandle
+from snapline.api.job import Job
+from snapline.api.schemas import checked_schema
+from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Watermarks
+from snapline.api.stream import Stream
+from snapline.config import Path as AnyPath
+from snapline.connectors.files import Files
+from snapline.errors import ConfigurationError, StorageError
+from snapline.graph.spec import JobSpec
+from snapline.spark.configuration import configured
+from snapline.spark.dataframe_types import readable_schema
+from snapline.spark.provider import check_session
+from snapline.types import ExternalizedRetention, JobStatus
+
+BATCH_ROWS = 10_000
+
+_SUBDIRECTORY = ".dataframes"
+"""Where the files are in the storage of checkpoints; no job has such an id."""
+
+_log = logging.getLogger(__name__)
+
+
+class DataFrameSource(Source):
+    """The rows of a DataFrame, which is written to files by `materialise` before the job starts.
+
+    Only the driver has the DataFrame: it does not travel with the job.
+    """
+
+    def __init__(self, frame: Any, directory: AnyPath | None) -> None:
+        if not _is_dataframe(frame):
+            raise ConfigurationError(f"from_dataframe({frame!r}): give a DataFrame of Spark")
+        if type(frame).__module__.startswith("pyspark.sql.connect"):
+            raise ConfigurationError("from_dataframe(): this is a DataFrame of Spark Connect; use a classic session")
+        if frame.isStreaming:
+            raise ConfigurationError(
+                "from_dataframe(): this DataFrame is a stream of Spark, which only Spark can run; read its source with "
+                "job.source(...)"
+            )
+        self._schema = checked_schema(frame.schema, "the DataFrame")
+        self._frame: Any = frame
+        self._directory = None if directory is None else _local(directory, "from_dataframe")
+        self._files: Path | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_frame": None}
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def directory(self, job_id: str, uid: str, storage: str | None) -> Path:
+        """Where the files of a job are."""
+        return (self._directory or _default_directory(storage)) / job_id / uid
+
+    def materialise(self, directory: Path) -> None:
+        """Have the files in this directory. Those that are there are taken as they are."""
+        self._files = directory
+        if directory.is_dir():
+            return
+        # Elsewhere first: what has the right name is complete, whoever wrote it.
+        unfinished = directory.with_name(f".{directory.name}-{secrets.token_hex(8)}")
+        try:
+            unfinished.parent.mkdir(parents=True, exist_ok=True)
+            self._frame.write.parquet(f"file://{unfinished}")
+            self._publish(unfinished)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _publish(self, unfinished: Path) -> None:
+        assert self._files is not None
+        if not unfinished.is_dir() or not _parts(unfinished):
+            raise ConfigurationError(
+                f"from_dataframe(): Spark has written the DataFrame to {unfinished}, and there is nothing here: give a "
+                "directory= that the driver and all executors share"
+            )
+        try:
+            os.rename(unfinished, self._files)
+        except OSError as error:
+            if not self._files.is_dir():
+                raise StorageError(f"{unfinished} cannot become {self._files}: {error}") from error
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        """One for each row group of each file."""
+        del parallelism
+        if self._files is None:
+            raise ConfigurationError("a job that reads a DataFrame runs on Spark only: start it with a SparkSession")
+        splits: list[Split] = []
+        for path in _parts(self._files):
+            with pq.ParquetFile(path) as file:
+                groups = [group for group in range(file.num_row_groups) if file.metadata.row_group(group).num_rows]
+            splits += [{"file": str(path), "group": group} for group in groups]
+        return splits
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        del context
+        return RowGroupReader(self._schema)
+
+
+class RowGroupReader(SourceReader):
+    """Reads row groups of Parquet files; the position is how many rows of the group are read."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._waiting: deque[tuple[Split, int]] = deque()
+        self._file: pq.ParquetFile | None = None
+        self._batches: Any = None
+        self._skip = 0
+
+    def add_split(self, split: Split, position: Position) -> None:
+        self._waiting.append((split, position or 0))
+
+    def read(self) -> pa.RecordBatch | None:
+        while self._waiting:
+            split, done = self._waiting[0]
+            if self._file is None:
+                self._open(split, done)
+            batch = next(self._batches, None)
+            if batch is None:
+                self._waiting.popleft()
+                self.close()
+            elif self._skip >= batch.num_rows:
+                self._skip -= batch.num_rows
+            else:
+                batch, self._skip = batch.slice(self._skip), 0
+                self._waiting[0] = (split, done + batch.num_rows)
+                return self._conforming(batch)
+        return None
+
+    def positions(self) -> Sequence[tuple[Split, Position]]:
+        return list(self._waiting)
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        self._batches = None
+        if file is not None:
+            file.close()
+
+    def _open(self, split: Mapping[str, Any], done: int) -> None:
+        try:
+            # What Spark writes by default has 96 bits, which as nanoseconds would end in the year 2262.
+            self._file = pq.ParquetFile(split["file"], coerce_int96_timestamp_unit="us")
+        except FileNotFoundError as error:
+            raise StorageError(
+                f"{split['file']} is gone, which holds rows of a DataFrame: it must stay until the job has ended, and "
+                "be on a file system that all executors share"
+            ) from error
+        self._batches = self._file.iter_batches(BATCH_ROWS, row_groups=[split["group"]], columns=self._schema.names)
+        self._skip = done
+
+    def _conforming(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With the types of the DataFrame, which Parquet has in other words."""
+        columns = []
+        for field in self._schema:
+            column = batch.column(field.name)
+            if column.type != field.type and pa.types.is_timestamp(field.type) and column.type.tz is None:
+                # It is one of UTC, and not said to be.
+                column = column.cast(pa.timestamp(field.type.unit))
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+def from_dataframe(
+    job: Job,
+    frame: Any,
+    uid: str,
+    *,
+    watermarks: Watermarks | None,
+    parallelism: int | None,
+    directory: AnyPath | None,
+) -> Stream:
+    """See `Job.from_dataframe`."""
+    source = DataFrameSource(frame, directory)
+    return job.source(source, uid, watermarks=watermarks, parallelism=parallelism)
+
+
+class Materialised:
+    """The files of all DataFrames that a job reads."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        """Write those that are not there yet, which takes as long as Spark takes to compute them."""
+        self._keeps_checkpoints = spec.checkpoints.externalized is not ExternalizedRetention.NO_EXTERNALIZED
+        self._has_storage = spec.checkpoints.storage is not None
+        self._is_new: dict[Path, bool] = {}
+        try:
+            for uid, source in spec.sources.items():
+                if isinstance(source, DataFrameSource):
+                    directory = source.directory(spec.job_id, uid, spec.checkpoints.storage)
+                    self._is_new[directory] = not directory.is_dir()
+                    source.materialise(directory)
+        except BaseException:
+            self.delete_new()
+            raise
+
+    def delete_new(self) -> None:
+        """The job could not be started: leave nothing that was not there before."""
+        for directory, is_new in self._is_new.items():
+            if is_new:
+                _delete(directory)
+
+    def delete_after(self, handle: JobHandle) -> None:
+        """Delete them once the job has ended for good and nobody can go on from a checkpoint or savepoint of it."""
+        if self._is_new:
+            # No daemon: the program's end suspends the job first, and then waits for this.
+            threading.Thread(target=self._wait, args=(handle,), name=f"dataframes-{handle.id}").start()
+
+    def _wait(self, handle: JobHandle) -> None:
+        try:
+            handle.wait()
+        except JobFailedError as error:
+            _log.debug("the files of DataFrames are deleted: %s", error)
+        status = handle.status()
+        may_go_on = self._keeps_checkpoints if status.is_globally_terminal else self._has_storage
+        may_go_on = may_go_on and status is not JobStatus.FINISHED
+        if may_go_on or handle.checkpoints().latest.savepoint is not None:
+            _log.info("the files of DataFrames in %s stay, since the job may go on", ", ".join(map(str, self._is_new)))
+            return
+        for directory in self._is_new:
+            _delete(directory)
+
+
+def to_dataframe(stream: Stream, spark: SparkSession, *, uid: str, directory: AnyPath | None) -> Any:
+    """See `Stream.to_dataframe`."""
+    job = stream._job
+    if not any(kind.__name__ == "SparkSession" for kind in type(spark).__mro__):
+        raise ConfigurationError(f"to_dataframe({spark!r}): give a SparkSession")
+    check_session(spark)
+    for node in job.nodes:
+        if node.source is not None and not node.source.is_bounded:
+            raise ConfigurationError(
+                f"to_dataframe(): the source {node.uid!r} never ends, so neither does the job; write its rows with "
+                "sink(...), or give it a source that ends"
+            )
+    schema = readable_schema(stream.schema)
+    settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}
+    running = configured(job, settings)
+    if directory is not None:
+        files = _local(directory, "to_dataframe")
+    elif running.checkpoints.storage is None:
+        files = Path(tempfile.mkdtemp(prefix="snapline-rows-"))
+        atexit.register(shutil.rmtree, files, ignore_errors=True)
+    else:
+        # By the job's id: a driver that goes on with the job must find what the last one has committed.
+        files = _default_directory(running.checkpoints.storage) / running.id_for_start() / f"rows-{uid}"
+    files.mkdir(parents=True, exist_ok=True)
+    before = list(job._nodes)
+    try:
+        if schema != stream.schema:
+            stream = stream.map_batches(lambda batch: _cast(batch, schema), schema=schema)
+        stream.sink(Files(files), uid=uid)
+        status = job.run(spark)
+    finally:
+        job._nodes[:] = before
+    if status is not JobStatus.FINISHED:
+        raise JobFailedError(f"to_dataframe(): the job has not run to its end, it is {status.value}")
+    return spark.read.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True)).parquet(f"file://{files}")
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _delete(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    for parent in (directory.parent, directory.parent.parent):
+        try:
+            parent.rmdir()
+        except OSError:
+            return  # others have files there
+
+
+def _parts(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*.parquet") if not path.name.startswith((".", "_")))
+
+
+def _is_dataframe(frame: Any) -> bool:
+    return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.") for kind in type(frame).__mro__)
+
+
+def _default_directory(storage: str | None) -> Path:
+    """Beside the checkpoints if those are in the file system, else among temporary files."""
+    if storage is None:
+        return Path(tempfile.gettempdir()) / "snapline-dataframes"
+    path = storage.removeprefix("file://")
+    if "://" in path:
+        raise ConfigurationError(
+            f"a DataFrame needs a directory that all executors share, and {storage} is none of a file system; give one "
+            "with directory="
+        )
+    return Path(os.path.abspath(path)) / _SUBDIRECTORY
+
+
+def _local(directory: AnyPath, what: str) -> Path:
+    path = os.fspath(directory).removeprefix("file://")
+    if "://" in path:
+        raise ConfigurationError(f"{what}(directory={path!r}): only directories of the local file system can be used")
+    return Path(os.path.abspath(path))

@@ -1,0 +1,99 @@
+"""Values put together by key on their way: state that is handed on before every barrier, so not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.errors import EngineError
+from snapline.state.columns import SlotArray
+from snapline.state.dtypes import StateType, resolve
+from snapline.state.index import Bools
+from snapline.state.keys import Attached, Rows, key_types
+from snapline.state.scope import Scope
+from snapline.state.states import ReducingState, ValueState
+from snapline.state.tables import Layout, ValueTable
+
+MAX_REMEMBERED_KEYS = 1 << 20
+"""Keys beyond this are forgotten when they are handed on; below it they are found faster the next time."""
+
+
+class Reduction:
+    """Reduces columns of values by key. `parts` are the type and the reducer of each: "sum", "min", "max"..."""
+
+    def __init__(self, key: pa.DataType, parts: Sequence[tuple[pa.DataType, str]]) -> None:
+        self._key = key_types(resolve(key), "key")
+        self._parts = parts
+        self._forget()
+
+    def _forget(self) -> None:
+        layout = Layout(self._key)
+        self._space = layout.space()
+        self._touched = _Touched()
+        self._space.attach(self._touched)
+        scope = Scope(_Batches(), None)
+        self._tables = [
+            ValueTable(layout, self._space, StateType(kind), ttl_ms=None, clock=_no_time) for kind, _ in self._parts
+        ]
+        self._states = [
+            ReducingState(ValueState(scope, table), reduce)
+            for table, (_, reduce) in zip(self._tables, self._parts, strict=True)
+        ]
+        self.rows = 0
+
+    def add(self, keys: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
+        """Bring rows in: the columns of their keys, and a column for each part."""
+        rows = Rows.of(self._key.encode(list(keys)))
+        slots = rows.slots(self._space, add=True)
+        self._touched.array[slots] = True
+        for state, column in zip(self._states, values, strict=True):
+            state.add_all(rows, column)
+        self.rows += len(rows)
+
+    def has_more_keys_than(self, count: int) -> bool:
+        """Whether more than so many keys have come since the last time."""
+        size = self._space.size
+        return size > count and int(np.count_nonzero(self._touched.array[:size])) > count
+
+    def drain(self) -> tuple[list[pa.Array], list[pa.Array]]:
+        """Hand on everything since the last time, each key once: the columns of the keys, and those of the parts."""
+        size = self._space.size
+        slots = np.flatnonzero(self._touched.array[:size])
+        keys = [column.take(slots).to_arrow() for column in self._space.columns()]
+        values = [table.read(slots) for table in self._tables]
+        if size > MAX_REMEMBERED_KEYS:
+            self._forget()
+        else:
+            self._touched.array[:size] = False
+            for table in self._tables:
+                table.erase(slots)
+            self.rows = 0
+        return keys, values
+
+
+class _Touched(SlotArray, Attached):
+    """Which keys have come since they were last handed on."""
+
+    def __init__(self) -> None:
+        super().__init__(np.bool_)
+
+    def is_used(self, size: int) -> Bools:
+        return np.asarray(self.array[:size])
+
+
+class _Batches:
+    """The keys of a reduction are always those of a batch."""
+
+    def rows(self, keys: Rows) -> Rows:
+        return keys
+
+    def current(self) -> tuple[Rows, int, Any]:
+        raise EngineError("a reduction has no key in process")
+
+
+def _no_time() -> int:
+    """Nothing here lives only for a time."""
+    return 0

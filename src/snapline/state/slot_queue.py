@@ -1,0 +1,90 @@
+"""Slots of timers by time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from snapline.state.hashing import Ints
+
+
+class _Run:
+    """Slots in the order of their times; those from `start` on are still there."""
+
+    def __init__(self, slots: Ints, times: Ints) -> None:
+        order = np.argsort(times, kind="stable")
+        self.slots = slots[order]
+        self.times = times[order]
+        self.start = 0
+
+    def __len__(self) -> int:
+        return len(self.times) - self.start
+
+    def rest(self) -> tuple[Ints, Ints]:
+        return self.slots[self.start :], self.times[self.start :]
+
+    def take(self, until_ms: int) -> tuple[Ints, Ints]:
+        """Those up to and including a time."""
+        end = int(np.searchsorted(self.times, until_ms, side="right"))
+        taken = self.slots[self.start : end], self.times[self.start : end]
+        self.start = max(self.start, end)
+        if self.start > len(self):
+            # What was taken must not keep memory as long as a single late one is there.
+            self.slots, self.times = (part.copy() for part in self.rest())
+            self.start = 0
+        return taken
+
+
+class SlotQueue:
+    """What is filed comes out by time, once for each time it was filed. Costs nothing for times that differ.
+
+    Sorted runs, each at least twice as long as the one behind it.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+        self._singles: list[tuple[int, int]] = []
+        """Slot and time of those that came one by one since the last call of `take`."""
+        self._first_single_ms: int | None = None
+
+    def add(self, slots: Ints, times: Ints) -> None:
+        if not len(slots):
+            return
+        run = _Run(slots, times)
+        while self._runs and len(self._runs[-1]) < 2 * len(run):
+            before = self._runs.pop()
+            run = _Run(*(np.concatenate(parts) for parts in zip(before.rest(), run.rest(), strict=True)))
+        self._runs.append(run)
+
+    def add_one(self, slot: int, time_ms: int) -> None:
+        self._singles.append((slot, time_ms))
+        if self._first_single_ms is None or time_ms < self._first_single_ms:
+            self._first_single_ms = time_ms
+
+    def next_ms(self) -> int | None:
+        """The earliest time; none if nothing is filed."""
+        firsts = [int(run.times[run.start]) for run in self._runs]
+        if self._first_single_ms is not None:
+            firsts.append(self._first_single_ms)
+        return min(firsts, default=None)
+
+    def take(self, now_ms: int, limit: int | None) -> tuple[Ints, Ints] | None:
+        """Take out those up to and including a time, at most about `limit`, by time and slot; none if none is due.
+
+        Those of the same time come together, whatever the limit.
+        """
+        next_ms = self.next_ms()
+        if next_ms is None or next_ms > now_ms:
+            return None
+        if self._singles:
+            singles = np.array(self._singles, dtype=np.int64)
+            self._singles, self._first_single_ms = [], None
+            self.add(singles[:, 0], singles[:, 1])
+        if limit is not None:
+            earliest = np.concatenate([run.times[run.start : run.start + limit] for run in self._runs])
+            if len(earliest) >= limit:
+                now_ms = min(now_ms, int(np.partition(earliest, limit - 1)[limit - 1]))
+        parts = [run.take(now_ms) for run in self._runs]
+        self._runs = [run for run in self._runs if len(run)]
+        slots, times = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.lexsort((slots, times))
+        return slots[order], times[order]

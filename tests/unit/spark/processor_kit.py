@@ -1,0 +1,131 @@
+"""A stateful processor as an operator by itself, and what happens to it step by step."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from tests.unit.operators.conftest import Harness
+
+from snapline.protocol.restore import RestoreVertex, plan_restore
+from snapline.protocol.snapshot import OperatorState, Snapshot
+from snapline.spark.stateful_processor import TIME_MODES, TransformWithState
+from snapline.spark.stateful_processor_rows import make_format
+from snapline.state.snapshots import SubtaskStates
+from snapline.storage.memory import MemoryObjects
+from snapline.storage.source import SnapshotSource
+from snapline.storage.target import SnapshotTarget
+from snapline.types import SnapshotKind, SubtaskId
+
+INPUT = pa.schema(
+    [
+        ("user", pa.string()),
+        ("word", pa.string()),
+        ("n", pa.int64()),
+        ("ms", pa.int64()),
+        ("ts", pa.timestamp("us", tz="UTC")),
+    ]
+)
+COUNTS = pa.schema([("user", pa.string()), ("n", pa.int64())])
+PAIRS = pa.schema([("user", pa.string()), ("n", pa.int64()), ("m", pa.int64())])
+WORDS = pa.schema([("user", pa.string()), ("word", pa.string()), ("n", pa.int64())])
+
+
+def event(user: str, word: str = "", n: int | None = 0, ms: int = 0) -> dict[str, Any]:
+    at = datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+    return {"user": user, "word": word, "n": n, "ms": ms, "ts": at}
+
+
+def events(*words: str) -> list[dict[str, Any]]:
+    """`ann:word:1@5000`: user, word, number and time, of which the last three may be left out."""
+    made = []
+    for text in words:
+        text, _, ms = text.partition("@")
+        user, word, n = (*text.split(":"), "", "")[:3]
+        made.append(event(user, word, int(n) if n not in ("", "null") else (None if n else 0), int(ms or 0)))
+    return made
+
+
+Step = list[dict[str, Any]] | int
+"""Rows that come together, or the time that it becomes: processing time or the watermark."""
+
+
+@dataclass
+class Case:
+    """A processor and what happens to it."""
+
+    processor: type[StatefulProcessor]
+    schema: pa.Schema
+    steps: list[Step]
+    mode: str = "none"
+    format: str = "rows"
+    initial: dict[str, list[int]] = field(default_factory=dict)
+
+
+class Subject:
+    """A processor as an operator by itself, which may be saved and restored."""
+
+    def __init__(self, case: Case, processor: StatefulProcessor | None = None) -> None:
+        self.case = case
+        self.now_ms = 0
+        self.restored = 0
+        self._processor = processor
+        self.harness = self._made()
+        self.harness.open()
+
+    def _made(self) -> Harness:
+        case = self.case
+        initial = [{"user": key, "n": n} for key, values in case.initial.items() for n in values]
+        operator = TransformWithState(
+            self._processor or case.processor(),
+            case.schema,
+            form=make_format(case.format),
+            domain=TIME_MODES[case.mode.replace("_", "")],
+            time_column="ts" if case.mode == "event_time" else None,
+            initial_state=pa.Table.from_pylist(initial, schema=COUNTS) if initial else None,
+        )
+        made = Harness(operator, key="string", key_columns=("user",))
+        made.now_ms = self.now_ms
+        return made
+
+    def restore(self, processor: StatefulProcessor | None = None) -> None:
+        """Save, throw everything away, and go on from what was saved."""
+        self.restored += 1
+        objects = MemoryObjects()
+        before, number = self.harness, self.restored
+        before.operator.snapshot(number)
+        target = SnapshotTarget(
+            objects, f"/job/chk-{number}", "/job/shared", attempt=1, checkpoint_id=number, uid="it", subtask=0
+        )
+        written = before.states.snapshot(canonical=False).write(target)
+        before.operator.close()
+        before.states.close()
+        state = OperatorState("it", parallelism=1, max_parallelism=128, subtasks={0: written.state})
+        snapshot = Snapshot(number, SnapshotKind.CHECKPOINT, 1, self.now_ms, f"/job/chk-{number}", {"it": state})
+        self._processor = processor
+        self.harness = self._made()
+        states: SubtaskStates = self.harness.states
+        plan = plan_restore(snapshot, [RestoreVertex("it", 1, ("it",))], [])
+        states.restore(plan.subtasks[SubtaskId("it", 0)]["it"], SnapshotSource(objects))
+        self.harness.open()
+
+    def step(self, step: Step) -> list[dict[str, Any]]:
+        operator = self.harness.operator
+        if isinstance(step, int):
+            self._time(step)
+        else:
+            operator.process(pa.RecordBatch.from_pylist(step, schema=INPUT), 0)
+        return self.harness.rows()
+
+    def _time(self, time_ms: int) -> None:
+        operator = self.harness.operator
+        if self.case.mode == "event_time":
+            operator.watermark(time_ms)
+            return
+        self.now_ms = self.harness.now_ms = time_ms
+        wakeup_ms = operator.next_wakeup_ms()
+        if wakeup_ms is not None and wakeup_ms <= time_ms:
+            operator.wakeup(time_ms)
