@@ -56,15 +56,17 @@ test: setup  ## run all tests
 test-fast: setup  ## run the tests that take less than a minute together
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
-check: setup  ## lint, formatting, types, layers, and whether docs/machines.md is fresh
+check: setup  ## lint, formatting, types, layers, and whether the pages that are made are fresh
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/unit/test_layers.py
 	$(BIN)/python -m snapline.testing.machines_page --check
+	$(BIN)/python -m snapline.testing.reference_page --check
 
-docs: setup  ## make docs/machines.md from the transition tables
+docs: setup  ## make docs/machines.md from the transition tables and docs/reference.md from the docstrings
 	$(BIN)/python -m snapline.testing.machines_page
+	$(BIN)/python -m snapline.testing.reference_page
 
 sim: setup  ## run the simulator over SEEDS seeds (2000)
 	$(BIN)/python -m snapline.testing.sim --seeds $(SEEDS)

@@ -20,29 +20,33 @@ LIMIT_MS = 10_000
 
 
 class Silence(StatefulProcessor):
-    """Tells of a sensor when nothing was heard of it for ten seconds of event time, and when it is back."""
+    """Tells of a sensor when nothing was heard of it for ten seconds of event time, and when it is back.
+
+    Whether a silence is told by a timer or by the row after it depends on which rows come together. That it is told
+    once does not.
+    """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        self._last = handle.getValueState("last", "at_ms BIGINT")
-        self._silent = handle.getValueState("silent", "since_ms BIGINT")
+        self._last = handle.getValueState("last", "at_ms BIGINT, is_told BOOLEAN")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        times = sorted(int(row.at.timestamp() * 1000) for row in rows)
-        if not times:
-            return
-        if self._silent.exists():
-            (since_ms,) = self._silent.get() or (0,)
-            self._silent.clear()
-            yield Row(sensor=key[0], event="back", after_ms=times[0] - since_ms)
+        for at_ms in sorted(int(row.at.timestamp() * 1000) for row in rows):
+            last_ms, is_told = self._last.get() or (at_ms, False)
+            if at_ms - last_ms >= LIMIT_MS:
+                if not is_told:
+                    yield Row(sensor=key[0], event="silent", after_ms=LIMIT_MS)
+                yield Row(sensor=key[0], event="back", after_ms=at_ms - last_ms)
+            if at_ms >= last_ms:
+                self._last.update((at_ms, False))
         for timer_ms in list(self._handle.listTimers()):
             self._handle.deleteTimer(timer_ms)
-        last_ms = max(times[-1], *(self._last.get() or (0,)))
-        self._last.update((last_ms,))
-        self._handle.registerTimer(last_ms + LIMIT_MS)
+        last_ms, is_told = self._last.get() or (0, True)
+        if not is_told:
+            self._handle.registerTimer(last_ms + LIMIT_MS)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        self._silent.update(self._last.get() or (0,))
+        self._last.update((expiredTimerInfo.getExpiryTimeInMs() - LIMIT_MS, True))
         yield Row(sensor=key[0], event="silent", after_ms=LIMIT_MS)
 
 

@@ -87,7 +87,7 @@ def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], err
     checksums: dict[str, Any] = {}
     keyed = () if part == "c" else ("--keys", str(CHECK_KEYS))
     for system in systems:
-        arguments = [*system.check, "--events", str(CHECK_EVENTS), *keyed, "--check"]
+        arguments = [*system.check, "--events", str(CHECK_EVENTS[part]), *keyed, "--check"]
         try:
             made = run(pythons[system.peer], system.module, arguments)
         except PeerError as error:
@@ -96,7 +96,7 @@ def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], err
         checksums[system.name] = _by_workload(made, "result")
     # a system that could not be asked is an error of its own
     distinct = {json.dumps(item, sort_keys=True) for item in checksums.values()}
-    return {"events": CHECK_EVENTS, "equal": len(distinct) <= 1, "checksums": checksums}
+    return {"events": CHECK_EVENTS[part], "equal": len(distinct) <= 1, "checksums": checksums}
 
 
 def _by_workload(made: Mapping[str, Any], what: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from benchmarks.peers.nexmark_events import QUERIES
 
 DEFAULT_EVENTS = 10_000_000
-CHECK_EVENTS = 40_000
+CHECK_EVENTS = {"a": 40_000, "b": 20_000, "c": 40_000}
 CHECK_KEYS = 1000
 
 PARTS = {

@@ -42,6 +42,7 @@ def run(python: str, module: str, arguments: Sequence[str], timeout_s: float = T
 
 def missing(peer: str, modules: Sequence[str], python: str) -> str | None:
     """Why a peer cannot be run and how that is put right; None if all its modules are there."""
+    advice = f"{INSTALL[peer]}, in this or another environment, which --peer-python {peer}=PATH/bin/python names"
     finder = (
         "import importlib.util as u, json, sys\n"
         "def there(name):\n"
@@ -56,12 +57,11 @@ def missing(peer: str, modules: Sequence[str], python: str) -> str | None:
             [python, "-c", finder, *modules], capture_output=True, text=True, timeout=60, check=True, cwd=ROOT
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return f"{peer}: {python} cannot be run: {error}"
+        return f"{peer}: {python} cannot be run: {error}; {advice}"
     gone = json.loads(done.stdout)
     if not gone:
         return None
-    advice = f"{INSTALL[peer]}; if it lives in another environment, say --peer-python {peer}=PATH/bin/python"
-    return f"{peer}: {python} has no {', '.join(gone)}; install it: {advice}"
+    return f"{peer}: {python} has no {', '.join(gone)}; {advice}"
 
 
 def interpreters(given: Mapping[str, str]) -> dict[str, str]:

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs_pages import BLOCK, DOCS, NEVER, ON_SPARK, blocks, run_page
 
 import snapline
 from snapline.config import duration_ms, size_bytes
 from snapline.connectors.sinks import read_files
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from tests.docs_pages import BLOCK, DOCS, NEVER, ON_SPARK, blocks, run_page
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -42,7 +42,16 @@ PAGES = (
     "from-structured-streaming.md",
 )
 PAGES_WITH_MESSAGES = ("state.md", "storage.md", "operations.md")
-SLOW_PAGES = ("tutorial.md", "api.md", "windows.md", "joins.md", "process.md", "spark.md", "connectors.md", "operations.md")
+SLOW_PAGES = (
+    "tutorial.md",
+    "api.md",
+    "windows.md",
+    "joins.md",
+    "process.md",
+    "spark.md",
+    "connectors.md",
+    "operations.md",
+)
 MESSAGE_TABLE = re.compile(r"^\| message has \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
 
 
@@ -59,6 +68,7 @@ class _ByNeed:
         self._processes = ProcessCluster()
 
     def start_job(self, job: snapline.Job) -> snapline.JobHandle:
+        job.execution = snapline.Execution(heartbeat_timeout="60s")  # machines that run tests may be slow
         return (self._processes if job.name == self._killed else self._threads).start_job(job)
 
 

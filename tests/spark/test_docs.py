@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-
 from tests.docs_pages import ON_SPARK, run_page
 
 pytestmark = pytest.mark.slow

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from benchmarks.nexmark.comparing import difference, reduced
 from benchmarks.nexmark.generator import FIRST_ID, SCHEMAS, Kind, batch, row_count, schema_of
+from benchmarks.nexmark.queries import QUERIES
 
 EVENTS = 50_000
 KINDS: list[Kind] = ["person", "auction", "bid"]
@@ -104,3 +108,8 @@ def test_updates_come_to_the_last_row_of_each_key_and_parts_to_their_sum() -> No
     ]
     assert sorted(reduced(written, "sum", ["key"]).to_pylist(), key=str) == [{"key": "a", "n": 3}, {"key": "b", "n": 5}]
     assert reduced(written, "all", []) is written
+
+
+def test_the_page_tells_of_every_query() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "nexmark.md").read_text()
+    assert re.findall(r"^\| (q\d+) \|", page, re.MULTILINE) == list(QUERIES)

@@ -60,6 +60,9 @@ class Operator(ABC):
     makes_watermarks = False
     """Whether watermarks that come in end here, but for the last of all, and only those it emits itself go on."""
 
+    late_rows = 0
+    """How many rows came too late so far, dropped or sent to a side output; the figures of its task show it."""
+
     def open(self, context: OperatorContext) -> None:
         """Begin; state is restored and may be declared. Overriding it, call this first."""
         self.context = context

@@ -114,6 +114,7 @@ class JoinIntervals(Operator):
         ticks = times(batch.column(self._time_columns[side]), self._ticks, what)
         is_late = ticks < (self._watermark.ms + 1) * self._ticks if self._watermark.ms > -MAX_WATERMARK else None
         if is_late is not None and is_late.any():
+            self.late_rows += int(np.count_nonzero(is_late))
             self.context.emit_to(f"late_{NAMES[side]}", batch.filter(pa.array(is_late)))
             batch, ticks = batch.filter(pa.array(~is_late)), ticks[~is_late]
         if not batch.num_rows:

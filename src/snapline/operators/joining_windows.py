@@ -85,6 +85,7 @@ class JoinWindows(Operator):
             rows, starts_ms, ends_ms = rows[is_open], starts_ms[is_open], ends_ms[is_open]
             is_late[rows] = False
             if is_late.any():
+                self.late_rows += int(np.count_nonzero(is_late))
                 self.context.emit_to(f"late_{NAMES[input_index]}", batch.filter(pa.array(is_late)))
         if not rows.size:
             return

@@ -78,8 +78,7 @@ class WindowOperator(Operator):
         self._domain = TimeDomain.PROCESSING if settings.is_processing_time else TimeDomain.EVENT
         self._watermark_ms = -2 * FAR_MS
         self._emit_at_ms: int | None = None
-        self.late_rows = 0
-        """How many rows were dropped because they came too late."""
+        self._has_warned = False
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -202,15 +201,15 @@ class WindowOperator(Operator):
         output = self._settings.late_output
         if not count:
             return
+        self.late_rows += count
         if output is not None:
             self.context.emit_to(output, batch.filter(pa.array(is_late)))
-            return
-        if not self.late_rows:
+        elif not self._has_warned:
+            self._has_warned = True
             _log.warning(
                 "window %r drops rows that came too late; allowed_lateness() waits for them, late_output() shows them",
                 self.context.uid,
             )
-        self.late_rows += count
 
     def _distinct(self, keys: Rows, *numbers: Ints) -> Ints:
         """One row for each combination of a key and numbers."""

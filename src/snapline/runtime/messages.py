@@ -165,6 +165,7 @@ class TaskMetrics(Struct, frozen=True):
     queued_out_bytes: int
     watermark_ms: int | None = None
     latency_ms: tuple[int, ...] = ()
+    late_rows: int = 0
 
 
 class Metrics(Message, frozen=True):

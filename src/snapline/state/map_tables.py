@@ -84,7 +84,7 @@ class Chain:
     def _chain_from(self, entry: int) -> Ints:
         """An entry and all before it, newest first."""
         # Its items are plain numbers at once, unlike those of an array.
-        previous = memoryview(self._previous.array)
+        previous = self._previous.array.data
         found = []
         while entry >= 0:
             found.append(entry)

@@ -93,6 +93,10 @@ class OperatorChain:
             operator.finish()
 
     @property
+    def late_rows(self) -> int:
+        return sum(operator.late_rows for operator in self.operators)
+
+    @property
     def is_full(self) -> bool:
         return any(operator.is_full for operator in self.operators)
 

@@ -51,7 +51,12 @@ class Meter:
             self._latencies_ms.append(max(latency_ms, 0))
 
     def read(
-        self, execution: ExecutionId, watermark_ms: int | None, queued_in_bytes: int, queued_out_bytes: int
+        self,
+        execution: ExecutionId,
+        watermark_ms: int | None,
+        queued_in_bytes: int,
+        queued_out_bytes: int,
+        late_rows: int = 0,
     ) -> TaskMetrics:
         """The figures, and the times since the last reading."""
         now_s, waiting = self._clock_s(), self._waiting
@@ -79,4 +84,5 @@ class Meter:
             queued_out_bytes=queued_out_bytes,
             watermark_ms=watermark_ms,
             latency_ms=tuple(latencies),
+            late_rows=late_rows,
         )

@@ -152,7 +152,9 @@ class Task:
         if watermark_ms == IDLE:
             watermark_ms = None
         queued_in = 0 if gate is None else gate.queued_bytes
-        return self._meter.read(self.execution, watermark_ms, queued_in, self._outputs.queued_bytes)
+        return self._meter.read(
+            self.execution, watermark_ms, queued_in, self._outputs.queued_bytes, self._chain.late_rows
+        )
 
     # The thread.
 
