@@ -82,7 +82,7 @@ def by_keys(where: Any, backend: str, keys: Sequence[int], events: int, repeat: 
 
 def _rate(where: Any, events: int, keys: int, repeat: int, parallelism: int, backend: str) -> float:
     runs = [measure(WORKLOAD, events, keys, where, parallelism, backend) for _ in range(repeat)]
-    return statistics.median(run["events_per_second"] for run in runs)
+    return float(statistics.median(run["events_per_second"] for run in runs))
 
 
 def _tell(result: dict[str, Any]) -> None:

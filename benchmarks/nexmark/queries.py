@@ -249,7 +249,7 @@ def q17(nexmark: Sources) -> sl.Stream:
 def q18(nexmark: Sources) -> sl.Stream:
     """Last bid: of each bidder for each auction, and of those of the same millisecond the highest."""
     bids = nexmark.bids().key_by("bidder", "auction")
-    return bids.top_n(1, by=["dateTime", "price"], descending=True, uid="last").drop("rank")
+    return bids.deduplicate(keep="last", by=["dateTime", "price"], uid="last")
 
 
 def q19(nexmark: Sources) -> sl.Stream:

@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from snapline.api.job import Job
     from snapline.api.keyed import KeyedStream
     from snapline.api.operator import Operator, OperatorContext
+    from snapline.api.schemas import SchemaLike
     from snapline.api.settings import Execution
     from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
     from snapline.api.source import ReaderContext, Source, SourceReader, Wait, Watermarks
     from snapline.api.stream import Stream
     from snapline.api.windowed import WindowedStream
     from snapline.api.windows import (
-        Count,
         EventTimeInterval,
+        EveryRows,
         GivenWindow,
         GlobalWindow,
         Session,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
         UserCodeError,
     )
     from snapline.state.backend import Ttl
+    from snapline.state.groups import Groups
+    from snapline.state.timers import TimeDomain
     from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 _MODULES = {
@@ -84,14 +87,15 @@ _MODULES = {
     "api.job": ("Job",),
     "api.keyed": ("KeyedStream",),
     "api.operator": ("Operator", "OperatorContext"),
+    "api.schemas": ("SchemaLike",),
     "api.settings": ("Execution",),
     "api.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
     "api.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
     "api.stream": ("Stream",),
     "api.windowed": ("WindowedStream",),
     "api.windows": (
-        "Count",
         "EventTimeInterval",
+        "EveryRows",
         "GivenWindow",
         "GlobalWindow",
         "Session",
@@ -111,6 +115,8 @@ _MODULES = {
         "UserCodeError",
     ),
     "state.backend": ("Ttl",),
+    "state.groups": ("Groups",),
+    "state.timers": ("TimeDomain",),
     "types": ("CheckpointScope", "JobStatus", "SavepointFormat"),
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}
@@ -128,9 +134,9 @@ __all__ = [
     "Committable",
     "ConfigurationError",
     "ConnectedStreams",
-    "Count",
     "EngineError",
     "EventTimeInterval",
+    "EveryRows",
     "Execution",
     "ExponentialDelay",
     "FailureRate",
@@ -138,6 +144,7 @@ __all__ = [
     "FixedDelay",
     "GivenWindow",
     "GlobalWindow",
+    "Groups",
     "Job",
     "JobFailedError",
     "JobHandle",
@@ -155,6 +162,7 @@ __all__ = [
     "RestartStrategy",
     "RestoreError",
     "SavepointFormat",
+    "SchemaLike",
     "Session",
     "Sink",
     "SinkContext",
@@ -166,6 +174,7 @@ __all__ = [
     "SourceReader",
     "StorageError",
     "Stream",
+    "TimeDomain",
     "Ttl",
     "Tumbling",
     "UserCodeError",

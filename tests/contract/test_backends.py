@@ -703,6 +703,14 @@ class TestTtl:
         with pytest.raises(ConfigurationError, match="ttl is 0"):
             make().value_state("v", ttl=Ttl(0))
 
+    def test_a_duration_by_itself_is_a_ttl(self, make: Make, clock: Clock) -> None:
+        state = make().value_state("v", "bigint", ttl="1s")
+        state.put([1], [5])
+        clock.now_ms += 999
+        assert state.take([1]).to_pylist() == [5]
+        clock.now_ms += 1
+        assert state.take([1]).to_pylist() == [None]
+
 
 class TestTimers:
     def test_in_order_and_once(self, make: Make) -> None:
@@ -1190,8 +1198,8 @@ class TestMisuse:
         ):
             with pytest.raises(UserCodeError):
                 call()
-        with pytest.raises(ConfigurationError, match="write Ttl"):
-            backend.value_state("t", "int", ttl=5)  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="state 't': .*ttl.*a bare number has no unit"):
+            backend.value_state("t", "int", ttl=5)
 
     def test_long_lists_of_few_keys(self, make: Make) -> None:
         state = make().list_state("l", "int")

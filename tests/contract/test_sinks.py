@@ -39,6 +39,7 @@ class OfFiles:
 class OfCollect:
     def __init__(self, directory: Path) -> None:
         self._collect = sl.sinks.Collect(directory / "out")
+        self._collect.starting("job")
         self.sink: sl.Sink = self._collect
 
     def seen(self) -> list[int]:

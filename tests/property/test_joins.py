@@ -317,13 +317,13 @@ def test_the_first_row_of_each_key(events: list[Event]) -> None:
             assert first.rows() == wanted
 
 
-@pytest.mark.parametrize("by", ["t", None])
+@pytest.mark.parametrize("by", ["t", "tv", "vt", ""])
 @given(events=batches_of_one)
 @settings(max_examples=EXAMPLES)
-def test_the_newest_row_of_each_key(by: str | None, events: list[Event]) -> None:
+def test_the_newest_row_of_each_key(by: str, events: list[Event]) -> None:
     newest: dict[str, Row] = {}
     result: dict[str, Row] = {}
-    with running(KeepLast(None if by is None else LEFT.field(by)), "memory") as last:
+    with running(KeepLast([LEFT.field(name) for name in by]), "memory") as last:
         for event in events:
             if event == ("restart",):
                 last.restart()
@@ -331,7 +331,7 @@ def test_the_newest_row_of_each_key(by: str | None, events: list[Event]) -> None
             last.process(batch_of(0, event[1]))
             for row in event[1]:
                 before = newest.get(row[0])
-                if before is None or by is None or _time(row) >= _time(before):
+                if before is None or _times(row, by) >= _times(before, by):
                     newest[row[0]] = row
             rows = last.rows()
             assert len({row[0] for row in rows}) == len(rows)
@@ -339,8 +339,9 @@ def test_the_newest_row_of_each_key(by: str | None, events: list[Event]) -> None
             assert result == newest
 
 
-def _time(row: Row) -> float:
-    return float("-inf") if row[1] is None else float(row[1])
+def _times(row: Row, by: str) -> list[float]:
+    values = [row[LEFT.names.index(name)] for name in by]
+    return [float("-inf") if value is None else float(value) for value in values]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

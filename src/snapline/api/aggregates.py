@@ -9,13 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api.schemas import empty_batch
+from snapline.api.schemas import empty_batch, misfit, no_column
 from snapline.config import MAX_COUNT
 from snapline.errors import ConfigurationError
 from snapline.operators.accumulators import (
@@ -56,8 +55,11 @@ class Aggregate(ABC):
         except ConfigurationError as error:
             raise ConfigurationError(f"{name}={self}: {error}") from error
 
+    def __repr__(self) -> str:
+        return f"snapline.{self}"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class _Count(Aggregate):
     column: str | None
     where: Where = None
@@ -71,7 +73,7 @@ class _Count(Aggregate):
         return "count()" if self.column is None else f"count({self.column!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Reduce(Aggregate):
     reduce: str
     column: str
@@ -87,7 +89,7 @@ class _Reduce(Aggregate):
         return f"{self.reduce}({self.column!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Distinct(Aggregate):
     column: str
     where: Where = None
@@ -104,7 +106,7 @@ class _Distinct(Aggregate):
         return f"count_distinct({self.column!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _TopN(Aggregate):
     column: str
     n: int
@@ -122,7 +124,7 @@ class _TopN(Aggregate):
         return f"top_n({self.column!r}, {self.n!r}{by})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Collect(Aggregate):
     column: str
     limit: int | None
@@ -136,7 +138,7 @@ class _Collect(Aggregate):
         return f"collect({self.column!r})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class _Custom(Aggregate):
     function: AggregateFunction
     columns: tuple[str, ...]
@@ -205,9 +207,7 @@ def _condition(where: Where, schema: pa.Schema, known: dict[str, pc.Expression])
     try:
         kind = evaluated(empty_batch(schema), [where])[0].type
     except (pa.ArrowException, TypeError, KeyError) as error:
-        raise ConfigurationError(
-            f"where={where} does not fit rows with the columns {', '.join(schema.names)}: {error}"
-        ) from error
+        raise ConfigurationError(f"where={where} {misfit(error, schema)}") from error
     if not pa.types.is_boolean(kind):
         raise ConfigurationError(f"where={where} is {kind}; give a condition, which is true or false")
     known.setdefault(str(where), where)
@@ -218,10 +218,7 @@ def known_column(column: Any, schema: pa.Schema) -> str:
     """`column`, if the rows have it; `ConfigurationError` says what there is instead."""
     if isinstance(column, str) and column in schema.names:
         return column
-    alike = get_close_matches(str(column), schema.names, 1)
-    advice = f"; did you mean {alike[0]!r}?" if alike else ""
-    known = ", ".join(repr(name) for name in schema.names)
-    raise ConfigurationError(f"there is no column {column!r}; there are {known}{advice}")
+    raise ConfigurationError(no_column(column, schema))
 
 
 def _kind_of(column: Any, schema: pa.Schema) -> pa.DataType:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.api.functions import AsyncFunction
-from snapline.api.schemas import checked_schema
+from snapline.api.schemas import SchemaLike, checked_schema
 from snapline.config import Duration, duration_ms
 from snapline.errors import ConfigurationError
 from snapline.operators.asking import Patience, is_asynchronous
@@ -23,7 +23,7 @@ def async_operator(
     function: Any,
     rows: pa.Schema,
     *,
-    schema: Any,
+    schema: SchemaLike,
     ordered: bool,
     timeout: Duration,
     capacity: int,

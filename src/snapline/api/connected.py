@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from snapline.api.functions import CoProcessFunction
+from snapline.api.guidance import names_its_operators
 from snapline.api.nodes import Input, own_operator
 from snapline.api.operator import Operator
 from snapline.api.processing import connected_process_node
+from snapline.api.schemas import SchemaLike
 from snapline.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from snapline.api.stream import Stream
 
 
+@names_its_operators
 class ConnectedStreams:
     """Two streams as the inputs 0 and 1 of one operator.
 
@@ -33,6 +36,9 @@ class ConnectedStreams:
         self._job: Job = job
         self._first = first
         self._second = second
+
+    def __repr__(self) -> str:
+        return f"<ConnectedStreams of {self._first} and {self._second}>"
 
     @property
     def schemas(self) -> tuple[pa.Schema, pa.Schema]:
@@ -59,7 +65,7 @@ class ConnectedStreams:
         operator: Operator,
         uid: str | None = None,
         *,
-        schema: Any,
+        schema: SchemaLike,
         has_state: bool = True,
         parallelism: int | None = None,
     ) -> Stream:
@@ -73,8 +79,8 @@ class ConnectedStreams:
         self,
         function: CoProcessFunction,
         *,
-        schema: Any,
-        side_outputs: Mapping[str, Any] | None = None,
+        schema: SchemaLike,
+        side_outputs: Mapping[str, SchemaLike] | None = None,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:

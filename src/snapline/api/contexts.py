@@ -13,7 +13,7 @@ from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators.row_values import RowBatch, row_value_state
 from snapline.operators.rows import Row
 from snapline.operators.timing import RowTimers
-from snapline.state.backend import KeyedBackend, Ttl
+from snapline.state.backend import KeyedBackend, Lifetime
 from snapline.state.dtypes import resolve
 from snapline.state.keys import Rows
 from snapline.state.operator_state import BroadcastState, OperatorStates
@@ -74,25 +74,25 @@ class FunctionContext:
     # State; types are declared in any of the ways on docs/state.md.
 
     def value_state(
-        self, name: str, kind: object = object, *, default: Any = None, ttl: Ttl | None = None
+        self, name: str, kind: object = object, *, default: Any = None, ttl: Lifetime | None = None
     ) -> ValueState:
         """One value for each key."""
         return self._keyed.value_state(name, kind, default=default, ttl=ttl)
 
-    def list_state(self, name: str, kind: object = object, *, ttl: Ttl | None = None) -> ListState:
+    def list_state(self, name: str, kind: object = object, *, ttl: Lifetime | None = None) -> ListState:
         """A list for each key."""
         return self._keyed.list_state(name, kind, ttl=ttl)
 
-    def map_state(self, name: str, map_key: object, kind: object = object, *, ttl: Ttl | None = None) -> MapState:
+    def map_state(self, name: str, map_key: object, kind: object = object, *, ttl: Lifetime | None = None) -> MapState:
         """A map for each key; `map_key` is the type of its keys."""
         return self._keyed.map_state(name, map_key, kind, ttl=ttl)
 
-    def reducing_state(self, name: str, kind: object, reduce: Reduce, *, ttl: Ttl | None = None) -> ReducingState:
+    def reducing_state(self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None) -> ReducingState:
         """One value for each key, into which those added are merged: by "sum", "min", "max", or a function of two."""
         return self._keyed.reducing_state(name, kind, reduce, ttl=ttl)
 
     def aggregating_state(
-        self, name: str, function: AggregateFunction[Any], accumulator: object = object, *, ttl: Ttl | None = None
+        self, name: str, function: AggregateFunction[Any], accumulator: object = object, *, ttl: Lifetime | None = None
     ) -> AggregatingState[Any]:
         """An accumulator for each key; `accumulator` is its type."""
         return self._keyed.aggregating_state(name, function, accumulator, ttl=ttl)
@@ -144,7 +144,7 @@ class ProcessContext(FunctionContext):
         self._time_column: str | None = None
 
     def value_state(
-        self, name: str, kind: object = object, *, default: Any = None, ttl: Ttl | None = None
+        self, name: str, kind: object = object, *, default: Any = None, ttl: Lifetime | None = None
     ) -> ValueState:
         """One value for each key."""
         state = super().value_state(name, kind, default=default, ttl=ttl)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api.schemas import checked_schema, empty_batch
+from snapline.api.schemas import checked_schema, empty_batch, misfit, no_column
 from snapline.errors import ConfigurationError
 from snapline.operators.projecting import Evaluation, Project
 
 Column: TypeAlias = "str | pc.Expression"
 """The name of a column, or an expression such as `pc.field("price") * 2`."""
-
-_FIELD = re.compile(r"FieldRef\.Name\((.*?)\)")
 
 
 def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any]) -> Project:
@@ -45,7 +41,10 @@ def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any
 def with_columns(schema: pa.Schema, named: Mapping[str, Any]) -> Project:
     """All columns, with named ones in the place of those of the same name or behind the others."""
     if not named:
-        raise ConfigurationError("with_columns: nothing to add; write with_columns(name=pc.field('price') * 2)")
+        raise ConfigurationError(
+            "with_columns: nothing to add; write with_columns(name=pc.field('price') * 2). uid= and parallelism= are "
+            "arguments of the call: for a column of such a name use another one, and rename()"
+        )
     return _project("with_columns", schema, {**{name: name for name in schema.names}, **named})
 
 
@@ -87,17 +86,18 @@ def check_predicate(predicate: pc.Expression, schema: pa.Schema) -> None:
 
 def check_column(call: str, column: Any, schema: pa.Schema) -> None:
     """`ConfigurationError` unless there is such a column; `call` is what the user has called."""
-    if not isinstance(column, str):
-        raise ConfigurationError(f"{call}: {column!r} is no name of a column; give text")
-    if column not in schema.names:
-        raise ConfigurationError(f"{call}: there is no column {column!r}; {there_are(schema.names, column)}")
+    if not isinstance(column, str) or column not in schema.names:
+        raise ConfigurationError(f"{call}: {no_column(column, schema)}")
 
 
-def there_are(names: Iterable[str], wanted: str) -> str:
-    """What there is instead of something that is wanted, for error messages."""
-    known = list(names)
-    near = get_close_matches(wanted, known, 1)
-    return f"there are {', '.join(map(repr, known))}" + (f". Did you mean {near[0]!r}?" if near else "")
+def check_own_arguments(call: str, uid: Any, parallelism: Any) -> None:
+    """`ConfigurationError` if somebody has tried to name a column by an argument that the call has itself."""
+    for name, value, kind in (("uid", uid, str), ("parallelism", parallelism, int)):
+        if value is not None and not isinstance(value, kind):
+            raise ConfigurationError(
+                f"{call}: {name}= is an argument of the call, and {value} is no {kind.__name__}; for a column of that "
+                f"name choose another one here, and rename({{'other': {name!r}}}) it afterwards"
+            )
 
 
 def _twice(call: str, name: str) -> ConfigurationError:
@@ -155,12 +155,4 @@ def _explain(call: str, name: str, expression: pc.Expression, schema: pa.Schema)
         Evaluation([expression]).arrays(empty_batch(schema))
     except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
         shown = f"{call}({expression})" if call == "filter" else f"{call}: {name}={expression}"
-        missing = [found for found in _FIELD.findall(str(error)) if found not in schema.names]
-        if missing:
-            raise ConfigurationError(
-                f"{shown}: there is no column {missing[0]!r}; {there_are(schema.names, missing[0])}"
-            ) from error
-        raise ConfigurationError(
-            f"{shown} does not fit rows with the columns "
-            f"{', '.join(f'{field.name} {field.type}' for field in schema)}: {error}"
-        ) from error
+        raise ConfigurationError(f"{shown} {misfit(error, schema)}") from error

@@ -23,6 +23,9 @@ class Format(ABC):
     shows_schema = True
     """Whether what a function gives shows its schema even if there are no rows in it."""
 
+    changes_width = False
+    """Whether text, bytes and lists may come back with wider offsets than they went in with, which nobody chose."""
+
     def open(self) -> None:
         """Load what it needs; `ConfigurationError` if that is not installed."""
 
@@ -72,6 +75,7 @@ class _Pandas(Format):
     """With Arrow types inside, so that nulls, whole numbers and times are what they were."""
 
     kind = "a pandas.DataFrame"
+    changes_width = True
 
     def open(self) -> None:
         _load("pandas")
@@ -92,6 +96,7 @@ class _Pandas(Format):
 
 class _Polars(Format):
     kind = "a polars.DataFrame"
+    changes_width = True
 
     def open(self) -> None:
         _load("polars")

@@ -8,17 +8,20 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from snapline.api.handle import JobHandle
 from snapline.api.hook import MasterHook
 from snapline.api.nodes import Input, Node
 from snapline.api.schemas import checked_schema
 from snapline.api.settings import Execution
-from snapline.api.source import Source, Watermarks
+from snapline.api.source import Source, Watermarks, checked_watermarks
 from snapline.api.spark_side import spark_side
 from snapline.api.stream import Stream
 from snapline.config import Checkpoints, Path, RestartStrategy, default_restart
 from snapline.errors import ConfigurationError
 from snapline.operators.sourcing import SourceOperator
+from snapline.state.exact import shortened
 from snapline.storage.opening import check_job_id, has_ended
 from snapline.types import JobStatus
 
@@ -87,11 +90,11 @@ class Job:
     ) -> Stream:
         """The rows of a source. `watermarks` says how event time is told from them; without it there is none."""
         if not isinstance(source, Source):
-            raise ConfigurationError(f"source({source!r}): give a Source, for example snapline.sources.Rate(rows=1000)")
+            raise _no_source(source)
         name = type(source).__name__
         schema = checked_schema(source.schema, f"the source {uid!r}")
         if watermarks is not None:
-            watermarks.check(schema, f"the source {uid!r}")
+            checked_watermarks(watermarks, schema, f"the source {uid!r}")
         time_column = None if watermarks is None else watermarks.column
         operator = SourceOperator(source, watermarks)
         return self._behind(
@@ -180,3 +183,12 @@ class Job:
 
     def _add(self, node: Node) -> None:
         self._nodes.append(node)
+
+
+def _no_source(given: Any) -> ConfigurationError:
+    advice = "a Source, for example snapline.sources.Rate(rows=1000)"
+    if isinstance(given, pa.Table | pa.RecordBatch):
+        advice = "snapline.sources.Iterator([batch]) of its batches"
+    elif isinstance(given, list | tuple) or callable(given):
+        advice = f"snapline.sources.Iterator({'list' if isinstance(given, list | tuple) else 'function'})"
+    return ConfigurationError(f"source({shortened(given)}): give {advice}")

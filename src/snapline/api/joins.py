@@ -19,7 +19,7 @@ from snapline.operators.joining import JoinStreams
 from snapline.operators.joining_intervals import Interval, JoinIntervals
 from snapline.operators.joining_rows import LEFT, NAMES, RIGHT, JoinLayout, RowType, plain_type
 from snapline.operators.joining_windows import FixedWindows, JoinWindows
-from snapline.state.backend import Ttl
+from snapline.state.backend import Lifetime, as_ttl
 from snapline.state.dtypes import has_views, resolve
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def join(
     right: KeyedStream,
     *,
     how: str,
-    ttl: Duration | None,
+    ttl: Lifetime | None,
     where: pc.Expression | None,
     suffixes: Suffixes,
     change_column: str,
@@ -57,7 +57,7 @@ def join(
             check_predicate(where, layout.schema)
         except ConfigurationError as error:
             raise ConfigurationError(f"join: where= does not fit the joined rows: {error}") from error
-    operator = JoinStreams(layout, padded, checked_ttl(ttl), where)
+    operator = JoinStreams(layout, padded, as_ttl(ttl, "join"), where)
     inputs = left.connect(right).inputs
     return left._job._behind(
         Node("join", operator, uid, inputs, layout.schema, left.key_columns, parallelism, has_state=True)
@@ -174,14 +174,6 @@ def _signed_ms(value: Duration, setting: str) -> int:
     return duration_ms(value, setting=setting)
 
 
-def checked_ttl(ttl: Duration | None) -> Ttl | None:
-    """The time to live of state; `ConfigurationError` if it is none."""
-    if ttl is None:
-        return None
-    # With the milliseconds it says whether it is one, here and not where the job runs.
-    return Ttl(ttl) if Ttl(ttl).duration_ms else None
-
-
 def check_suffixes(call: str, suffixes: Any) -> Suffixes:
     if not isinstance(suffixes, tuple | list) or len(suffixes) != len(NAMES) or not all(map(_is_text, suffixes)):
         raise ConfigurationError(f"{call}: suffixes={suffixes!r}; give one for each side, such as ('', '_right')")
@@ -274,8 +266,10 @@ def _layout(
     added: Sequence[pa.Field] = (),
 ) -> JoinLayout:
     """What comes out: all left columns in their order, the right ones but for the key, and what the join adds."""
-    if not hasattr(right, "key_columns") or right._job is not left._job:
-        raise ConfigurationError(f"{call}({right!r}): give a stream of the same job that is keyed by key_by()")
+    if not hasattr(right, "key_columns"):
+        raise ConfigurationError(f"{call}: the right side is not keyed; write {call}(right.key_by(...)), not {right!r}")
+    if right._job is not left._job:
+        raise ConfigurationError(f"{call}: the right side is a stream of another job; join streams of one job")
     check_suffixes(call, suffixes)
     _check_keys(call, left, right)
     sides = RowType(left.schema, left.key_columns), RowType(right.schema, right.key_columns)

@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 from snapline.api import joins, updates
 from snapline.api.aggregates import Aggregate, accumulators
 from snapline.api.connected import ConnectedStreams
+from snapline.api.expressions import check_own_arguments
 from snapline.api.functions import BatchProcessFunction, ProcessFunction
+from snapline.api.guidance import missing, names_its_operators
 from snapline.api.joins import Suffixes
-from snapline.api.nodes import Input, Node, own_operator
+from snapline.api.nodes import Input, Node, own_operator, shown
 from snapline.api.operator import Operator
 from snapline.api.processing import process_node
-from snapline.api.schemas import key_type
+from snapline.api.schemas import SchemaLike, key_type
 from snapline.api.spark_side import spark_side
 from snapline.api.stateful import map_with_state, update_state
 from snapline.api.windowed import WindowedStream, key_fields
@@ -26,14 +28,24 @@ from snapline.config import Duration
 from snapline.operators.accumulators import Accumulators
 from snapline.operators.aggregating import RunningAggregates
 from snapline.operators.combining import Combine
-from snapline.state.backend import Ttl
+from snapline.state.backend import Lifetime
 from snapline.types import Partitioning
 
 if TYPE_CHECKING:
     from snapline.api.job import Job
     from snapline.api.stream import Stream
 
+_TO_WINDOWS = "call window(...) first"
 
+
+def _stream_class() -> type:
+    # Streams are made of keyed streams too: which of the two modules comes first has to wait for the other.
+    from snapline.api.stream import Stream
+
+    return Stream
+
+
+@names_its_operators
 class KeyedStream:
     """Rows of one schema, those of the same key in the same subtask."""
 
@@ -51,6 +63,15 @@ class KeyedStream:
     @property
     def key_columns(self) -> tuple[str, ...]:
         return self._key_columns
+
+    def __repr__(self) -> str:
+        key = ", ".join(map(repr, self._key_columns))
+        return f"<KeyedStream by {key} {shown(self._inputs, self._schema)}>"
+
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name, (_stream_class(), "call it before key_by(...)"), (WindowedStream, _TO_WINDOWS))
 
     def connect(self, other: Stream | KeyedStream) -> ConnectedStreams:
         """This stream and another one as the two inputs of one operator: keyed by the same types, or broadcast."""
@@ -71,6 +92,7 @@ class KeyedStream:
         instead, and ahead of every checkpoint; rows are then put together by key before they are sent, where the
         aggregates allow it.
         """
+        check_own_arguments("aggregate", uid, parallelism)
         fields = key_fields(self._schema, self._key_columns)
         taken = dict.fromkeys(self._key_columns, "a key column")
         made = accumulators(aggregates, self._schema, taken, "aggregate" if uid is None else f"aggregate {uid!r}")
@@ -106,8 +128,8 @@ class KeyedStream:
         self,
         function: ProcessFunction | BatchProcessFunction,
         *,
-        schema: Any,
-        side_outputs: Mapping[str, Any] | None = None,
+        schema: SchemaLike,
+        side_outputs: Mapping[str, SchemaLike] | None = None,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -132,9 +154,9 @@ class KeyedStream:
         function: Callable[..., Any],
         *,
         state: object,
-        schema: Any,
+        schema: SchemaLike,
         columns: Sequence[str] | None = None,
-        ttl: Ttl | None = None,
+        ttl: Lifetime | None = None,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -156,8 +178,8 @@ class KeyedStream:
         function: Callable[..., Any],
         *,
         state: object,
-        schema: Any,
-        ttl: Ttl | None = None,
+        schema: SchemaLike,
+        ttl: Lifetime | None = None,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -180,7 +202,7 @@ class KeyedStream:
     def transform_with_state(
         self,
         processor: Any,
-        schema: Any,
+        schema: SchemaLike,
         *,
         time_mode: str = "none",
         output_mode: str = "append",
@@ -215,7 +237,7 @@ class KeyedStream:
         right: KeyedStream,
         *,
         how: str = "inner",
-        ttl: Duration | None = None,
+        ttl: Lifetime | None = None,
         where: pc.Expression | None = None,
         suffixes: Suffixes = ("", "_right"),
         change_column: str = "change",
@@ -298,16 +320,16 @@ class KeyedStream:
         self,
         *,
         keep: str = "first",
-        by: str | None = None,
-        ttl: Duration | None = None,
+        by: str | Sequence[str] | None = None,
+        ttl: Lifetime | None = None,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
         """One row of each key: with `keep="first"` the one that comes first, and no other ever.
 
         With "last" whenever a row comes that is as new as all before it, which replaces what came out for its key
-        before: new by the column `by`, or without it by the order in which rows come. Of rows that come at the same
-        time only the newest one comes out. With `ttl` a key is forgotten so long after its row came.
+        before: new by the column `by`, or by several, or without it by the order in which rows come. Of rows that come
+        at the same time only the newest one comes out. With `ttl` a key is forgotten so long after its row came.
         """
         return updates.deduplicate(self, keep=keep, by=by, ttl=ttl, uid=uid, parallelism=parallelism)
 
@@ -333,7 +355,7 @@ class KeyedStream:
         operator: Operator,
         uid: str | None = None,
         *,
-        schema: Any,
+        schema: SchemaLike,
         has_state: bool = True,
         parallelism: int | None = None,
     ) -> Stream:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from snapline.api.operator import Operator
-from snapline.api.schemas import checked_schema
+from snapline.api.schemas import SchemaLike, checked_schema
 from snapline.api.source import Source
 from snapline.errors import ConfigurationError
 from snapline.types import Partitioning
+
+_SHOWN = 8
+"""So many columns are told where a stream is shown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +43,8 @@ class Node:
     `schema` is that of what it emits, none for a sink. `key_columns` are what its input is keyed by, if it is.
     `parallelism` is none unless the user set it here, and `uid` none if the user gave none. `source` is set for a
     source only. `side_outputs` are the schemas of the outputs it has besides, by name. `time_column` is the column its
-    watermarks are made of, if it makes some: those that come in end there.
+    watermarks are made of, if it makes some: those that come in end there. `copies` is set where columns get other
+    names: of those columns it emits that are none but copies, which ones they are copies of.
     """
 
     name: str
@@ -55,6 +59,7 @@ class Node:
     source: Source | None = None
     side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
     time_column: str | None = None
+    copies: Mapping[str, str] | None = None
 
     @property
     def needs_uid(self) -> bool:
@@ -65,24 +70,40 @@ class Node:
     def event_time(self) -> frozenset[str] | None:
         """The columns event time is told from in what it emits; none if there are no watermarks in one of its inputs.
 
-        They are those of its nearest ancestors that make watermarks, whether or not its rows still have them.
+        They are those of its nearest ancestors that make watermarks, whether or not its rows still have them, under
+        the names they have here.
         """
         if self.time_column is not None:
             return frozenset({self.time_column})
         columns = [item.node.event_time for item in self.inputs]
         if not columns or None in columns:
             return None
-        return frozenset[str]().union(*(found for found in columns if found is not None))
+        known = frozenset[str]().union(*(found for found in columns if found is not None))
+        return known if self.copies is None else frozenset(_name_now(column, self.copies) for column in known)
 
     def __str__(self) -> str:
         return self.name if self.uid is None else f"{self.name} {self.uid!r}"
+
+
+def _name_now(column: str, copies: Mapping[str, str]) -> str:
+    if copies.get(column) == column:
+        return column
+    return next((new for new, old in copies.items() if old == column), column)
+
+
+def shown(inputs: tuple[Input, ...], schema: pa.Schema) -> str:
+    """Where rows come from and what they are, in short."""
+    ahead = " and ".join(str(item.node) + (f" ({item.output})" if item.output else "") for item in inputs)
+    fields = [f"{field.name} {field.type}" for field in schema]
+    more = f", and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
+    return f"behind {ahead}: {', '.join(fields[:_SHOWN])}{more}"
 
 
 def own_operator(
     operator: Operator,
     uid: str | None,
     inputs: tuple[Input, ...],
-    schema: pa.Schema,
+    schema: SchemaLike,
     key_columns: tuple[str, ...] = (),
     *,
     has_state: bool,

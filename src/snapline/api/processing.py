@@ -10,7 +10,7 @@ import pyarrow as pa
 from snapline.api.functions import BatchProcessFunction, CoProcessFunction, ProcessFunction
 from snapline.api.nodes import Input, Node
 from snapline.api.operator import Operator
-from snapline.api.schemas import checked_schema
+from snapline.api.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.processing import Outputs, Process, ProcessBatches, Side
 from snapline.types import Partitioning
@@ -21,8 +21,8 @@ def process_node(
     inputs: tuple[Input, ...],
     key_columns: tuple[str, ...],
     *,
-    schema: Any,
-    side_outputs: Mapping[str, Any] | None,
+    schema: SchemaLike,
+    side_outputs: Mapping[str, SchemaLike] | None,
     uid: str | None,
     parallelism: int | None,
 ) -> Node:
@@ -50,8 +50,8 @@ def connected_process_node(
     key_columns: tuple[str, ...],
     other_key_columns: tuple[str, ...],
     *,
-    schema: Any,
-    side_outputs: Mapping[str, Any] | None,
+    schema: SchemaLike,
+    side_outputs: Mapping[str, SchemaLike] | None,
     uid: str | None,
     parallelism: int | None,
 ) -> Node:
@@ -93,7 +93,7 @@ def _has_event_time(inputs: tuple[Input, ...]) -> bool:
     return all(item.node.event_time is not None for item in inputs)
 
 
-def _outputs(schema: Any, side_outputs: Mapping[str, Any] | None) -> Outputs:
+def _outputs(schema: SchemaLike, side_outputs: Mapping[str, SchemaLike] | None) -> Outputs:
     if side_outputs is not None and not isinstance(side_outputs, Mapping):
         raise ConfigurationError(f"process: side_outputs={side_outputs!r}; give schemas by name, {{'late': schema}}")
     named: dict[str, pa.Schema] = {}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from typing import Any
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -12,8 +15,21 @@ from snapline.state.dtypes import resolve
 from snapline.state.exact import exact_cast
 from snapline.state.keys import key_types
 
+_FIELD = re.compile(r"FieldRef\.Name\((.*?)\)")
+"""How Arrow names a column that is not there."""
 
-def checked_schema(schema: Any, what: str) -> pa.Schema:
+
+class SparkType(Protocol):
+    """A `pyspark.sql.types.StructType`, known by what it can do, since nobody needs to have pyspark."""
+
+    def jsonValue(self) -> Any: ...  # noqa: N802  # Spark calls it so
+
+
+SchemaLike: TypeAlias = pa.Schema | str | SparkType
+"""What a schema may be given as: `pyarrow.schema(...)`, text such as "user STRING, n BIGINT", or a `StructType`."""
+
+
+def checked_schema(schema: SchemaLike, what: str) -> pa.Schema:
     """`schema` as an Arrow schema without metadata; `ConfigurationError` if streams cannot have it.
 
     It is given as one, as Spark's DDL text ("user STRING, n BIGINT"), or as a `pyspark.sql.types.StructType`.
@@ -27,7 +43,7 @@ def checked_schema(schema: Any, what: str) -> pa.Schema:
     return schema.remove_metadata()
 
 
-def _as_schema(schema: Any, what: str) -> pa.Schema:
+def _as_schema(schema: SchemaLike, what: str) -> pa.Schema:
     if isinstance(schema, pa.Schema):
         return schema
     if not isinstance(schema, str | type) and not callable(getattr(schema, "jsonValue", None)):
@@ -56,8 +72,13 @@ def key_type(schema: pa.Schema, columns: tuple[str, ...]) -> pa.DataType:
         raise ConfigurationError("key_by() needs at least one column; to bring all rows together use global_()")
     fields: list[pa.Field] = []
     for column in columns:
+        if not isinstance(column, str):
+            raise ConfigurationError(
+                f"key_by({column!r}): keys are columns; make one of it with with_columns(key=...) or map_batches(), "
+                "and give its name"
+            )
         if column not in schema.names:
-            raise ConfigurationError(f"key_by: there is no column {column!r}; there are {_listed(schema.names)}")
+            raise ConfigurationError(f"key_by: {no_column(column, schema)}")
         if column in (field.name for field in fields):
             raise ConfigurationError(f"key_by: the column {column!r} is given twice; leave one out")
         kind = schema.field(column).type
@@ -72,6 +93,34 @@ def key_type(schema: pa.Schema, columns: tuple[str, ...]) -> pa.DataType:
             raise ConfigurationError(f"key_by: the column {column!r} is {kind}: {error}") from error
         fields.append(pa.field(column, kind))
     return fields[0].type if len(fields) == 1 else pa.struct(fields)
+
+
+def no_column(column: Any, schema: pa.Schema) -> str:
+    """That rows of a schema have no such column, and what there is instead: the end of an error message."""
+    there = f"there is no column {column!r}"
+    if not isinstance(column, str):
+        return f"{column!r} is no name of a column; give text"
+    known: Sequence[str] = schema.names
+    near = get_close_matches(column, known, 1)
+    if not column.isidentifier() and (parts := _as_expression(column, known)) is not None:
+        return f"{there}; text is the name of a column. An expression is one of pyarrow.compute: write {parts}"
+    return f"{there}; there are {_listed(known)}" + (f". Did you mean {near[0]!r}?" if near else "")
+
+
+def misfit(error: Exception, schema: pa.Schema) -> str:
+    """Why an expression cannot be evaluated for rows of a schema, by what Arrow says: the end of an error message."""
+    missing = [found for found in _FIELD.findall(str(error)) if found not in schema.names]
+    if missing:
+        return f"is wrong: {no_column(missing[0], schema)}"
+    columns = ", ".join(f"{field.name} {field.type}" for field in schema)
+    return f"does not fit rows with the columns {columns}: {error}"
+
+
+def _as_expression(text: str, names: Sequence[str]) -> str | None:
+    """SQL-like text as it is written with `pyarrow.compute`; none if it has none of these columns in it."""
+    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    written, found = re.subn(rf"(?<![\w'\"])({pattern})(?![\w'\"])", r"pc.field('\1')", text)
+    return written if found else None
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
@@ -109,5 +158,5 @@ def _other_columns(given: pa.Schema, declared: pa.Schema, what: str) -> str:
     return f"{what} gave a batch {difference}; its schema has {_listed(declared.names)}. Give the right schema="
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)

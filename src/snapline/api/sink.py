@@ -69,5 +69,8 @@ class Sink(ABC):
     def check(self, schema: pa.Schema) -> None:
         """Raise `ConfigurationError` if rows of this schema cannot be written; called on the driver."""
 
+    def starting(self, job_id: str) -> None:
+        """A job with this id begins to run, or goes on; called on the driver, before there are writers."""
+
     @abstractmethod
     def writer(self, context: SinkContext) -> SinkWriter: ...

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from snapline.api.schemas import no_column
 from snapline.config import Duration, duration_ms
 from snapline.errors import ConfigurationError
 
@@ -127,12 +128,23 @@ class Watermarks:
 
     def check(self, schema: pa.Schema, what: str) -> None:
         """`ConfigurationError` if event time cannot be told so from the rows of `what`."""
-        if self.column not in schema.names:
-            known = ", ".join(repr(name) for name in schema.names)
-            raise ConfigurationError(f"watermarks of {what}: there is no column {self.column!r}; there are {known}")
+        if not isinstance(self.column, str) or self.column not in schema.names:
+            raise ConfigurationError(f"watermarks of {what}: {no_column(self.column, schema)}")
         kind = schema.field(self.column).type
         if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
             raise ConfigurationError(
                 f"watermarks of {what}: the column {self.column!r} is {kind}; use a timestamp, or whole numbers of "
                 "milliseconds since 1970"
             )
+
+
+def checked_watermarks(watermarks: Any, schema: pa.Schema, what: str) -> Watermarks:
+    """`watermarks`; `ConfigurationError` if they are none, or do not fit the rows of `what`."""
+    if not isinstance(watermarks, Watermarks):
+        column = watermarks if isinstance(watermarks, str) else "time"
+        raise ConfigurationError(
+            f"watermarks of {what}: {watermarks!r} does not say how late rows may come; give "
+            f"snapline.Watermarks({column!r}, delay='5s')"
+        )
+    watermarks.check(schema, what)
+    return watermarks

@@ -1,4 +1,4 @@
-"""Reaching up to what needs pyspark: found by name, so that nothing below needs it."""
+"""Reaching up, to what needs pyspark and to connectors: found by name, so that nothing below needs them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ def spark_side(module: str) -> Any:
         if not (error.name or "").startswith(("pyspark", "py4j")):
             raise
         raise ConfigurationError("this needs pyspark, which is not installed: pip install 'snapline[spark]'") from error
+
+
+def connector(module: str) -> Any:
+    """A module of `snapline.connectors`, which is made of what is here."""
+    return importlib.import_module(f"snapline.connectors.{module}")

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from snapline.api.expressions import check_column
 from snapline.api.operator import Operator
-from snapline.api.schemas import checked_schema
+from snapline.api.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.stateful import MapColumnsWithState, MapWithState, UpdateState
-from snapline.state.backend import Ttl
+from snapline.state.backend import Lifetime, as_ttl
 from snapline.state.dtypes import StateType, resolve
 
 
@@ -22,15 +22,15 @@ def map_with_state(
     key_columns: tuple[str, ...],
     *,
     state: object,
-    schema: Any,
+    schema: SchemaLike,
     columns: Sequence[str] | None,
-    ttl: Ttl | None,
+    ttl: Lifetime | None,
 ) -> tuple[Operator, pa.Schema]:
     """The operator for rows of a schema, and the schema of what it emits."""
-    kind = _checked("map_with_state", function, state, ttl)
+    kind, lifetime = _checked("map_with_state", function, state), as_ttl(ttl, "map_with_state")
     made = checked_schema(schema, "map_with_state()")
     if columns is None:
-        return MapWithState(function, kind, ttl, made), made
+        return MapWithState(function, kind, lifetime, made), made
     if isinstance(columns, str):
         raise ConfigurationError(f"map_with_state: columns={columns!r}; give several names, such as ({columns!r},)")
     for column in columns:
@@ -41,23 +41,21 @@ def map_with_state(
             "map_with_state: its schema has no columns but those of the key, which are copied; name in schema= what "
             "the function gives"
         )
-    return MapColumnsWithState(function, kind, ttl, made, tuple(columns), given), made
+    return MapColumnsWithState(function, kind, lifetime, made, tuple(columns), given), made
 
 
 def update_state(
-    function: Callable[..., Any], *, state: object, schema: Any, ttl: Ttl | None
+    function: Callable[..., Any], *, state: object, schema: SchemaLike, ttl: Lifetime | None
 ) -> tuple[Operator, pa.Schema]:
     """The operator, and the schema of what it emits."""
-    kind = _checked("update_state", function, state, ttl)
+    kind = _checked("update_state", function, state)
     made = checked_schema(schema, "update_state()")
-    return UpdateState(function, kind, ttl, made), made
+    return UpdateState(function, kind, as_ttl(ttl, "update_state"), made), made
 
 
-def _checked(call: str, function: Any, state: object, ttl: Any) -> StateType:
+def _checked(call: str, function: Any, state: object) -> StateType:
     if not callable(function):
         raise ConfigurationError(f"{call}({function!r}): give a function")
-    if ttl is not None and not isinstance(ttl, Ttl):
-        raise ConfigurationError(f"{call}: ttl={ttl!r}; write snapline.Ttl(...), for example Ttl('30min')")
     try:
         kind = resolve(state)
     except ConfigurationError as error:

@@ -20,17 +20,19 @@ from snapline.api.connected import ConnectedStreams
 from snapline.api.expressions import Column
 from snapline.api.formats import make_format
 from snapline.api.functions import AsyncFunction, BatchProcessFunction, ProcessFunction
+from snapline.api.guidance import missing, names_its_operators
 from snapline.api.joins import Suffixes
 from snapline.api.keyed import KeyedStream
 from snapline.api.lookups import lookup
-from snapline.api.nodes import Input, Node, own_operator
+from snapline.api.nodes import Input, Node, own_operator, shown
 from snapline.api.operator import Operator
 from snapline.api.processing import process_node
-from snapline.api.schemas import checked_schema, key_type
+from snapline.api.schemas import SchemaLike, checked_schema, key_type
 from snapline.api.sink import Sink
-from snapline.api.source import Watermarks
-from snapline.api.spark_side import spark_side
+from snapline.api.source import Watermarks, checked_watermarks
+from snapline.api.spark_side import connector, spark_side
 from snapline.api.transforming import checked_function, filter_operator, inferred_schema
+from snapline.api.windowed import WindowedStream
 from snapline.config import Duration, Path, Size
 from snapline.errors import ConfigurationError
 from snapline.operators.projecting import Project
@@ -43,10 +45,13 @@ from snapline.types import Partitioning
 if TYPE_CHECKING:
     from snapline.api.job import Job
 
+_TO_WINDOWS = "call key_by(...).window(...) first"
+
 Predicate: TypeAlias = "pc.Expression | Callable[[Any], Any]"
 """Which rows to keep: an expression of `pyarrow.compute`, or a function that says true or false."""
 
 
+@names_its_operators
 class Stream:
     """Rows of one schema on their way to the next operator."""
 
@@ -60,13 +65,21 @@ class Stream:
         """The schema of every batch."""
         return self._schema
 
+    def __repr__(self) -> str:
+        return f"<Stream {shown(self._inputs, self._schema)}>"
+
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name, (KeyedStream, "call key_by(...) first"), (WindowedStream, _TO_WINDOWS))
+
     # Rows by rows.
 
     def map(
         self,
         function: Callable[[Row], Row],
         *,
-        schema: Any,
+        schema: SchemaLike,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -79,7 +92,7 @@ class Stream:
         self,
         function: Callable[[Row], Iterable[Row] | None],
         *,
-        schema: Any,
+        schema: SchemaLike,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -108,7 +121,7 @@ class Stream:
         self,
         function: Callable[[Any], Any],
         *,
-        schema: Any = None,
+        schema: SchemaLike | None = None,
         format: str = "arrow",
         uid: str | None = None,
         parallelism: int | None = None,
@@ -134,10 +147,12 @@ class Stream:
         self, *columns: Column, uid: str | None = None, parallelism: int | None = None, **named: Column
     ) -> Stream:
         """Rows of these columns only, and of named ones: `select("user", gross=pc.field("net") * 1.19)`."""
+        expressions.check_own_arguments("select", uid, parallelism)
         return self._projected(expressions.select(self._schema, columns, named), uid, parallelism)
 
     def with_columns(self, *, uid: str | None = None, parallelism: int | None = None, **named: Column) -> Stream:
         """Rows with more columns, or with others of the same name: `with_columns(gross=pc.field("net") * 1.19)`."""
+        expressions.check_own_arguments("with_columns", uid, parallelism)
         return self._projected(expressions.with_columns(self._schema, named), uid, parallelism)
 
     def drop(self, *columns: str, uid: str | None = None, parallelism: int | None = None) -> Stream:
@@ -154,8 +169,8 @@ class Stream:
         self,
         function: ProcessFunction | BatchProcessFunction,
         *,
-        schema: Any,
-        side_outputs: Mapping[str, Any] | None = None,
+        schema: SchemaLike,
+        side_outputs: Mapping[str, SchemaLike] | None = None,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -179,7 +194,7 @@ class Stream:
         self,
         function: Callable[[Row], Any] | AsyncFunction,
         *,
-        schema: Any,
+        schema: SchemaLike,
         ordered: bool = True,
         timeout: Duration = "30s",
         capacity: int = 100,
@@ -216,7 +231,7 @@ class Stream:
         operator: Operator,
         uid: str | None = None,
         *,
-        schema: Any,
+        schema: SchemaLike,
         has_state: bool = False,
         parallelism: int | None = None,
     ) -> Stream:
@@ -243,13 +258,11 @@ class Stream:
         `{"user": "id"}` where the table calls them otherwise. A row with several partners comes out with each; one
         without, or with a null in its key, is left out, or with `how="left"` comes with nulls.
         """
-        return lookup(
-            self, static, on, how=how, suffixes=suffixes, max_size=max_size, uid=uid, parallelism=parallelism
-        )
+        return lookup(self, static, on, how=how, suffixes=suffixes, max_size=max_size, uid=uid, parallelism=parallelism)
 
     def with_watermarks(self, watermarks: Watermarks, *, uid: str | None = None) -> Stream:
         """Tell event time from a column of these rows from here on, instead of what their sources told."""
-        watermarks.check(self._schema, "with_watermarks()")
+        checked_watermarks(watermarks, self._schema, "with_watermarks()")
         return self._then(
             Node(
                 "with_watermarks",
@@ -287,11 +300,16 @@ class Stream:
         """Send every row to the first of the next operator's subtasks."""
         return self._to(Partitioning.GLOBAL)
 
-    def key_by(self, *columns: str) -> KeyedStream:
-        """Bring the rows with equal values in these columns to the same subtask, where they share state."""
-        key_type(self._schema, columns)
-        inputs = tuple(replace(item, partitioning=Partitioning.HASH, key_columns=columns) for item in self._inputs)
-        return KeyedStream(self._job, inputs, self._schema, columns)
+    def key_by(self, *columns: str | Sequence[str]) -> KeyedStream:
+        """Bring the rows with equal values in these columns to the same subtask, where they share state.
+
+        The columns are given one by one, `key_by("user", "city")`, or as one list.
+        """
+        given = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
+        keys: tuple[Any, ...] = tuple(given)
+        key_type(self._schema, keys)
+        inputs = tuple(replace(item, partitioning=Partitioning.HASH, key_columns=keys) for item in self._inputs)
+        return KeyedStream(self._job, inputs, self._schema, keys)
 
     def union(self, *others: Stream) -> Stream:
         """The rows of this stream and others of the same schema, in no particular order."""
@@ -316,6 +334,27 @@ class Stream:
             Node(name, SinkOperator(sink), uid, self._inputs, None, (), parallelism, has_state=True, is_sink=True)
         )
 
+    def collect(
+        self,
+        where: Any,
+        *,
+        directory: Path | None = None,
+        max_rows: int = 1_000_000,
+        uid: str = "collect",
+        parallelism: int | None = None,
+    ) -> pa.Table:
+        """Run the job, whose sources all have to end, and give the rows of this stream as a table.
+
+        `where` is what `Job.run` takes: a SparkSession, or a cluster of `snapline.testing`. For small results, of which
+        more than `max_rows` fail the job; they are in no particular order. They travel as those of
+        `snapline.sinks.Collect` do: if executors are on other machines give a `directory` that all share. What the job
+        writes to its sinks it writes too. The job is left as it was.
+        """
+        rows: pa.Table = connector("collecting").collect(
+            self, where, uid=uid, directory=directory, max_rows=max_rows, parallelism=parallelism
+        )
+        return rows
+
     def to_dataframe(self, spark: Any, *, uid: str = "to_dataframe", directory: Path | None = None) -> Any:
         """Run the job, whose sources all have to end, and give the rows of this stream as a Spark DataFrame.
 
@@ -330,7 +369,10 @@ class Stream:
         return Stream(self._job, inputs, self._schema)
 
     def _projected(self, operator: Project, uid: str | None, parallelism: int | None) -> Stream:
-        return self._then(Node(operator.name, operator, uid, self._inputs, operator.schema, parallelism=parallelism))
+        schema, copies = operator.schema, operator.copies
+        return self._then(
+            Node(operator.name, operator, uid, self._inputs, schema, parallelism=parallelism, copies=copies)
+        )
 
     def _then(self, node: Node) -> Stream:
         return self._job._behind(node)

@@ -58,4 +58,26 @@ def inferred_schema(function: Callable[[Any], Any], schema: pa.Schema, form: For
             raise ConfigurationError(
                 f"map_batches: without rows the type of the column {field.name!r} is unknown; {advice}"
             )
-    return checked_schema(made.schema, "what map_batches() gives")
+    found = [_as_before(field, schema) if form.changes_width else field for field in made.schema]
+    return checked_schema(pa.schema(found), "what map_batches() gives")
+
+
+def _as_before(field: pa.Field, schema: pa.Schema) -> pa.Field:
+    """A column of a result with the type that the column of the same name had, if they differ in width only."""
+    if field.name not in schema.names:
+        return field
+    before = schema.field(field.name).type
+    return field.with_type(before) if _narrow(field.type) == _narrow(before) else field
+
+
+def _narrow(kind: pa.DataType) -> pa.DataType:
+    """A type with short offsets instead of long ones and of views, also inside of others."""
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_narrow(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(inner.name, _narrow(inner.type)) for inner in kind])
+    return kind

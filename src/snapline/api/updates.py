@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from snapline.api.expressions import check_column
-from snapline.api.joins import check_storable, checked_ttl
+from snapline.api.joins import check_storable
 from snapline.api.nodes import Node
 from snapline.api.operator import Operator
 from snapline.api.schemas import checked_schema
-from snapline.config import Duration
 from snapline.errors import ConfigurationError
 from snapline.operators.deduplicating import KeepFirst, KeepLast
 from snapline.operators.joining_rows import RowType, plain_type
 from snapline.operators.ranking import MAX_COUNT, TopRows
+from snapline.state.backend import Lifetime, as_ttl
 
 if TYPE_CHECKING:
     from snapline.api.keyed import KeyedStream
@@ -27,13 +27,13 @@ def deduplicate(
     stream: KeyedStream,
     *,
     keep: str,
-    by: str | None,
-    ttl: Duration | None,
+    by: str | Sequence[str] | None,
+    ttl: Lifetime | None,
     uid: str | None,
     parallelism: int | None,
 ) -> Stream:
     """See `KeyedStream.deduplicate`."""
-    lifetime = checked_ttl(ttl)
+    lifetime = as_ttl(ttl, "deduplicate")
     operator: Operator
     if keep == "first":
         if by is not None:
@@ -44,11 +44,10 @@ def deduplicate(
     elif keep == "last":
         if by is None and lifetime is not None:
             raise ConfigurationError("deduplicate: without by= nothing is kept of the rows; leave ttl= out")
-        field = None
-        if by is not None:
-            _check_sortable("deduplicate", by, stream.schema)
-            field = pa.field(by, stream.schema.field(by).type)
-        operator = KeepLast(field, lifetime)
+        columns = [] if by is None else [by] if isinstance(by, str) else list(by)
+        for column in columns:
+            _check_sortable("deduplicate", column, stream.schema)
+        operator = KeepLast([pa.field(column, stream.schema.field(column).type) for column in columns], lifetime)
     else:
         raise ConfigurationError(f"deduplicate: keep={keep!r}; use 'first' or 'last'")
     has_state = keep == "first" or by is not None

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from snapline.api.aggregates import Aggregate, accumulators, known_column
-from snapline.api.nodes import Input, Node
-from snapline.api.schemas import checked_schema
+from snapline.api.expressions import check_own_arguments
+from snapline.api.guidance import missing, names_its_operators
+from snapline.api.nodes import Input, Node, shown
+from snapline.api.schemas import SchemaLike, checked_schema
 from snapline.api.windows import (
-    Count,
     EventTimeInterval,
+    EveryRows,
     GivenWindow,
     GlobalWindow,
     Session,
@@ -43,6 +45,7 @@ _MAX_COPIES = 1000
 """In so many windows a row may be if each has rows of its own."""
 
 
+@names_its_operators
 class WindowedStream:
     """Rows of a keyed stream in windows. Calls change nothing in it; `aggregate` and `process` give a stream."""
 
@@ -87,12 +90,13 @@ class WindowedStream:
         return changed
 
     def trigger(self, trigger: Trigger) -> WindowedStream:
-        """When results come: `WhenComplete`, which is the default, `Count` or `EventTimeInterval`."""
-        if not isinstance(trigger, WhenComplete | Count | EventTimeInterval):
+        """When results come: `WhenComplete`, which is the default, `EveryRows` or `EventTimeInterval`."""
+        if not isinstance(trigger, WhenComplete | EveryRows | EventTimeInterval):
             raise ConfigurationError(
-                f"{self}: trigger({trigger!r}); give snapline.WhenComplete(...), Count(...) or EventTimeInterval(...)"
+                f"{self}: trigger({trigger!r}); give snapline.WhenComplete(...), EveryRows(...) or "
+                "EventTimeInterval(...)"
             )
-        is_by_row = isinstance(trigger, Count) or getattr(trigger, "early_rows", None) is not None
+        is_by_row = isinstance(trigger, EveryRows) or getattr(trigger, "early_rows", None) is not None
         if isinstance(self._windows, Session) and (is_by_row or isinstance(trigger, EventTimeInterval)):
             raise ConfigurationError(
                 f"{self}: sessions grow together, so they have no trigger but WhenComplete(early_every=...)"
@@ -113,6 +117,7 @@ class WindowedStream:
         The bounds have the type of the time column, but milliseconds if that has seconds; the end does not belong to
         the window.
         """
+        check_own_arguments("window aggregate", uid, parallelism)
         what = f"window aggregate {uid!r}" if uid is not None else "window aggregate"
         taken = dict.fromkeys(self._key_columns, "a key column") | dict.fromkeys(self._columns, "a window column")
         made = accumulators(aggregates, self._schema, taken, what)
@@ -125,7 +130,7 @@ class WindowedStream:
         self,
         function: Callable[[Any, Any, pa.Table], Any],
         *,
-        schema: Any,
+        schema: SchemaLike,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -178,7 +183,8 @@ class WindowedStream:
         if isinstance(windows, GlobalWindow):
             if firing.early_rows is None and firing.early_every_ms is None:
                 raise ConfigurationError(
-                    f"{self} is never complete, so nothing would come out; set one with .trigger(snapline.Count(...))"
+                    f"{self} is never complete, so nothing would come out; set a trigger with "
+                    ".trigger(snapline.EveryRows(...))"
                 )
             return PlainWindows(settings, kept, results, GlobalSpan())
         if isinstance(windows, GivenWindow):
@@ -200,7 +206,7 @@ class WindowedStream:
 
     def _firing(self) -> Firing:
         trigger = self._trigger
-        if isinstance(trigger, Count):
+        if isinstance(trigger, EveryRows):
             return Firing(early_rows=trigger.n, is_purging=trigger.purge, at_end=False)
         if isinstance(trigger, EventTimeInterval):
             return Firing(event_every_ms=trigger.every_ms)
@@ -288,6 +294,15 @@ class WindowedStream:
 
     def __str__(self) -> str:
         return f"window {self._windows}"
+
+    def __repr__(self) -> str:
+        key = ", ".join(map(repr, self._key_columns))
+        return f"<WindowedStream {self._windows} by {key} {shown(self._inputs, self._schema)}>"
+
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name)
 
 
 def key_fields(schema: pa.Schema, key_columns: tuple[str, ...]) -> list[pa.Field]:

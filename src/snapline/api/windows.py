@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeAlias
 
 from snapline.config import MAX_COUNT, Duration, duration_ms
 from snapline.errors import ConfigurationError
@@ -17,22 +17,46 @@ def positive_ms(value: Duration, setting: str) -> int:
     return milliseconds
 
 
+def duration_text(milliseconds: int) -> str:
+    """A duration as users write it, in the greatest unit of which it is a whole number."""
+    units = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
+    unit, length = next(((unit, length) for unit, length in units if milliseconds % length == 0), ("ms", 1))
+    return repr(f"{milliseconds // length}{unit}")
+
+
 class _Settings:
-    """Lets a constructor that takes durations fill a frozen dataclass."""
+    """Lets a constructor that takes durations fill a frozen dataclass, and shows it as it was written.
+
+    A field that is a duration has `_ms` behind the name of the argument; of those `_PLAIN` the name is left out.
+    """
 
     __slots__ = ()
+
+    _PLAIN: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        parts: list[str] = []
+        for field in fields(self):  # type: ignore[arg-type]  # a dataclass in every class that has this one as a base
+            value, name = getattr(self, field.name), field.name.removesuffix("_ms")
+            if not value:  # what is left out when it is written: no offset, no early results, no purging
+                continue
+            text = duration_text(value) if field.name.endswith("_ms") else repr(value)
+            parts.append(text if name in self._PLAIN else f"{name}={text}")
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def _fill(self, **values: object) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Tumbling(_Settings):
     """Windows of one size, one behind the other, from 1970 on or as much later as `offset` says.
 
     With `processing_time` a row is in the window in which it is processed, and no watermarks are needed.
     """
+
+    _PLAIN: ClassVar[tuple[str, ...]] = ("size",)
 
     size_ms: int
     offset_ms: int
@@ -46,9 +70,11 @@ class Tumbling(_Settings):
         )
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Sliding(_Settings):
     """Windows of one size of which one begins every so often, so that a row may be in several, or in none."""
+
+    _PLAIN: ClassVar[tuple[str, ...]] = ("size",)
 
     size_ms: int
     every_ms: int
@@ -64,9 +90,11 @@ class Sliding(_Settings):
         )
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Session(_Settings):
     """Rows of a key of which none is more than `gap` apart from the next one; the window ends `gap` after the last."""
+
+    _PLAIN: ClassVar[tuple[str, ...]] = ("gap",)
 
     gap_ms: int
     processing_time: bool
@@ -91,7 +119,7 @@ class GivenWindow:
 WindowAssigner: TypeAlias = "Tumbling | Sliding | Session | GlobalWindow | GivenWindow"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class WhenComplete(_Settings):
     """Results come once the watermark says that a window is complete, and early ones if wanted.
 
@@ -109,20 +137,24 @@ class WhenComplete(_Settings):
         )
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Count(_Settings):
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class EveryRows(_Settings):
     """Results come after each `n` rows of a key in a window, and only then; with `purge` it begins anew each time."""
+
+    _PLAIN: ClassVar[tuple[str, ...]] = ("n",)
 
     n: int
     purge: bool
 
     def __init__(self, n: int, *, purge: bool = False) -> None:
-        self._fill(n=_rows(n, "Count: n"), purge=purge)
+        self._fill(n=_rows(n, "EveryRows: n"), purge=purge)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class EventTimeInterval(_Settings):
     """Results come each time the watermark has passed a multiple of `every`, and once the window is complete."""
+
+    _PLAIN: ClassVar[tuple[str, ...]] = ("every",)
 
     every_ms: int
 
@@ -130,7 +162,7 @@ class EventTimeInterval(_Settings):
         self._fill(every_ms=positive_ms(every, "EventTimeInterval: every"))
 
 
-Trigger: TypeAlias = "WhenComplete | Count | EventTimeInterval"
+Trigger: TypeAlias = "WhenComplete | EveryRows | EventTimeInterval"
 
 
 def _rows(value: Any, setting: str) -> int:

@@ -8,22 +8,35 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from snapline.api.handle import JobFailedError
 from snapline.api.sink import Sink, SinkContext, SinkWriter
 from snapline.config import Path as AnyPath
 from snapline.connectors.files import Files, FilesWriter, read_files
 from snapline.connectors.generating import whole_number
 from snapline.errors import ConfigurationError, StorageError, UserCodeError
+from snapline.types import JobStatus
+
+if TYPE_CHECKING:
+    from snapline.api.stream import Stream
 
 _FORMAT = "arrow"
+_STARTED = ".started"
+"""The file that has the id of the job that was started last; the rows of each job are in a directory of its own."""
+
 _MAX_FILE_BYTES = 256 << 20
 _MAX_ROWS = 1_000_000_000
 
 
 class Collect(Sink):
     """Rows for the program that starts the job: `table()` gives all that have been committed so far, exactly once.
+
+    They are those of the job that was started last: a second run does not add to the rows of the first, but a job that
+    goes on from its last checkpoint adds to its own. What was written before a savepoint belongs to the job that took
+    it.
 
     They travel through files of a directory that this program and all executors share. Without `directory` it is a
     temporary one of this machine, which is deleted with this object: for jobs that run here, and no longer than this
@@ -53,29 +66,66 @@ class Collect(Sink):
         Files(self._directory, format=_FORMAT).check(schema)
         self._schema = schema
 
+    def starting(self, job_id: str) -> None:
+        """Rows of this job are meant from now on, in every program that has this directory."""
+        started = Path(self._directory, _STARTED)
+        made = started.with_name(f"{_STARTED}-{secrets.token_hex(8)}")
+        made.write_text(job_id, encoding="utf-8")
+        os.replace(made, started)
+
     def writer(self, context: SinkContext) -> SinkWriter:
         if not Path(self._directory, self._mark).exists():
             raise StorageError(
                 f"Collect: {self._directory!r} is not the directory of the program that has started the job, or that "
                 "is gone; give a directory that all executors share with it: Collect(directory)"
             )
-        return _CollectWriter(self._directory, context, self._max_rows)
+        return _CollectWriter(Path(self._directory, context.job_id), context, self._max_rows)
 
     def table(self) -> pa.Table:
         """All rows of complete checkpoints, in no particular order but that of each subtask."""
         if self._schema is None:
             raise ConfigurationError("this Collect is no sink of any job yet; use stream.sink(collect, uid)")
-        found = read_files(self._directory)
+        found = self._found()
         if found.num_rows > self._max_rows:
             raise _too_many(self._max_rows)
         return found if found.num_columns else self._schema.empty_table()
+
+    def _found(self) -> pa.Table:
+        started = Path(self._directory, _STARTED)
+        if not started.exists():
+            return pa.table({})
+        rows = Path(self._directory, started.read_text(encoding="utf-8"))
+        return read_files(rows) if rows.exists() else pa.table({})
+
+
+def collect(
+    stream: Stream, where: Any, *, uid: str, directory: AnyPath | None, max_rows: int, parallelism: int | None
+) -> pa.Table:
+    """See `Stream.collect`."""
+    job = stream._job
+    for node in job.nodes:
+        if node.source is not None and not node.source.is_bounded:
+            raise ConfigurationError(
+                f"collect: the source {node.uid!r} never ends, so neither does the job; write its rows with sink(...), "
+                "or give it a source that ends"
+            )
+    rows = Collect(directory, max_rows=max_rows)
+    before = list(job._nodes)
+    try:
+        stream.sink(rows, uid, parallelism=parallelism)
+        status = job.run(where)
+    finally:
+        job._nodes[:] = before
+    if status is not JobStatus.FINISHED:
+        raise JobFailedError(f"collect: the job has not run to its end, it is {status.value}")
+    return rows.table()
 
 
 class _CollectWriter(FilesWriter):
     """Fails when it alone has written too much."""
 
-    def __init__(self, directory: str, context: SinkContext, max_rows: int) -> None:
-        super().__init__(Path(directory), _FORMAT, context, _MAX_FILE_BYTES)
+    def __init__(self, directory: Path, context: SinkContext, max_rows: int) -> None:
+        super().__init__(directory, _FORMAT, context, _MAX_FILE_BYTES)
         self._max_rows = max_rows
         self._rows = 0
 

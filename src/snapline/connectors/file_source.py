@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.api.schemas import checked_schema
+from snapline.api.schemas import SchemaLike, checked_schema
 from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.config import Duration, duration_ms
 from snapline.config import Path as AnyPath
@@ -37,7 +37,7 @@ class Files(Source):
         path: AnyPath,
         *,
         format: str = "parquet",
-        schema: pa.Schema | None = None,
+        schema: SchemaLike | None = None,
         watch: Duration | None = None,
     ) -> None:
         if format not in READ_FORMATS:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from snapline.api.schemas import checked_schema, conform
+from snapline.api.schemas import SchemaLike, checked_schema, conform
 from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
 
@@ -47,7 +47,7 @@ class Generate(Source):
         function: RowsFunction,
         rows: int | None = None,
         *,
-        schema: pa.Schema,
+        schema: SchemaLike,
         rows_per_second: float | None = None,
         splits: int | None = None,
         batch_rows: int | None = None,

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from snapline.api.schemas import checked_schema
+from snapline.api.schemas import SchemaLike, checked_schema
 from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
 from snapline.state.exact import shortened
@@ -23,6 +23,7 @@ _SKIP_ITEMS = 65_536
 _LONGEST_READ_S = 0.02
 """An iterable that is slower gives smaller batches: barriers wait for a read to end."""
 _INFER_ITEMS = 1000
+_ADVICE = "give the schema of the rows, such as schema='user STRING, n BIGINT'"
 
 
 class Iterator(Source):
@@ -35,7 +36,7 @@ class Iterator(Source):
     schema: of the rows; without it that of the first 1000 items of a list. A function always needs it.
     """
 
-    def __init__(self, items: Sequence[Any] | Callable[[], Items], schema: pa.Schema | None = None) -> None:
+    def __init__(self, items: Sequence[Any] | Callable[[], Items], schema: SchemaLike | None = None) -> None:
         if not (callable(items) or isinstance(items, list | tuple)):
             raise ConfigurationError(
                 f"Iterator({shortened(items)}): a restart could not read it again; give a list or tuple, or a function "
@@ -43,7 +44,7 @@ class Iterator(Source):
             )
         if schema is None:
             if callable(items):
-                raise ConfigurationError("Iterator(function): give the schema of its rows, schema=pyarrow.schema(...)")
+                raise ConfigurationError(f"Iterator(function): {_ADVICE}")
             schema = _inferred(items[:_INFER_ITEMS])
         self._items = items
         self._schema = checked_schema(schema, "Iterator")
@@ -179,16 +180,15 @@ def _batch(rows: list[Any], schema: pa.Schema, what: str) -> pa.RecordBatch:
 
 
 def _inferred(items: Sequence[Any]) -> pa.Schema:
-    advice = "give schema=pyarrow.schema(...)"
     if items and isinstance(items[0], pa.RecordBatch):
         return items[0].schema
     if not items or not all(isinstance(item, dict) for item in items):
-        raise ConfigurationError(f"Iterator: only the schema of dicts and RecordBatches can be told; {advice}")
+        raise ConfigurationError(f"Iterator: only the schema of dicts and RecordBatches can be told; {_ADVICE}")
     try:
         schema = pa.Table.from_pylist(list(items)).schema
     except pa.ArrowException as error:
-        raise ConfigurationError(f"Iterator: the types of the columns cannot be told: {error}; {advice}") from error
+        raise ConfigurationError(f"Iterator: the types of the columns cannot be told: {error}; {_ADVICE}") from error
     for field in schema:
         if pa.types.is_null(field.type):
-            raise ConfigurationError(f"Iterator: the type of the column {field.name!r} is unknown; {advice}")
+            raise ConfigurationError(f"Iterator: the type of the column {field.name!r} is unknown; {_ADVICE}")
     return schema

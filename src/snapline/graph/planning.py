@@ -18,6 +18,7 @@ from snapline.graph.logical import check_ends, in_order, parallelisms, uids
 from snapline.graph.plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.graph.shipping import pack
 from snapline.graph.spec import JobSpec, takes_last_checkpoint
+from snapline.operators.sinking import SinkOperator
 from snapline.types import Partitioning
 
 
@@ -25,6 +26,9 @@ def make_spec(job: Job) -> JobSpec:
     """The job, ready to run, under the id of a new start; `ConfigurationError` says what is wrong with it."""
     planned = plan(job)
     job_id = job.id_for_start()
+    for node in planned.uids:
+        if isinstance(node.operator, SinkOperator):
+            node.operator.sink.starting(job_id)
     return JobSpec(
         job_id=job_id,
         name=job.name,

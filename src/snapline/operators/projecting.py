@@ -50,6 +50,12 @@ class Project(Operator):
         self.schema = schema
         self._columns = tuple(columns)
 
+    @property
+    def copies(self) -> dict[str, str]:
+        """The columns of the result that are nothing but copies, with what they are copies of."""
+        pairs = zip(self.schema.names, self._columns, strict=True)
+        return {name: item for name, item in pairs if isinstance(item, str)}
+
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         expressions = [item for item in self._columns if not isinstance(item, str)]

@@ -38,7 +38,7 @@ class SinkOperator(Operator):
     _is_closed: threading.Event
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+        self.sink = sink
         self._is_committing = False
         self._last_id = 0
 
@@ -49,7 +49,7 @@ class SinkOperator(Operator):
         self._is_closed = threading.Event()
         self._committer = Committer(context.attempt, max_retries=context.committer_retries)
         self._committables = context.states.operator.list_state("committables", bytes)
-        self._writer = self._sink.writer(
+        self._writer = self.sink.writer(
             SinkContext(context.job_id, context.uid, context.subtask, context.parallelism, context.attempt)
         )
         restored = [Committable(*msgspec.msgpack.decode(entry)) for entry in self._committables]

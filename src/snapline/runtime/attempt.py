@@ -169,6 +169,7 @@ class Attempt:
                 target.parallelism,
                 self._deploy.max_parallelism[target.id],
                 index,
+                f"{target.operators[0].name} {target.operators[0].uid!r}",
             )
             outputs.append(OutputEdge(edge, channels, partitioner))
         return outputs

@@ -11,7 +11,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +64,22 @@ class Ttl:
         if milliseconds == 0:
             raise ConfigurationError("ttl is 0, so nothing would live; use a longer one, or none")
         return milliseconds
+
+
+Lifetime: TypeAlias = "Ttl | Duration"
+"""How long state lives: a `Ttl`, or only its duration, such as "30min"."""
+
+
+def as_ttl(ttl: Lifetime | None, what: str) -> Ttl | None:
+    """The time to live that is meant; `ConfigurationError`, which begins with `what`, if it is none."""
+    if ttl is None:
+        return None
+    made = ttl if isinstance(ttl, Ttl) else Ttl(ttl)
+    try:
+        # With the milliseconds it says whether it is one, here and not where the job runs.
+        return made if made.duration_ms else None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{what}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +241,19 @@ class KeyedBackend(ABC):
     # Declaring states.
 
     def value_state(
-        self, name: str, kind: object = object, *, default: Any = None, ttl: Ttl | None = None, namespace: object = None
+        self,
+        name: str,
+        kind: object = object,
+        *,
+        default: Any = None,
+        ttl: Lifetime | None = None,
+        namespace: object = None,
     ) -> ValueState:
         """One value for each key."""
         return self._value_state(StateKind.VALUE, name, kind, ttl, namespace, default)
 
     def reducing_state(
-        self, name: str, kind: object, reduce: Reduce, *, ttl: Ttl | None = None, namespace: object = None
+        self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None, namespace: object = None
     ) -> ReducingState:
         """One value for each key, into which those added are merged."""
         check_reducer(name, reduce, resolve(kind))
@@ -243,14 +265,14 @@ class KeyedBackend(ABC):
         function: AggregateFunction[Any],
         accumulator: object = object,
         *,
-        ttl: Ttl | None = None,
+        ttl: Lifetime | None = None,
         namespace: object = None,
     ) -> AggregatingState[Any]:
         """An accumulator for each key; `accumulator` is its type."""
         return AggregatingState(self._value_state(StateKind.AGGREGATING, name, accumulator, ttl, namespace), function)
 
     def list_state(
-        self, name: str, kind: object = object, *, ttl: Ttl | None = None, namespace: object = None
+        self, name: str, kind: object = object, *, ttl: Lifetime | None = None, namespace: object = None
     ) -> ListState:
         """A list for each key."""
         spaces = _namespace_types(namespace)
@@ -259,7 +281,13 @@ class KeyedBackend(ABC):
         return ListState(Scope(self, spaces), table, self._next_positions)
 
     def map_state(
-        self, name: str, map_key: object, kind: object = object, *, ttl: Ttl | None = None, namespace: object = None
+        self,
+        name: str,
+        map_key: object,
+        kind: object = object,
+        *,
+        ttl: Lifetime | None = None,
+        namespace: object = None,
     ) -> MapState:
         """A map for each key; `map_key` is the type of its keys."""
         spaces = _namespace_types(namespace)
@@ -286,7 +314,7 @@ class KeyedBackend(ABC):
         return self._timers
 
     def _value_state(
-        self, kind: StateKind, name: str, declared: object, ttl: Ttl | None, namespace: object, default: Any = None
+        self, kind: StateKind, name: str, declared: object, ttl: Lifetime | None, namespace: object, default: Any = None
     ) -> ValueState:
         spaces = _namespace_types(namespace)
         table = self._declare(kind, name, resolve(declared), ttl, spaces, None)
@@ -298,14 +326,13 @@ class KeyedBackend(ABC):
         kind: StateKind,
         name: str,
         declared: StateType,
-        ttl: Ttl | None,
+        ttl: Lifetime | None,
         namespace: KeyTypes | None,
         inner: KeyTypes | None,
     ) -> ValueTable | MapTable:
         _check_name(name)
-        if ttl is not None and not isinstance(ttl, Ttl):
-            raise ConfigurationError(f"ttl of state {name!r} is {ttl!r}; write Ttl(...), for example Ttl('30min')")
-        ttl_ms = None if ttl is None else ttl.duration_ms
+        lifetime = as_ttl(ttl, f"state {name!r}")
+        ttl_ms = None if lifetime is None else lifetime.duration_ms
         if declared.arrow is not None and has_views(declared.arrow):
             raise ConfigurationError(
                 f"state {name!r} cannot hold {declared}; declare string or binary instead of views"
@@ -325,7 +352,7 @@ class KeyedBackend(ABC):
             if known.values.kind != declared or known.values.ttl_ms != ttl_ms:
                 known = self._convert(name, known, declared, ttl_ms)
         known.is_declared = True
-        known.values.refresh_on_read = ttl is not None and ttl.refresh_on_read
+        known.values.refresh_on_read = lifetime is not None and lifetime.refresh_on_read
         return known.table
 
     def _register(self, name: str, shape: Shape, ttl_ms: int | None) -> Registered:

@@ -19,8 +19,7 @@ def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     try:
         array = pa.array(values, arrow)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        shown = shortened(values[0] if len(values) == 1 else values)
-        raise UserCodeError(f"{shown} is no value of type {arrow}: {error}") from error
+        raise UserCodeError(_wrong_value(values, arrow, error)) from error
     for value, converted in zip(values, _came_back(array), strict=True):
         try:
             problem = _difference(value, converted, arrow)
@@ -29,6 +28,18 @@ def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
         if problem is not None:
             raise UserCodeError(f"{shortened(value)} is no value of type {arrow}: {problem}")
     return array
+
+
+def _wrong_value(values: Sequence[Any], arrow: pa.DataType, error: Exception) -> str:
+    """Which of several values cannot be converted, and why."""
+    for value in values:
+        try:
+            pa.array([value], arrow)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as own:
+            is_text = _family(arrow) == "text" and not isinstance(value, str | bytes)
+            why = f"it is {type(value).__name__}, and text is wanted" if is_text else str(own)
+            return f"{shortened(value)} is no value of type {arrow}: {why}"
+    return f"{shortened(values)} are no values of type {arrow}: {error}"
 
 
 def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Array:

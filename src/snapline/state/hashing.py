@@ -47,14 +47,31 @@ _DAY_MS = 86_400_000
 
 
 class NullKeyError(UserCodeError):
-    """A key is null. `column` is the name of the key column."""
+    """A key is null. `column` is the name of the key column, and `operator` is whose rows they are, if that is known.
 
-    def __init__(self, column: str) -> None:
+    It is raised before keys are sent to where their state is, and there too.
+    """
+
+    def __init__(self, column: str, operator: str = "") -> None:
         super().__init__(
-            f"the key column {column!r} has nulls, and a null key belongs to no key group; "
-            "filter such rows out, or fill them with a value of your own, before `key_by`"
+            f"{operator}{operator and ': '}the key column {column!r} has nulls, and a row without a key belongs "
+            f"nowhere; filter such rows out before key_by(), with filter(pc.field({column!r}).is_valid()), or give "
+            f"them a key of your own, with "
+            f"with_columns({_argument(column)}pc.coalesce(pc.field({column!r}), pc.scalar(...)))"
         )
         self.column = column
+        self.operator = operator
+
+
+def _argument(column: str) -> str:
+    return f"{column}=" if column.isidentifier() else "key="
+
+
+def check_no_nulls(columns: Sequence[pa.Array], names: Sequence[str], operator: str) -> None:
+    """`NullKeyError` if one of the key columns, which have these names, has nulls; `operator` is whom they go to."""
+    for column, name in zip(columns, names, strict=True):
+        if column.null_count:
+            raise NullKeyError(name, operator)
 
 
 @dataclass(frozen=True, slots=True)

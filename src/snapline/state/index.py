@@ -178,15 +178,23 @@ def key_column(kind: pa.DataType) -> FixedKeyColumn | BytesKeyColumn:
     return BytesKeyColumn(kind) if text or binary else FixedKeyColumn(kind)
 
 
-def _is_first(hashes: Words) -> Bools:
-    """Marks some of the rows, at least one, of which no two have the same hash; of those with the same the first."""
-    size = 1 << (4 * len(hashes)).bit_length()
-    places = (hashes & np.uint64(size - 1)).view(np.int64)
-    rows = np.arange(len(hashes), dtype=np.int32)
-    claims = np.empty(size, dtype=np.int32)
-    # Where several rows claim a place the last one written has it.
-    claims[places[::-1]] = rows[::-1]
-    return np.asarray(claims.take(places) == rows)
+def _firsts(hashes: Words) -> Ints:
+    """The first row of each hash, ascending."""
+    rows = np.arange(len(hashes))
+    found, shift = [], 0
+    while rows.size:
+        # Each row claims a place by some bits of its hash; of those that claim the same one the first gets it.
+        size = 1 << (4 * len(rows)).bit_length()
+        left = hashes[rows]
+        places = ((left >> np.uint64(shift)) & np.uint64(size - 1)).view(np.int64)
+        claims = np.empty(size, dtype=np.int64)
+        claims[places[::-1]] = rows[::-1]
+        winners = claims.take(places)
+        found.append(rows[winners == rows])
+        # What has lost against another hash claims again, by other bits, or in the end one hash at a time.
+        rows = rows[hashes[winners] != left]
+        shift = (shift + 13) % 40
+    return np.sort(np.concatenate(found)) if len(found) > 1 else found[0]
 
 
 class KeyIndex:
@@ -235,8 +243,8 @@ class KeyIndex:
         missing = np.flatnonzero(slots < 0)
         added = []
         while missing.size:
-            is_first = _is_first(hashes[missing])
-            new, missing = missing[is_first], missing[~is_first]
+            firsts = _firsts(hashes[missing])
+            new, missing = missing[firsts], np.delete(missing, firsts)
             start = self.size
             self.append([column.take(new) for column in keys], hashes[new])
             slots[new] = np.arange(start, self.size)

@@ -81,19 +81,9 @@ class Chain:
             self._tails.array[owner] = entry
             self._owners.array[entry] = owner
 
-    def _chain_from(self, entry: int) -> Ints:
-        """An entry and all before it, newest first."""
-        # Its items are plain numbers at once, unlike those of an array.
-        previous = self._previous.array.data
-        found = []
-        while entry >= 0:
-            found.append(entry)
-            entry = previous[entry]
-        return np.array(found, dtype=np.int64)
-
     def walk_one(self, owner: int) -> Ints:
         """The entries of one owner that are there, oldest first."""
-        entries = self._chain_from(int(self._tails.array[owner]) if owner >= 0 else -1)[::-1]
+        entries = self._chain_of(owner) if owner >= 0 else np.zeros(0, dtype=np.int64)
         if not entries.size:
             return entries
         present = self._values.is_present(entries)
@@ -102,37 +92,80 @@ class Chain:
 
     def walk(self, owners: Ints) -> tuple[Ints, Ints]:
         """The entries of owners that are there, oldest first, and for each which of the `owners` it belongs to."""
-        rows, entries = [], []
         row = np.flatnonzero(owners >= 0)
+        rows, entries = self._few(owners, row) if row.size <= _SCALAR else self._many(owners, row)
+        present = self._values.is_present(entries)
+        rows, entries = rows[present], entries[present]
+        order = np.argsort(rows, kind="stable")
+        return rows[order], entries[order]
+
+    def _few(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
+        chains = [self._chain_of(owner) for owner in owners[row].tolist()]
+        return np.repeat(row, [len(chain) for chain in chains]), np.concatenate([*chains, row[:0]])
+
+    def _many(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
+        """Many chains, all one step at a time; if some are long, their entries are looked for among all."""
+        rows: list[Ints] = []
+        entries: list[Ints] = []
         entry = self._tails.array[owners[row]]
+        steps = self._worthwhile_steps() // row.size
         while (left := entry >= 0).any():
             row, entry = row[left], entry[left]
-            if row.size <= _SCALAR:
-                # A few long chains: step by step in numpy would take much longer.
-                tails = [self._chain_from(int(one)) for one in entry]
-                rows.append(np.repeat(row, [len(tail) for tail in tails]))
-                entries.append(np.concatenate(tails))
+            if len(rows) > steps:
+                is_long = np.zeros(len(owners), dtype=np.bool_)
+                is_long[row] = True
+                short = [~is_long[found] for found in rows]
+                rows = [found[kept] for found, kept in zip(rows, short, strict=True)]
+                entries = [found[kept] for found, kept in zip(entries, short, strict=True)]
+                long_rows, long_entries = self._members(owners, row)
+                rows.append(long_rows[::-1])
+                entries.append(long_entries[::-1])
                 break
             rows.append(row)
             entries.append(entry)
             entry = self._previous.array[entry]
-        if not rows:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        all_rows, all_entries = np.concatenate(rows)[::-1], np.concatenate(entries)[::-1]
-        present = self._values.is_present(all_entries)
-        all_rows, all_entries = all_rows[present], all_entries[present]
-        order = np.argsort(all_rows, kind="stable")
-        return all_rows[order], all_entries[order]
+        nothing = row[:0]
+        return np.concatenate([nothing, *rows])[::-1], np.concatenate([nothing, *entries])[::-1]
+
+    def _worthwhile_steps(self) -> int:
+        """How many steps along a chain cost about as much as a look at all entries."""
+        return 256 + self._values.space.size // 32
+
+    def _chain_of(self, owner: int) -> Ints:
+        """The entries of one owner, oldest first."""
+        # Its items are plain numbers at once, unlike those of an array.
+        previous = self._previous.array.data
+        entry, found, left = int(self._tails.array[owner]), [], self._worthwhile_steps()
+        while entry >= 0:
+            found.append(entry)
+            entry = previous[entry]
+            left -= 1
+            if not left:
+                return np.flatnonzero(self._owners.array[: self._values.space.size] == owner)
+        return np.array(found[::-1], dtype=np.int64)
+
+    def _members(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
+        """All entries of the owners in some rows, oldest first, each with its row."""
+        wanted = np.zeros(len(self._tails.array) + 1, dtype=np.bool_)
+        wanted[owners[row]] = True
+        entries = np.flatnonzero(wanted[self._owners.array[: self._values.space.size]])
+        found = self._owners.array[entries]
+        order = np.argsort(found, kind="stable")
+        entries, found = entries[order], found[order]
+        starts, ends = (np.searchsorted(found, owners[row], side) for side in ("left", "right"))
+        counts = ends - starts
+        places = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+        return np.repeat(row, counts), entries[places]
 
     def unlink_all(self, owners: Ints) -> None:
         """Let owners begin anew."""
-        entries = self._tails.array[owners]
+        _, entries = (
+            self._few(owners, np.arange(len(owners)))
+            if len(owners) <= _SCALAR
+            else self._many(owners, np.arange(len(owners)))
+        )
+        self._owners.array[entries] = -1
         self._tails.array[owners] = -1
-        while (entries := entries[entries >= 0]).size > _SCALAR:
-            self._owners.array[entries] = -1
-            entries = self._previous.array[entries]
-        for entry in entries.tolist():
-            self._owners.array[self._chain_from(entry)] = -1
 
     def _tidy(self, owner: int, entries: Ints, present: Bools) -> None:
         """Leave entries that are gone out of a chain, so that walking it does not get slower and slower."""

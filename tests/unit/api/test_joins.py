@@ -94,8 +94,8 @@ Call = Callable[[Any, Any], Any]
     ("call", "message"),
     [
         (lambda a, b: a.join(b, how="outer"), "join: how='outer'; use one of 'inner', 'left', 'right', 'full'"),
-        (lambda a, b: a.join("b"), "give a stream of the same job that is keyed by key_by()"),
-        (lambda a, b: a.join(pair()[1]), "give a stream of the same job"),
+        (lambda a, b: a.join("b"), "the right side is not keyed"),
+        (lambda a, b: a.join(pair()[1]), "a stream of another job"),
         (lambda a, b: a.join(b, ttl="0s"), "ttl is 0"),
         (lambda a, b: a.join(b, ttl=5), "a bare number has no unit"),
         (lambda a, b: a.join(b, where="price > 1"), "where='price > 1'; give an expression"),

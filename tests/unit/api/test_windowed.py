@@ -69,7 +69,7 @@ def test_results_have_keys_bounds_and_aggregates() -> None:
 
 def test_calls_change_nothing_in_a_windowed_stream() -> None:
     window = keyed().window(sl.Tumbling("10s"))
-    window.late_output("late").allowed_lateness("1s").trigger(sl.Count(5))
+    window.late_output("late").allowed_lateness("1s").trigger(sl.EveryRows(5))
     node = window.aggregate(uid="w", n=sl.count())._inputs[0].node
     assert node.side_outputs == {}
 
@@ -84,32 +84,32 @@ def aggregated(**aggregates: Any) -> Callable[[], Any]:
         (lambda: sl.Tumbling("0s"), "Tumbling: size='0s' is 0"),
         (lambda: sl.Sliding("1s", every=0), "Sliding: every=0 is 0"),
         (lambda: sl.Session(10), "Session: gap=10.*has no unit"),
-        (lambda: sl.Count(0), "Count: n=0"),
+        (lambda: sl.EveryRows(0), "EveryRows: n=0"),
         (lambda: sl.WhenComplete(early_rows=True), "WhenComplete: early_rows=True"),
         (lambda: sl.EventTimeInterval("0s"), "EventTimeInterval: every='0s' is 0"),
         (lambda: keyed().window(ANYTHING), r"window\(5\): give snapline.Tumbling"),
         (lambda: keyed(None).window(sl.Tumbling("1s")), "there are no watermarks.*watermarks=snapline.Watermarks"),
-        (lambda: keyed().window(sl.Tumbling("1s"), on="tim"), "no column 'tim'.*did you mean 'time'"),
+        (lambda: keyed().window(sl.Tumbling("1s"), on="tim"), "no column 'tim'.*Did you mean 'time'"),
         (lambda: keyed().window(sl.Tumbling("1s"), on="tags"), "the column 'tags' is list.*use a timestamp"),
         (lambda: keyed().window(sl.Tumbling("1s", processing_time=True), on="time"), "on='time' is of no use"),
         (lambda: keyed().window(sl.GivenWindow(), on="time"), "on='time' is of no use"),
         (lambda: keyed().window(sl.GivenWindow()), "no column 'window_start'"),
         (lambda: keyed().window(sl.GivenWindow("time", "value")), "'time' is timestamp.*'value' is int64"),
-        (lambda: keyed().window(sl.GlobalWindow()).aggregate(n=sl.count()), "never complete.*snapline.Count"),
+        (lambda: keyed().window(sl.GlobalWindow()).aggregate(n=sl.count()), "never complete.*snapline.EveryRows"),
         (lambda: keyed().window(sl.GlobalWindow()).allowed_lateness("1s"), "no row can be late"),
-        (lambda: keyed().window(sl.Session("1s")).trigger(sl.Count(5)), "sessions grow together"),
+        (lambda: keyed().window(sl.Session("1s")).trigger(sl.EveryRows(5)), "sessions grow together"),
         (lambda: keyed().window(sl.GlobalWindow()).trigger(sl.EventTimeInterval("1s")), "needs windows in event time"),
         (lambda: keyed().window(sl.Tumbling("1s")).trigger(ANYTHING), r"trigger\(5\); give snapline.WhenComplete"),
         (lambda: keyed().window(sl.Tumbling("1s")).late_output(""), "give the name of a side output"),
         (
-            lambda: keyed().window(sl.Sliding("1h", every="1s")).trigger(sl.Count(5)).aggregate(n=sl.count()),
+            lambda: keyed().window(sl.Sliding("1h", every="1s")).trigger(sl.EveryRows(5)).aggregate(n=sl.count()),
             "every row would be in 3600 windows",
         ),
         (lambda: keyed().window(sl.Tumbling("1s")).process(ANYTHING, schema=ROWS), "give a function of key"),
         (aggregated(), "window aggregate 'w': nothing to compute"),
         (aggregated(user=sl.count()), "'user' is a key column already"),
         (aggregated(window_end=sl.count()), "'window_end' is a window column already"),
-        (aggregated(n=sl.sum("valeu")), r"window aggregate 'w': n=sum\('valeu'\).*did you mean 'value'"),
+        (aggregated(n=sl.sum("valeu")), r"window aggregate 'w': n=sum\('valeu'\).*Did you mean 'value'"),
         (aggregated(n=sl.mean("user")), "string has no mean"),
         (aggregated(n=sl.count_distinct("tags")), "has no count_distinct"),
         (aggregated(n=sl.top_n("user", 0)), "n=0; use a whole number"),
@@ -117,7 +117,7 @@ def aggregated(**aggregates: Any) -> Callable[[], Any]:
         (aggregated(n=sl.collect("user", 0)), "limit=0"),
         (aggregated(n=sl.count(where=5)), "where=5; give an expression"),
         (aggregated(n=sl.count(where="value")), "is int32; give a condition"),
-        (aggregated(n=sl.count(where=pc.field("price") > 5)), "does not fit rows with the columns user, time"),
+        (aggregated(n=sl.count(where=pc.field("price") > 5)), "is wrong: there is no column 'price'; there are 'user', 'time'"),
         (aggregated(n=sl.aggregate(ANYTHING, "value", type="int")), "has no create, add, merge, result"),
         (aggregated(**{"n/count": sl.count()}), "choose a name without '/'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,7 @@ def test_the_first_rows_are_printed(capsys: pytest.CaptureFixture[str], monkeypa
 
 
 def committed(sink: sl.Sink, *values: int) -> None:
+    sink.starting("job")
     writer = sink.writer(context())
     writer.write(rows(*values))
     for payload in writer.prepare(1):
@@ -130,6 +132,8 @@ def test_collected_rows_have_exactly_the_schema_of_the_stream() -> None:
     )
     sink = sl.sinks.Collect()
     sink.check(schema)
+    assert sink.table() == schema.empty_table()
+    sink.starting("job")
     assert sink.table() == schema.empty_table()
     batch = pa.RecordBatch.from_pylist([{"d": "a", "t": None, "u": 1, "n": None}], schema=schema)
     other = pa.RecordBatch.from_pylist([{"d": "b", "t": None, "u": 2, "n": None}], schema=schema)
@@ -159,6 +163,21 @@ def test_a_directory_that_is_given_stays_and_adds_up(tmp_path: Path) -> None:
         sink.check(SCHEMA)
         committed(sink, value)
     assert sorted(sink.table().column("x").to_pylist()) == [1, 2]
+
+
+def test_rows_are_those_of_the_job_that_was_started_last(tmp_path: Path) -> None:
+    sink = sl.sinks.Collect(tmp_path / "rows")
+    sink.check(SCHEMA)
+    committed(sink, 1)
+    sink.starting("job-2")
+    assert sink.table() == SCHEMA.empty_table()
+    writer = sink.writer(replace(context(), job_id="job-2"))
+    writer.write(rows(2))
+    for payload in writer.prepare(1):
+        writer.commit(sl.Committable("name", 1, payload), PERMIT)
+    assert sink.table().column("x").to_pylist() == [2]
+    sink.starting("job")  # it goes on
+    assert sink.table().column("x").to_pylist() == [1]
 
 
 def test_a_directory_that_is_not_shared_is_an_error(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_rows_that_do_not_fit_are_refused(items: list[Any], complaint: str) -> N
     [
         (iter([1]), "a restart could not read it again"),
         ({"x": 1}, "give a list or tuple, or a function"),
-        (list, "give the schema of its rows"),
+        (list, "give the schema of the rows, such as schema='user STRING, n BIGINT'"),
         ([], "only the schema of dicts and RecordBatches can be told"),
         ([(1, 2)], "only the schema of dicts"),
         ([{"x": None}], "the type of the column 'x' is unknown"),

@@ -40,7 +40,7 @@ def test_a_key_is_new_again_after_its_time_to_live(run: Run) -> None:
 
 def test_an_older_row_is_the_newest_after_the_time_to_live(run: Run) -> None:
     field = pa.field("v", pa.float64())
-    harness = run(KeepLast(field, Ttl("10s")), key="string", key_columns=("k",))
+    harness = run(KeepLast([field], Ttl("10s")), key="string", key_columns=("k",))
     last = harness.open()
     last.process(batch(["a", "a", "a"], [1.0, float("nan"), None], pa.float64()), 0)
     assert [row["v"] for row in harness.rows()] == [1.0]

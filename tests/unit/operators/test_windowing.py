@@ -107,9 +107,9 @@ def test_within_the_lateness_rows_lead_to_new_results(run: Run) -> None:
 
 @pytest.mark.parametrize("sizes", [(7,), (1,) * 7, (3, 4)])
 def test_counting_does_not_depend_on_batches(run: Run, sizes: tuple[int, ...]) -> None:
-    stream = keyed().window(sl.GlobalWindow()).trigger(sl.Count(3)).aggregate(uid="w", total=sl.sum("value"))
+    stream = keyed().window(sl.GlobalWindow()).trigger(sl.EveryRows(3)).aggregate(uid="w", total=sl.sum("value"))
     assert stream.schema.names == ["user", "total"]
-    purging = keyed().window(sl.GlobalWindow()).trigger(sl.Count(2, purge=True)).aggregate(uid="w", n=sl.sum("value"))
+    purging = keyed().window(sl.GlobalWindow()).trigger(sl.EveryRows(2, purge=True)).aggregate(uid="w", n=sl.sum("value"))
     keeping, beginning_anew = opened(run, stream), opened(run, purging)
     given = [("a", 0, number) for number in range(1, 8)]
     for size in sizes:
@@ -121,7 +121,7 @@ def test_counting_does_not_depend_on_batches(run: Run, sizes: tuple[int, ...]) -
 
 
 def test_count_in_a_window_with_an_end_leaves_out_what_is_left(run: Run) -> None:
-    window = keyed().window(sl.Sliding("10ms", every="5ms")).trigger(sl.Count(2))
+    window = keyed().window(sl.Sliding("10ms", every="5ms")).trigger(sl.EveryRows(2))
     harness = opened(run, window.aggregate(uid="w", n=sl.count()))
     harness.operator.process(rows(("a", 1, 1), ("a", 6, 1)), 0)
     assert values(harness) == [("a", 0, 10, 2)]
@@ -316,7 +316,7 @@ def test_functions_may_give_nothing_batches_or_tables(run: Run) -> None:
         batch = pa.RecordBatch.from_pylist([{"total": table.num_rows}], schema=schema)
         return [batch, pa.Table.from_batches([batch])]
 
-    window = keyed(SCHEMA, "user", "value").window(sl.GlobalWindow()).trigger(sl.Count(1, purge=True))
+    window = keyed(SCHEMA, "user", "value").window(sl.GlobalWindow()).trigger(sl.EveryRows(1, purge=True))
     stream = window.process(function, schema=schema, uid="m")
     harness = opened(run, stream, "user string, value bigint", ("user", "value"))
     harness.operator.process(rows(("a", 0, 1), ("a", 0, 2)), 0)

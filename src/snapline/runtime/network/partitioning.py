@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from snapline.errors import EngineError, UserCodeError
 from snapline.runtime.items import ITEM_COST_BYTES, Item, ItemKind
-from snapline.state.hashing import hash_columns, key_groups
+from snapline.state.hashing import check_no_nulls, hash_columns, key_groups
 from snapline.types import Partitioning
 
 Split = list[tuple[int, pa.RecordBatch]]
@@ -51,10 +51,11 @@ class Partitioner(ABC):
 
 
 class Hash(Partitioner):
-    """By the key group of the row's key."""
+    """By the key group of the row's key; `operator` is whom the rows are for, as messages call it."""
 
-    def __init__(self, key_columns: Sequence[str], targets: int, max_parallelism: int) -> None:
+    def __init__(self, key_columns: Sequence[str], targets: int, max_parallelism: int, operator: str = "") -> None:
         self._key_columns = list(key_columns)
+        self._operator = operator
         self._targets = targets
         self._max_parallelism = max_parallelism
         groups = np.arange(max_parallelism, dtype=np.int64)
@@ -64,6 +65,8 @@ class Hash(Partitioner):
     def split(self, batch: pa.RecordBatch) -> Split:
         if not batch.num_rows:
             return []
+        # Also if there is only one target, and a message from there would not know the column by its name.
+        check_no_nulls([batch.column(name) for name in self._key_columns], self._key_columns, self._operator)
         if self._targets == 1:
             return [(0, batch)]
         targets = self._targets_of(batch)
@@ -202,12 +205,20 @@ def _taken_column(column: pa.Array, rows: pa.Array) -> pa.Array:
 
 
 def make_partitioner(
-    partitioning: Partitioning, key_columns: Sequence[str], targets: int, max_parallelism: int, index: int
+    partitioning: Partitioning,
+    key_columns: Sequence[str],
+    targets: int,
+    max_parallelism: int,
+    index: int,
+    operator: str = "",
 ) -> Partitioner:
-    """How subtask `index` deals out its rows to `targets` subtasks, whose vertex has this maximum parallelism."""
+    """How subtask `index` deals out its rows to `targets` subtasks, whose vertex has this maximum parallelism.
+
+    `operator` is the first one there, as messages call it.
+    """
     match partitioning:
         case Partitioning.HASH:
-            return Hash(key_columns, targets, max_parallelism)
+            return Hash(key_columns, targets, max_parallelism, operator)
         case Partitioning.REBALANCE:
             return Rebalance(targets, index)
         case Partitioning.BROADCAST:

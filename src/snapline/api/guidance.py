@@ -1,0 +1,105 @@
+"""What streams say when they are asked for something they do not have, or when an operator cannot be built."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
+
+from snapline.errors import ConfigurationError
+
+Kind = TypeVar("Kind", bound=type)
+
+_SPARK: Mapping[str, str] = {
+    "agg": "key_by(...).aggregate(n=snapline.count(), ...)",
+    "alias": "select(name=...) or rename({'old': 'new'})",
+    "cogroup": "connect(other), of two keyed streams",
+    "distinct": "key_by(...).deduplicate()",
+    "dropDuplicates": "key_by(...).deduplicate()",
+    "dropDuplicatesWithinWatermark": "key_by(...).deduplicate(ttl=...)",
+    "drop_duplicates": "key_by(...).deduplicate()",
+    "explode": "flat_map(...) or map_batches(...)",
+    "flatMap": "flat_map(...)",
+    "foreach": "sink(snapline.sinks.ForeachBatch(...), uid=...)",
+    "foreachBatch": "sink(snapline.sinks.ForeachBatch(...), uid=...)",
+    "groupBy": "key_by(...)",
+    "groupby": "key_by(...)",
+    "group_by": "key_by(...)",
+    "keyBy": "key_by(...)",
+    "mapInArrow": "map_batches(...)",
+    "mapInPandas": "map_batches(..., format='pandas')",
+    "orderBy": "key_by(...).top_n(...); a stream has no end that could be waited for to sort it",
+    "printSchema": "schema",
+    "repartition": "rebalance()",
+    "selectExpr": "select(name=pc.field(...) ...)",
+    "show": "collect(where), which gives a pyarrow.Table",
+    "sort": "key_by(...).top_n(...); a stream has no end that could be waited for to sort it",
+    "toArrow": "collect(where), which gives a pyarrow.Table",
+    "toDF": "to_dataframe(spark)",
+    "toPandas": "collect(where).to_pandas()",
+    "transformWithState": "key_by(...).transform_with_state(...)",
+    "transformWithStateInPandas": "key_by(...).transform_with_state(..., format='pandas')",
+    "unionAll": "union(...)",
+    "unionByName": "union(...)",
+    "where": "filter(...)",
+    "withColumn": "with_columns(name=...)",
+    "withColumnRenamed": "rename({'old': 'new'})",
+    "withColumns": "with_columns(name=...)",
+    "withWatermark": "with_watermarks(snapline.Watermarks(column, delay='5s'))",
+    "write": "sink(snapline.sinks.Files(directory), uid=...)",
+    "writeStream": "sink(snapline.sinks.Files(directory), uid=...)",
+}
+"""What PySpark, or a slip, calls the things that streams have under other names."""
+
+
+def missing(owner: object, name: str, *others: tuple[type, str]) -> AttributeError:
+    """What to raise if `owner` has no attribute `name`.
+
+    `others` are the classes that may have it, each with what to do to get there from here.
+    """
+    kind = type(owner)
+    text = f"{kind.__name__!r} object has no attribute {name!r}"
+    if not name.startswith("_"):
+        text += _advice(kind, name, others)
+    return AttributeError(text)
+
+
+def _advice(kind: type, name: str, others: tuple[tuple[type, str], ...]) -> str:
+    for other, how in others:
+        if hasattr(other, name):
+            return f"; {other.__name__} has it: {how}"
+    if name in _SPARK:
+        written = _SPARK[name]
+        return f"; write {written if hasattr(kind, 'key_by') else written.removeprefix('key_by(...).')}"
+    known = [found for found in dir(kind) if not found.startswith("_")]
+    near = get_close_matches(name, known, 1)
+    return f". Did you mean {near[0]!r}?" if near else ""
+
+
+def names_its_operators(kind: Kind) -> Kind:
+    """A class whose methods take `uid=`: what they raise begins with the uid, so that one finds the call it is of."""
+    for name, found in list(vars(kind).items()):
+        if inspect.isfunction(found) and "uid" in found.__code__.co_varnames[: _arguments(found)]:
+            setattr(kind, name, _naming(found))
+    return kind
+
+
+def _arguments(function: Any) -> int:
+    code = function.__code__
+    return int(code.co_argcount + code.co_kwonlyargcount)
+
+
+def _naming(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except ConfigurationError as error:
+            uid = inspect.signature(method).bind_partial(*arguments, **named).arguments.get("uid")
+            if isinstance(uid, str) and repr(uid) not in str(error):
+                error.args = (f"operator {uid!r}: {error}", *error.args[1:])
+            raise
+
+    return call
