@@ -27,9 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--only", choices=("cores", "keys"), help="measure one of both")
-    parser.add_argument(
-        "--events", type=int, default=20_000_000, help="of each run, or more if keys need it (20000000)"
-    )
+    parser.add_argument("--events", type=int, default=60_000_000, help="of each run (60000000)")
     parser.add_argument("--keys", type=_counts, default=list(KEY_COUNTS), help="such as 10000,100000")
     parser.add_argument("--backends", type=_backends, default=list(BACKENDS), help="such as memory,rocksdb")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; the median counts (1)")

@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--only", type=_parts, default=list(PARTS), help="such as a,b (a,b,c)")
     parser.add_argument(
-        "--events", type=int, default=DEFAULT_EVENTS, help="of the fastest; slow peers get a share (10000000)"
+        "--events", type=int, default=DEFAULT_EVENTS, help="of most; fast ones get more, slow ones less (10000000)"
     )
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; the median counts (1)")
     parser.add_argument(
@@ -47,24 +47,25 @@ def main() -> int:
     options = parser.parse_args()
     pythons = interpreters(options.peer_python)
     tell = _Teller(sys.stderr if options.json else sys.stdout)
-    result: dict[str, Any] = {"missing": [], "errors": [], "parts": {}}
+    result: dict[str, Any] = {"missing": [], "parts": {}}
     for part in options.only:
         there = _there(part, pythons, result["missing"])
         if there:
             tell.part(part)
             made: dict[str, Any] = {}
             if not options.skip_check:
-                made["results"] = _check(part, there, pythons, result["errors"])
+                made["results"] = _check(part, there, pythons, tell)
                 tell.results(made["results"])
-            made["systems"] = _measure(part, there, pythons, options.events, options.repeat, result["errors"], tell)
+            made["systems"] = _measure(part, there, pythons, options.events, options.repeat, tell)
             made["ratios"] = _ratios(part, made["systems"])
             tell.ratios(part, made["ratios"])
             result["parts"][part] = made
+    result["errors"] = tell.errors
     result["conditions"] = _conditions(options.events, options.repeat)
     if options.json:
         print(json.dumps(result))
     else:
-        for line in [*result["missing"], *result["errors"]]:
+        for line in result["missing"]:
             print(line)
     differs = any(not made.get("results", {"equal": True})["equal"] for made in result["parts"].values())
     return 1 if differs or result["errors"] else 0
@@ -82,7 +83,7 @@ def _there(part: str, pythons: Mapping[str, str], said: list[str]) -> list[Syste
     return found
 
 
-def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], errors: list[str]) -> dict[str, Any]:
+def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], tell: _Teller) -> dict[str, Any]:
     """The checksums of all systems for the same few rows, and whether they are equal."""
     checksums: dict[str, Any] = {}
     keyed = () if part == "c" else ("--keys", str(CHECK_KEYS))
@@ -91,7 +92,7 @@ def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], err
         try:
             made = run(pythons[system.peer], system.module, arguments)
         except PeerError as error:
-            errors.append(f"{system.name}: {error}")
+            tell.error(f"{system.name}: {error}")
             continue
         checksums[system.name] = _by_workload(made, "result")
     # a system that could not be asked is an error of its own
@@ -113,7 +114,6 @@ def _measure(
     pythons: Mapping[str, str],
     events: int,
     repeat: int,
-    errors: list[str],
     tell: _Teller,
 ) -> dict[str, Any]:
     """For each system and workload all variants, and which is the best."""
@@ -126,7 +126,7 @@ def _measure(
         try:
             figures = _repeated(system, variant, pythons[system.peer], events, repeat)
         except PeerError as error:
-            errors.append(f"{variant.system}, {variant.name}: {error}")
+            tell.error(f"{variant.system}, {variant.name}: {error}")
             continue
         for workload, figure in figures.items():
             made[variant.system].setdefault(workload, {"variants": {}})["variants"][variant.name] = figure
@@ -180,10 +180,15 @@ def _conditions(events: int, repeat: int) -> dict[str, Any]:
 
 
 class _Teller:
-    """Prints lines for people as figures come in."""
+    """Prints lines for people as figures come in, and keeps what failed."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
+        self.errors: list[str] = []
+
+    def error(self, message: str) -> None:
+        self.errors.append(message)
+        self._print(f"  FAILED: {message}")
 
     def _print(self, line: str) -> None:
         print(line, file=self._file, flush=True)

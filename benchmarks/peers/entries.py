@@ -19,7 +19,11 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run a system. `share` is how many events it gets, of those that a fast system gets."""
+    """One way to run a system.
+
+    `share` is how many times the number of events it gets: so many that it runs for several checkpoints at least, and
+    that a slow one comes to an end.
+    """
 
     system: str
     name: str
@@ -74,8 +78,8 @@ _STATE = ("--store", "rocksdb")
 
 VARIANTS: dict[str, tuple[Variant, ...]] = {
     "a": (
-        Variant("Snapline", "emit_every 1 s", ("totals",)),
-        Variant("Snapline", "by batch", ("totals by batch",)),
+        Variant("Snapline", "emit_every 1 s", ("totals",), 6.0),
+        Variant("Snapline", "by batch", ("totals by batch",), 3.0),
         Variant("Flink SQL", "mini-batch off", ("totals",)),
         Variant("Flink SQL", "mini-batch on", ("totals", "--mini-batch")),
         Variant("Structured Streaming", "HDFS-backed store", ("--workload", "sql", "--store", "hdfs")),
@@ -83,17 +87,17 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
     ),
     "b": (
         Variant("Snapline, function of a row", "map_with_state", ("function",), 0.5),
-        Variant("Snapline, function of a batch", "update_state", ("vectorised",)),
+        Variant("Snapline, function of a batch", "update_state", ("vectorised",), 2.0),
         Variant("PyFlink, process mode", "default", ("--mode", "process"), 0.006),
         Variant("PyFlink, process mode", "large cache", ("--mode", "process", "--settings", "large cache"), 0.01),
         Variant("PyFlink, thread mode", "default", ("--mode", "thread"), 0.05),
         Variant("transformWithStateInPandas", "RocksDB store", ("--workload", "pandas", *_STATE), 0.005),
         Variant("transformWithState", "RocksDB store", ("--workload", "rows", *_STATE), 0.01),
-        Variant("bytewax", "2 processes", ("--workers", "processes"), 0.1),
-        Variant("bytewax", "2 threads", ("--workers", "threads"), 0.1),
+        Variant("bytewax", "2 processes", ("--workers", "processes"), 0.3),
+        Variant("bytewax", "2 threads", ("--workers", "threads"), 0.3),
     ),
     "c": (
-        Variant("Snapline", "default", ("nexmark",), 0.5),
+        Variant("Snapline", "default", ("nexmark",)),
         Variant("Flink SQL", "mini-batch off", ("nexmark",), 0.5),
         Variant("Flink SQL", "mini-batch on", ("nexmark", "--mini-batch"), 0.5),
     ),

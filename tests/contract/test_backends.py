@@ -1198,7 +1198,7 @@ class TestMisuse:
         ):
             with pytest.raises(UserCodeError):
                 call()
-        with pytest.raises(ConfigurationError, match="state 't': .*ttl.*a bare number has no unit"):
+        with pytest.raises(ConfigurationError, match=r"state 't': .*ttl.*a bare number has no unit"):
             backend.value_state("t", "int", ttl=5)
 
     def test_long_lists_of_few_keys(self, make: Make) -> None:

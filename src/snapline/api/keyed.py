@@ -95,22 +95,23 @@ class KeyedStream:
         check_own_arguments("aggregate", uid, parallelism)
         fields = key_fields(self._schema, self._key_columns)
         taken = dict.fromkeys(self._key_columns, "a key column")
-        made = accumulators(aggregates, self._schema, taken, "aggregate" if uid is None else f"aggregate {uid!r}")
+        what = "aggregate" if uid is None else f"aggregate {uid!r}"
+        made = accumulators(aggregates, self._schema, taken, what)
         schema = pa.schema([*fields, *made.fields])
         every_ms = None if emit_every is None else positive_ms(emit_every, "aggregate: emit_every")
         inputs = self._inputs
         if every_ms is not None and (parts := made.parts) is not None and not parts.keys() & {*self._key_columns}:
             combined = pa.schema([*fields, *(pa.field(name, part.result) for name, part in parts.items())])
-            inputs = tuple(self._combined(item, made, combined, max(every_ms // 2, 1)) for item in inputs)
+            inputs = tuple(self._combined(item, made, combined, max(every_ms // 2, 1), what) for item in inputs)
             made = made.merging()
         operator = RunningAggregates(made, schema, every_ms)
         return self._job._behind(
             Node("aggregate", operator, uid, inputs, schema, self._key_columns, parallelism, has_state=True)
         )
 
-    def _combined(self, item: Input, made: Accumulators, schema: pa.Schema, every_ms: int) -> Input:
+    def _combined(self, item: Input, made: Accumulators, schema: pa.Schema, every_ms: int, what: str) -> Input:
         """Rows of an input, put together by key where they are before they are sent."""
-        operator = Combine(self._key_columns, key_type(self._schema, self._key_columns), made, schema, every_ms)
+        operator = Combine(self._key_columns, key_type(self._schema, self._key_columns), made, schema, every_ms, what)
         straight = replace(item, partitioning=Partitioning.FORWARD, key_columns=())
         node = Node("combine", operator, None, (straight,), schema, parallelism=item.node.parallelism)
         self._job._add(node)

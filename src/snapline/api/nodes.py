@@ -73,22 +73,29 @@ class Node:
         They are those of its nearest ancestors that make watermarks, whether or not its rows still have them, under
         the names they have here.
         """
+        columns = self._time_columns
+        return None if columns is None else frozenset(names[0] for names in columns)
+
+    @property
+    def _time_columns(self) -> frozenset[tuple[str, ...]] | None:
+        """Of each column event time is told from all names it has by now, the best known first."""
         if self.time_column is not None:
-            return frozenset({self.time_column})
-        columns = [item.node.event_time for item in self.inputs]
+            return frozenset({(self.time_column,)})
+        columns = [item.node._time_columns for item in self.inputs]
         if not columns or None in columns:
             return None
-        known = frozenset[str]().union(*(found for found in columns if found is not None))
-        return known if self.copies is None else frozenset(_name_now(column, self.copies) for column in known)
+        known = frozenset[tuple[str, ...]]().union(*(found for found in columns if found is not None))
+        return known if self.copies is None else frozenset(_names_now(names, self.copies) for names in known)
 
     def __str__(self) -> str:
         return self.name if self.uid is None else f"{self.name} {self.uid!r}"
 
 
-def _name_now(column: str, copies: Mapping[str, str]) -> str:
-    if copies.get(column) == column:
-        return column
-    return next((new for new, old in copies.items() if old == column), column)
+def _names_now(names: tuple[str, ...], copies: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of a column behind an operator that makes copies; the one it had if it is gone."""
+    kept = [name for name in names if copies.get(name) == name]
+    added = [new for new, old in copies.items() if old in names and new not in kept]
+    return (*kept, *added) or names[:1]
 
 
 def shown(inputs: tuple[Input, ...], schema: pa.Schema) -> str:

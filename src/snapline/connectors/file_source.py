@@ -117,6 +117,9 @@ class FilesReader(SourceReader):
         if not (isinstance(split, dict) and {"path", "groups"} <= split.keys()):
             raise RestoreError(f"{split!r} is no split of Files; was the snapshot taken with another source?")
         self._splits.append((split, position))
+        if self._open is None:
+            # After a restore they may be those of several subtasks: the later files must not make the others late.
+            self._splits.sort(key=_place)
 
     def read(self) -> pa.RecordBatch | Wait | None:
         while self._splits:
@@ -139,6 +142,11 @@ class FilesReader(SourceReader):
         if self._open is not None:
             self._open.close()
             self._open = None
+
+
+def _place(entry: tuple[Split, Position]) -> tuple[str, int]:
+    split, _ = entry
+    return split["path"], (split["groups"] or [0])[0]
 
 
 def _whole(path: str) -> Split:

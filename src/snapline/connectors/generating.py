@@ -96,7 +96,7 @@ class Generate(Source):
 
 
 class GenerateReader(SourceReader):
-    """Makes the rows of its splits, always those with the lowest numbers that are due."""
+    """Makes the rows of its splits, always those with the lowest numbers."""
 
     def __init__(
         self,
@@ -112,6 +112,7 @@ class GenerateReader(SourceReader):
         self._rows_per_second = rows_per_second
         self._clock = clock
         self._splits: list[_Blocks] = []
+        self._paid_until_s: float | None = None
 
     def add_split(self, split: Split, position: Position) -> None:
         try:
@@ -120,22 +121,33 @@ class GenerateReader(SourceReader):
             raise _no_split(split) from None
         if not (0 <= first < step and block > 0):
             raise _no_split(split)
-        rate = None if self._rows_per_second is None else self._rows_per_second / step
-        added = _Blocks(split, first, step, block, self._rows, rate, 0 if position is None else position)
+        added = _Blocks(split, first, step, block, self._rows, 0 if position is None else position)
         if not added.is_done:
             self._splits.append(added)
 
     def read(self) -> pa.RecordBatch | Wait | None:
         if not self._splits:
             return None
-        now_s = self._clock() if self._rows_per_second is not None else 0.0
-        wait_s = float("inf")
-        for split in sorted(self._splits, key=_start):
-            count, split_wait_s = split.due(now_s)
-            if count:
-                return self._take(split, count)
-            wait_s = min(wait_s, split_wait_s)
-        return Wait(wait_s)
+        # Never a later row because a split that is behind has had its share: time would run ahead of its rows.
+        split = min(self._splits, key=_start)
+        if self._rows_per_second is None:
+            return self._take(split, split.left)
+        count, wait_s = self._due(split.left, sum(self._rows_per_second / other.step for other in self._splits))
+        return self._take(split, count) if count else Wait(wait_s)
+
+    def _due(self, left: int, rate: float) -> tuple[int, float]:
+        """How many of so many rows may come now, and if none how long to wait for some."""
+        now_s = self._clock()
+        if self._paid_until_s is None:
+            self._paid_until_s = now_s
+        self._paid_until_s = max(self._paid_until_s, now_s - _MOST_BEHIND_S - 1 / rate)
+        least = min(left, max(1, int(rate * _SHORTEST_WAIT_S)))
+        allowed = int((now_s - self._paid_until_s) * rate + 1e-6)
+        if allowed < least:
+            return 0, max(self._paid_until_s + least / rate - now_s, 1e-4)
+        count = min(left, allowed)
+        self._paid_until_s += count / rate
+        return count, 0.0
 
     def positions(self) -> Sequence[tuple[Split, Position]]:
         return [(split.split, split.taken) for split in self._splits]
@@ -155,55 +167,32 @@ class GenerateReader(SourceReader):
 
 
 class _Blocks:
-    """How far a split is, and when its next rows are due. `taken` counts its rows, `start` is the number of the next.
+    """How far a split is. `taken` counts its rows, `start` is the number of the next.
 
     A split whose next row has the number `end` or more is done.
     """
 
-    def __init__(
-        self,
-        split: Split,
-        first: int,
-        step: int,
-        block: int,
-        end: int | None,
-        rows_per_second: float | None,
-        taken: int,
-    ) -> None:
+    def __init__(self, split: Split, first: int, step: int, block: int, end: int | None, taken: int) -> None:
         self.split = split
+        self.step = step
         self.taken = taken
         self._first = first
-        self._step = step
         self._block = block
         self._end = MAX_ROWS if end is None else end
-        self._rows_per_second = rows_per_second
-        self._paid_until_s: float | None = None
 
     @property
     def start(self) -> int:
         blocks, within = divmod(self.taken, self._block)
-        return (self._first + blocks * self._step) * self._block + within
+        return (self._first + blocks * self.step) * self._block + within
+
+    @property
+    def left(self) -> int:
+        """How many rows are left of the block."""
+        return min(self._block - self.taken % self._block, self._end - self.start)
 
     @property
     def is_done(self) -> bool:
         return self.start >= self._end
-
-    def due(self, now_s: float) -> tuple[int, float]:
-        """How many rows may come now, all of one block, and if none how long to wait for some."""
-        left = min(self._block - self.taken % self._block, self._end - self.start)
-        rate = self._rows_per_second
-        if rate is None:
-            return left, 0.0
-        if self._paid_until_s is None:
-            self._paid_until_s = now_s
-        self._paid_until_s = max(self._paid_until_s, now_s - _MOST_BEHIND_S - 1 / rate)
-        least = min(left, max(1, int(rate * _SHORTEST_WAIT_S)))
-        allowed = int((now_s - self._paid_until_s) * rate + 1e-6)
-        if allowed < least:
-            return 0, max(self._paid_until_s + least / rate - now_s, 1e-4)
-        count = min(left, allowed)
-        self._paid_until_s += count / rate
-        return count, 0.0
 
 
 def whole_number(setting: str, value: Any, least: int, most: int) -> int:

@@ -69,6 +69,11 @@ class Iterator(Source):
         return IteratorReader(self._items, self._schema, f"the iterator of the source {context.uid!r}")
 
 
+def _first(entry: tuple[Split, int]) -> int:
+    split, _ = entry
+    return int(split[0])
+
+
 class IteratorReader(SourceReader):
     """Reads its splits one after the other. A position is how many items of the split were read."""
 
@@ -92,6 +97,9 @@ class IteratorReader(SourceReader):
         if not (isinstance(split, list) and len(split) == 2):
             raise RestoreError(f"{split!r} is no split of Iterator; was the snapshot taken with another source?")
         self._splits.append((split, 0 if position is None else int(position)))
+        if self._open is None:
+            # After a restore they may be those of several subtasks: later items must not make the others late.
+            self._splits.sort(key=_first)
 
     def read(self) -> pa.RecordBatch | Wait | None:
         if not self._splits:

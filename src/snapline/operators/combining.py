@@ -10,6 +10,7 @@ from snapline.api.operator import Operator, OperatorContext
 from snapline.errors import EngineError
 from snapline.operators.accumulators import Accumulators, decoded
 from snapline.state.columns import converted
+from snapline.state.hashing import check_no_nulls
 from snapline.state.reduction import Reduction
 
 _MAX_KEYS = 1 << 18
@@ -28,7 +29,7 @@ class Combine(Operator):
     """Reduces rows by key to the parts of aggregates, and hands those on at an interval of processing time.
 
     It also does so ahead of every barrier, so it needs no state. Rows of which hardly two have the same key are handed
-    on one by one; now and then it is tried again.
+    on one by one; now and then it is tried again. `operator` is whose aggregates they are, as messages call it.
     """
 
     _reduction: Reduction
@@ -40,6 +41,7 @@ class Combine(Operator):
         accumulators: Accumulators,
         schema: pa.Schema,
         every_ms: int,
+        operator: str = "aggregate",
     ) -> None:
         parts = accumulators.parts
         if parts is None:
@@ -50,6 +52,7 @@ class Combine(Operator):
         self._parts = list(parts.values())
         self._schema = schema
         self._every_ms = every_ms
+        self._operator = operator
         self._next_ms: int | None = None
         self._passing = 0
 
@@ -62,6 +65,7 @@ class Combine(Operator):
         if not batch.num_rows:
             return
         keys = [decoded(batch.column(name)) for name in self._key_columns]
+        check_no_nulls(keys, self._key_columns, self._operator)
         inputs = self._accumulators.inputs(batch)
         values = [part.values(inputs) for part in self._parts]
         if self._passing:

@@ -96,7 +96,6 @@ class KeepLast(Operator):
         if rows.size:
             self.context.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows)))
 
-
     def _together(self, times: list[pa.Array]) -> pa.Array:
         """As they are in state."""
         return times[0] if len(times) == 1 else pa.StructArray.from_arrays(times, fields=list(self._by))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import enum
 import importlib
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import Any
 
 import snapline
@@ -78,6 +80,8 @@ def _chapter(found: Any) -> str:
 
 
 def _entry(name: str, found: Any) -> list[str]:
+    if isinstance(found, UnionType):
+        return ["", f"### `{name}`", "", *_alias_text(name.rpartition(".")[2])]
     if not inspect.isclass(found):
         return _function(f"### `{name}`", name.rpartition(".")[2], found)
     lines = ["", f"### `{name}`", ""]
@@ -93,6 +97,17 @@ def _entry(name: str, found: Any) -> list[str]:
             plain = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             lines += _function(f"#### `{found.__name__}.{member}`", f"{found.__name__}.{member}", plain)
     return lines
+
+
+def _alias_text(name: str) -> list[str]:
+    """What is written under an alias of a type, which has no docstring by itself."""
+    home = importlib.import_module(f"snapline.{snapline._WHERE[name]}")
+    body = ast.parse(inspect.getsource(home)).body
+    for statement, below in itertools.pairwise(body):
+        is_it = isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == name
+        if is_it and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            return inspect.cleandoc(str(below.value.value)).splitlines()
+    return []
 
 
 def _members(found: type) -> list[tuple[str, Any]]:

@@ -78,7 +78,8 @@ def test_an_expression_that_fails_for_a_row_names_the_operator() -> None:
         (lambda: expressions.select(ROWS, [], {"x": pc.scalar(None)}), "the type of the column 'x' is unknown"),
         (
             lambda: expressions.with_columns(ROWS, {"x": pc.field("nett") + 1}),
-            r"with_columns: x=add_checked\(nett, 1\) is wrong: there is no column 'nett'; there are 'user'.*Did you mean 'net'",
+            r"with_columns: x=add_checked\(nett, 1\) is wrong: there is no column 'nett'; there are 'user'.*"
+            "Did you mean 'net'",
         ),
         (
             lambda: expressions.with_columns(ROWS, {"ok": pc.field("net") + 1, "x": pc.field("user") + 1}),

@@ -132,7 +132,7 @@ def test_a_schema_that_cannot_be_inferred_has_to_be_given(
 
 def test_map_batches_takes_a_function(rows: sl.Stream) -> None:
     wrong: Any = "f"
-    with pytest.raises(ConfigurationError, match="map_batches.*give a function"):
+    with pytest.raises(ConfigurationError, match=r"map_batches.*give a function"):
         rows.map_batches(wrong)
 
 

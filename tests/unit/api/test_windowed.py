@@ -117,7 +117,10 @@ def aggregated(**aggregates: Any) -> Callable[[], Any]:
         (aggregated(n=sl.collect("user", 0)), "limit=0"),
         (aggregated(n=sl.count(where=5)), "where=5; give an expression"),
         (aggregated(n=sl.count(where="value")), "is int32; give a condition"),
-        (aggregated(n=sl.count(where=pc.field("price") > 5)), "is wrong: there is no column 'price'; there are 'user', 'time'"),
+        (
+            aggregated(n=sl.count(where=pc.field("price") > 5)),
+            "is wrong: there is no column 'price'; there are 'user', 'time'",
+        ),
         (aggregated(n=sl.aggregate(ANYTHING, "value", type="int")), "has no create, add, merge, result"),
         (aggregated(**{"n/count": sl.count()}), "choose a name without '/'"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from snapline.errors import EngineError
 from snapline.runtime.items import data_item
 from snapline.runtime.network.partitioning import Hash, Partitioner, Rebalance, make_partitioner
-from snapline.state.hashing import hash_key
+from snapline.state.hashing import NullKeyError, hash_key
 from snapline.types import Partitioning
 
 
@@ -131,3 +131,13 @@ def test_parts_do_not_carry_the_views_of_others(partitioner: Partitioner) -> Non
     assert sorted(row["key"] for part in parts for row in part.to_pylist()) == list(range(4000))
     assert all(row["text"].startswith(f"{row['key']}-") for part in parts for row in part.to_pylist())
     assert sum(part.serialize().size for part in parts) < 1.5 * batch.nbytes
+
+
+@pytest.mark.parametrize("targets", [1, 3])
+def test_nulls_in_keys_are_told_with_the_column_and_the_operator(targets: int) -> None:
+    partitioner = make_partitioner(Partitioning.HASH, ("city", "user"), targets, 128, 0, "aggregate 'counts'")
+    batch = pa.record_batch({"user": pa.array(["a", None]), "city": pa.array([1, 2])})
+    with pytest.raises(NullKeyError, match=r"^aggregate 'counts': the key column 'user' has nulls") as caught:
+        partitioner.split(batch)
+    assert "filter(pc.field('user').is_valid())" in str(caught.value)
+    assert "with_columns(user=pc.coalesce(pc.field('user'), pc.scalar(...)))" in str(caught.value)

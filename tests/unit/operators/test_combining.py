@@ -6,12 +6,12 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from tests.unit.operators.conftest import Harness
 
 import snapline as sl
 from snapline.api.aggregates import accumulators
 from snapline.operators import combining
 from snapline.operators.combining import Combine
-from tests.unit.operators.conftest import Harness
 
 SCHEMA = pa.schema([("key", pa.int64()), ("n", pa.int64()), ("total", pa.int64())])
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from snapline.api.formats import make_format
+from snapline.api.transforming import inferred_schema
 from snapline.errors import UserCodeError
 from snapline.operators.projecting import FilterExpression
 from snapline.operators.transforming import Filter, FilterRows, FlatMapRows, MapBatches, MapRows
@@ -218,6 +219,48 @@ def test_data_frames_and_lists_of_rows(run: Run) -> None:
         run, lambda rows: ({"b": row["b"], "n": number} for number, row in enumerate(rows)), schema, "rows"
     )
     assert batch.column("n").to_pylist() == [0, 1, 2, 3]
+
+
+def test_columns_of_pandas_may_come_in_several_chunks_or_in_none(run: Run) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    def twice(frame: Any) -> Any:
+        return pandas.concat([frame, frame])
+
+    def initials(frame: Any) -> Any:
+        return frame.assign(b=frame["b"].str[:1])
+
+    schema = BATCH.schema
+    given = mapped(run, twice, schema, "pandas")
+    assert pa.concat_batches(given).to_pylist() == BATCH.to_pylist() * 2
+    assert pa.concat_batches(mapped(run, initials, schema, "pandas")).column("b").to_pylist() == [
+        None if value is None else value[:1] for value in BATCH.column("b").to_pylist()
+    ]
+    for function in (twice, initials):
+        # Without rows too: that is how the schema is told.
+        assert inferred_schema(function, schema, make_format("pandas", "map_batches")) == schema
+
+
+@pytest.mark.parametrize("format", ["pandas", "polars"])
+def test_text_bytes_and_lists_keep_their_types(format: str) -> None:
+    pytest.importorskip(format)
+    nested = pa.struct([("name", pa.string()), ("parts", pa.list_(pa.binary()))])
+    schema = pa.schema(
+        {
+            "text": pa.string(),
+            "wide": pa.large_string(),
+            "data": pa.binary(),
+            "many": pa.list_(pa.string()),
+            "nested": nested,
+        }
+    )
+    assert inferred_schema(lambda frame: frame, schema, make_format(format, "map_batches")) == schema
+
+
+def test_text_that_is_wide_on_purpose_stays_so() -> None:
+    schema = pa.schema([("text", pa.string())])
+    wide = pa.schema([("text", pa.large_string())])
+    assert inferred_schema(lambda batch: batch.cast(wide), schema, make_format("arrow", "map_batches")) == wide
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,9 @@ def test_within_the_lateness_rows_lead_to_new_results(run: Run) -> None:
 def test_counting_does_not_depend_on_batches(run: Run, sizes: tuple[int, ...]) -> None:
     stream = keyed().window(sl.GlobalWindow()).trigger(sl.EveryRows(3)).aggregate(uid="w", total=sl.sum("value"))
     assert stream.schema.names == ["user", "total"]
-    purging = keyed().window(sl.GlobalWindow()).trigger(sl.EveryRows(2, purge=True)).aggregate(uid="w", n=sl.sum("value"))
+    purging = (
+        keyed().window(sl.GlobalWindow()).trigger(sl.EveryRows(2, purge=True)).aggregate(uid="w", n=sl.sum("value"))
+    )
     keeping, beginning_anew = opened(run, stream), opened(run, purging)
     given = [("a", 0, number) for number in range(1, 8)]
     for size in sizes:

@@ -56,3 +56,18 @@ def test_ended_channels_do_not_hold_up() -> None:
     valve.advance(0, 5)
     assert valve.end(1) == 5
     assert valve.advance(0, MAX_WATERMARK) == MAX_WATERMARK
+
+
+def test_the_end_of_one_channel_is_not_the_end_of_all_while_the_others_are_idle() -> None:
+    valve = WatermarkValve(3)
+    valve.advance(0, 5)
+    valve.advance(1, 7)
+    assert valve.advance(2, 3) == 3
+    assert valve.advance(2, MAX_WATERMARK) == 5
+    assert valve.end(2) is None
+    assert valve.advance(0, IDLE) == 7
+    assert valve.advance(1, IDLE) == IDLE
+    assert valve.advance(1, 8) == 8
+    assert valve.advance(1, MAX_WATERMARK) == IDLE, "the first one is still there, and still idle"
+    assert valve.advance(0, MAX_WATERMARK) == MAX_WATERMARK
+    assert valve.end(0) is None

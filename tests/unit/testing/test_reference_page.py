@@ -29,6 +29,10 @@ def test_methods_come_with_signature_and_docstring() -> None:
     assert " at 0x" not in page
 
 
+def test_aliases_come_with_what_is_written_under_them() -> None:
+    assert "### `snapline.SchemaLike`\n\nWhat a schema may be given as" in render_page()
+
+
 def test_everything_public_has_a_docstring() -> None:
     for name in snapline.__all__:
         assert (getattr(snapline, name).__doc__ or "").strip(), name

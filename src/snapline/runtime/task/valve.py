@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapline.runtime.items import IDLE
+from snapline.types import MAX_WATERMARK
 
 _NOTHING_YET = IDLE + 1
 
@@ -13,6 +14,7 @@ class WatermarkValve:
     def __init__(self, channels: int) -> None:
         self._watermarks = [_NOTHING_YET] * channels
         self._idle = [False] * channels
+        self._ended = [False] * channels
         self._current = _NOTHING_YET
         self._is_idle = False
 
@@ -25,6 +27,8 @@ class WatermarkValve:
         """A channel brings a watermark, or `IDLE`: what the subtask has to pass on, if anything."""
         if watermark == IDLE:
             self._idle[channel] = True
+        elif watermark == MAX_WATERMARK:
+            self._ended[channel] = True
         else:
             self._idle[channel] = False
             self._watermarks[channel] = max(watermark, self._watermarks[channel])
@@ -32,13 +36,20 @@ class WatermarkValve:
 
     def end(self, channel: int) -> int | None:
         """A channel has ended: nothing of it is to be waited for."""
-        return self.advance(channel, IDLE)
+        return self.advance(channel, MAX_WATERMARK)
 
     def _changed(self) -> int | None:
-        active = [mark for mark, is_idle in zip(self._watermarks, self._idle, strict=True) if not is_idle]
+        # Those that have ended count no more, or their last watermark would be that of all once the others are idle.
+        left = [number for number, has_ended in enumerate(self._ended) if not has_ended]
+        active = [self._watermarks[number] for number in left if not self._idle[number]]
+        if not left:
+            if self._current == MAX_WATERMARK:
+                return None
+            self._current = MAX_WATERMARK
+            return MAX_WATERMARK
         if not active:
             # What idle channels have promised counts: the greatest of it is what the subtask knows.
-            least = max(self._watermarks)
+            least = max(self._watermarks[number] for number in left)
             if least > self._current:
                 self._current = least
                 return least
