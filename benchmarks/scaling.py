@@ -1,7 +1,9 @@
 """How Snapline grows with cores and with keys: `python -m benchmarks.scaling [--json]`.
 
-Count and sum by key on Spark with a checkpoint every second: at parallelism 1 and 2 with 100,000 keys, and at
-parallelism 2 with more and more keys in each state backend. There are at least two events for every key.
+Count and sum by key on Spark. At parallelism 1 and 2 with 100,000 keys, changes coming out every second and a
+checkpoint every second. And at parallelism 2 with more and more keys in each state backend, changes coming out with
+every batch and a checkpoint every ten seconds, since each writes all keys; there are at least ten events for every key.
+RocksDB has a cache for all entries, or with `--cache-entries` a smaller one.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from benchmarks.peers.workload import KEYS, PARALLELISM
 
 BACKENDS = ("memory", "rocksdb")
 KEY_COUNTS = (10_000, 100_000, 1_000_000, 10_000_000)
-EVENTS_PER_KEY = 2
-WORKLOAD = "totals"
+EVENTS_PER_KEY = 10
+KEYS_INTERVAL = "10s"
 
 
 def main() -> int:
@@ -30,6 +32,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=60_000_000, help="of each run (60000000)")
     parser.add_argument("--keys", type=_counts, default=list(KEY_COUNTS), help="such as 10000,100000")
     parser.add_argument("--backends", type=_backends, default=list(BACKENDS), help="such as memory,rocksdb")
+    parser.add_argument("--cache-entries", type=int, default=30_000_000, help="of RocksDB in each subtask (30000000)")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; the median counts (1)")
     options = parser.parse_args()
     spark = spark_session(f"local[{PARALLELISM}]")
@@ -39,7 +42,7 @@ def main() -> int:
             result["cores"] = by_parallelism(spark, options.events, options.repeat)
         if options.only != "cores":
             result["keys"] = {
-                backend: by_keys(spark, backend, options.keys, options.events, options.repeat)
+                backend: by_keys(spark, backend, options.keys, options.events, options.repeat, options.cache_entries)
                 for backend in options.backends
             }
     finally:
@@ -53,20 +56,30 @@ def main() -> int:
 
 def by_parallelism(where: Any, events: int, repeat: int) -> dict[str, Any]:
     """Events a second with one subtask and with two, and how many times as fast two are."""
-    rates = {number: _rate(where, events, KEYS, repeat, number, BACKENDS[0]) for number in (1, PARALLELISM)}
+    rates = {
+        number: _median([measure("totals", events, KEYS, where, number) for _ in range(repeat)])
+        for number in (1, PARALLELISM)
+    }
     return {
         "events_per_second": {str(number): rate for number, rate in rates.items()},
         "speedup": rates[PARALLELISM] / rates[1],
     }
 
 
-def by_keys(where: Any, backend: str, keys: Sequence[int], events: int, repeat: int) -> dict[str, dict[str, float]]:
+def by_keys(
+    where: Any, backend: str, keys: Sequence[int], events: int, repeat: int, cache_entries: int
+) -> dict[str, dict[str, float]]:
     """What an event costs for each number of keys, and how many times as much as with the first."""
     found: dict[str, dict[str, float]] = {}
     first_ns: float | None = None
     for count in keys:
         wanted = max(events, count * EVENTS_PER_KEY)
-        rate = _rate(where, wanted, count, repeat, PARALLELISM, backend)
+        rate = _median(
+            [
+                measure("totals by batch", wanted, count, where, PARALLELISM, backend, KEYS_INTERVAL, cache_entries)
+                for _ in range(repeat)
+            ]
+        )
         cost_ns = 1e9 / rate
         first_ns = cost_ns if first_ns is None else first_ns
         found[str(count)] = {
@@ -78,8 +91,7 @@ def by_keys(where: Any, backend: str, keys: Sequence[int], events: int, repeat: 
     return found
 
 
-def _rate(where: Any, events: int, keys: int, repeat: int, parallelism: int, backend: str) -> float:
-    runs = [measure(WORKLOAD, events, keys, where, parallelism, backend) for _ in range(repeat)]
+def _median(runs: list[dict[str, Any]]) -> float:
     return float(statistics.median(run["events_per_second"] for run in runs))
 
 

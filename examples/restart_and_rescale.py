@@ -17,10 +17,10 @@ ROWS = 20_000
 
 def make_job(directory: str, *, id: str, parallelism: int, restore_from: str | None = None) -> sl.Job:
     """The job; every version has an id of its own, and the same uids."""
-    checkpoints = sl.Checkpoints(interval="500ms", storage=f"{directory}/checkpoints", restore_from=restore_from)
+    checkpoints = sl.Checkpoints(interval="200ms", storage=f"{directory}/checkpoints", restore_from=restore_from)
     job = sl.Job("clicks", id=id, parallelism=parallelism, max_parallelism=16, checkpoints=checkpoints)
     (
-        job.source(sl.sources.Rate(20_000, rows=ROWS, users=5, splits=4), uid="clicks")
+        job.source(sl.sources.Rate(8_000, rows=ROWS, users=5, splits=4), uid="clicks")
         .key_by("user")
         .aggregate(n=sl.count(), uid="per-user")
         .sink(sl.sinks.Files(f"{directory}/counts"), uid="counts")

@@ -69,12 +69,14 @@ def measure(
     where: Any,
     parallelism: int = PARALLELISM,
     backend: str = "memory",
+    interval: str = "1s",
+    cache_entries: int = 2_000_000,
 ) -> dict[str, Any]:
     """Run a job as fast as it can, its results thrown away.
 
     The seconds are those from when the first rows are made to its end; the driver hears only later that all tasks run.
     """
-    with _job(workload, events, keys, Discard(), parallelism, backend) as (job, first):
+    with _job(workload, events, keys, Discard(), parallelism, backend, interval, cache_entries) as (job, first):
         handle = job.start(where)
         while handle.status() is JobStatus.INITIALIZING:
             time.sleep(_POLL_S)
@@ -93,7 +95,7 @@ def measure(
         "conditions": {
             "parallelism": parallelism,
             "backend": backend,
-            "checkpoint interval": "1 s",
+            "checkpoint interval": interval,
             "seconds since all tasks ran": ended_s - running_s,
             "checkpoints": handle.checkpoints().counts.completed,
             **({"emit_every": "1 s"} if workload == "totals" else {}),
@@ -119,7 +121,14 @@ def check(workload: str, events: int, keys: int, where: Any, parallelism: int = 
 
 @contextmanager
 def _job(
-    workload: str, events: int, keys: int, sink: sl.Sink, parallelism: int, backend: str
+    workload: str,
+    events: int,
+    keys: int,
+    sink: sl.Sink,
+    parallelism: int,
+    backend: str,
+    interval: str = "1s",
+    cache_entries: int = 2_000_000,
 ) -> Iterator[tuple[sl.Job, Path]]:
     """The job of a workload, and a file that says later when its first rows were made."""
     directory = temporary()
@@ -127,8 +136,8 @@ def _job(
     job = sl.Job(
         f"peers {workload}",
         parallelism=parallelism,
-        checkpoints=sl.Checkpoints(interval="1s", storage=str(Path(directory) / "checkpoints")),
-        execution=sl.Execution(state_backend=backend),
+        checkpoints=sl.Checkpoints(interval=interval, storage=str(Path(directory) / "checkpoints")),
+        execution=sl.Execution(state_backend=backend, state_cache_entries=cache_entries),
     )
     try:
         _results(job, workload, events, keys, first).sink(sink, uid="results")
@@ -167,8 +176,8 @@ STATE = pa.struct([pa.field("n", pa.int64()), pa.field("s", pa.int64())])
 
 def running(state: Any, v: int) -> tuple[Any, tuple[int, int]]:
     """What is measured as the function: the running count and sum of a key, one row out for each row in."""
-    n, s = (1, v) if state is None else (state["n"] + 1, state["s"] + v)
-    return {"n": n, "s": s}, (n, s)
+    totals = (1, v) if state is None else (state[0] + 1, state[1] + v)
+    return totals, totals
 
 
 def running_batch(old: Any, groups: Any, batch: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:

@@ -9,6 +9,9 @@ from typing import NamedTuple
 MAX_WATERMARK = (1 << 63) - 1
 """Event time after the last row of all."""
 
+IDLE = -(1 << 63)
+"""Passed on in place of a watermark by who is not to be waited for until the next one."""
+
 NO_CHECKPOINT = -1
 """Stands for «no checkpoint» wherever a checkpoint id is expected; real ids start at 1."""
 

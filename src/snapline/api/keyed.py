@@ -166,7 +166,8 @@ class KeyedStream:
         `state` is the type of the state, such as `int` or "total DOUBLE, n BIGINT"; the first time it is None, and
         giving None removes it. A row is a dict. With `columns` the function gets the values of these instead,
         `function(state, value)`, which is quicker, and gives only those columns of `schema` that are no key columns:
-        the value of an only one, or a tuple of several; the key columns are copied. `ttl` lets a state end that was
+        the value of an only one, or a tuple of several; the key columns are copied. A state with fields is a dict, and
+        with `columns` a tuple. `ttl` lets a state end that was
         not changed for so long.
         """
         operator, made = map_with_state(

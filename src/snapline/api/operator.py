@@ -80,6 +80,14 @@ class Operator(ABC):
         The greatest there is, `MAX_WATERMARK`, says that there are no more rows at all.
         """
 
+    def idle(self) -> bool:
+        """Nobody in front is to be waited for until the next watermark; whether that is passed on at once.
+
+        If not, because rows are on their way out that have to be waited for, it is passed on with
+        `emit_watermark(IDLE)` behind them.
+        """
+        return True
+
     def next_wakeup_ms(self) -> int | None:
         """When, in processing time, `wakeup` has to be called next; asked for after every call."""
         return None

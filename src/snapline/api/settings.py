@@ -27,6 +27,7 @@ class Execution:
     State
         state_backend: "memory" or "rocksdb".
         state_directory: where RocksDB keeps its files on each machine; None is the directory for temporary files.
+        state_cache_entries: how many entries of state each operator keeps in memory in front of RocksDB in a subtask.
     Watching over it
         heartbeat_interval: how often the driver and its slots tell each other that they are there.
         heartbeat_timeout: who was not heard of for so long is taken for lost.
@@ -45,6 +46,7 @@ class Execution:
     channel_memory_bytes: int
     state_backend: StateBackend
     state_directory: str | None
+    state_cache_entries: int
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
     start_timeout_ms: int
@@ -62,6 +64,7 @@ class Execution:
         channel_memory: Size = "512KB",
         state_backend: StateBackend | str = StateBackend.MEMORY,
         state_directory: str | None = None,
+        state_cache_entries: int = 2_000_000,
         heartbeat_interval: Duration = "1s",
         heartbeat_timeout: Duration = "5s",
         start_timeout: Duration = "60s",
@@ -77,6 +80,7 @@ class Execution:
             "channel_memory_bytes": size_bytes(channel_memory, setting="channel_memory"),
             "state_backend": _backend(state_backend),
             "state_directory": state_directory,
+            "state_cache_entries": state_cache_entries,
             "heartbeat_interval_ms": duration_ms(heartbeat_interval, setting="heartbeat_interval"),
             "heartbeat_timeout_ms": duration_ms(heartbeat_timeout, setting="heartbeat_timeout"),
             "start_timeout_ms": duration_ms(start_timeout, setting="start_timeout"),
@@ -94,6 +98,9 @@ class Execution:
         for name in ("batch_size_bytes", "channel_memory_bytes"):
             if getattr(self, name) < 1024:
                 raise ConfigurationError(f"{name.removesuffix('_bytes')} is too small; use at least 1KB")
+        entries = self.state_cache_entries
+        if not isinstance(entries, int) or isinstance(entries, bool) or entries < 1:
+            raise ConfigurationError(f"state_cache_entries={entries!r}: use a whole number above 0")
         if self.heartbeat_interval_ms < 10:
             raise ConfigurationError("heartbeat_interval is too short; use at least 10ms")
         if self.heartbeat_timeout_ms < 2 * self.heartbeat_interval_ms:

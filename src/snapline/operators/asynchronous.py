@@ -18,7 +18,7 @@ from snapline.operators.asking import Answer, Asker, Patience
 from snapline.operators.rows import MAX_ROWS, Row, batch_of, raised, rows_of
 from snapline.state.exact import shortened
 from snapline.state.operator_state import OperatorList
-from snapline.types import MAX_WATERMARK
+from snapline.types import IDLE, MAX_WATERMARK
 
 _PIECE_ROWS = 64
 """Rows that are waited for are kept in pieces of so many, which is how finely they are dealt out to other subtasks."""
@@ -42,12 +42,12 @@ class _Request:
 class _Segment:
     """The requests between two watermarks, in order; `answered` are those whose rows can be passed on, if in any order.
 
-    `watermark_ms` is the watermark behind them, none if it has not come yet.
+    `watermarks` is what comes behind them, nothing if it has not come yet: a watermark, and perhaps `IDLE`.
     """
 
     requests: dict[int, _Request] = field(default_factory=dict)
     answered: list[_Request] = field(default_factory=list)
-    watermark_ms: int | None = None
+    watermarks: list[int] = field(default_factory=list)
 
 
 class AsyncMap(Operator):
@@ -195,11 +195,12 @@ class AsyncMap(Operator):
                 rows += request.made or ()
                 if len(rows) >= MAX_ROWS:
                     self._emit(rows)
-            if segment.requests or segment.watermark_ms is None:
+            if segment.requests or not segment.watermarks:
                 break
             self._segments.popleft()
             self._emit(rows)
-            self.context.emit_watermark(segment.watermark_ms)
+            for watermark_ms in segment.watermarks:
+                self.context.emit_watermark(watermark_ms)
         self._emit(rows)
 
     def _ready(self, segment: _Segment) -> Sequence[_Request]:
@@ -222,12 +223,20 @@ class AsyncMap(Operator):
             self.finish()
         elif not self._pending:
             self.context.emit_watermark(timestamp_ms)
-        elif self._segments[-1].requests:
-            self._segments[-1].watermark_ms = timestamp_ms
-            self._segments.append(_Segment())
         else:
-            # No row since the last one.
-            self._segments[-2].watermark_ms = timestamp_ms
+            self._last_segment().watermarks[:] = [timestamp_ms]
+
+    def idle(self) -> bool:
+        if not self._pending:
+            return True
+        self._last_segment().watermarks.append(IDLE)
+        return False
+
+    def _last_segment(self) -> _Segment:
+        """The one with the last requests; those that come from now on are in another one."""
+        if self._segments[-1].requests:
+            self._segments.append(_Segment())
+        return self._segments[-2]
 
     def finish(self) -> None:
         """Wait for all answers. A task waits before it tells of the end, so that there are none left."""

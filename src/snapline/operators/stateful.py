@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -99,7 +100,7 @@ class MapColumnsWithState(_Stateful):
     """The same with some columns as arguments instead of a row, which is quicker.
 
     The key columns of the result are copied from the row; `given` are those the function gives: the value of an only
-    one, or a tuple. None is no row.
+    one, or a tuple. None is no row. A state with fields is a tuple of them here.
     """
 
     def __init__(
@@ -117,10 +118,29 @@ class MapColumnsWithState(_Stateful):
         self._given = given
 
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
-        values, results = _values(old), list[Any]()
+        kind = self._kind.arrow
+        fields = list(kind) if kind is not None and pa.types.is_struct(kind) else []
+        values, results = _tuples(old) if fields else _values(old), list[Any]()
         arguments = [values_of(batch.column(name)) for name in self._columns]
         _run(self._what, self._function, values, groups, arguments, results)
-        return self._converted(values), self._rows(batch, results)
+        return self._structs(values, fields) if fields else self._converted(values), self._rows(batch, results)
+
+    def _structs(self, values: list[Any], fields: list[pa.Field]) -> pa.Array:
+        """New states, given as tuples of their fields."""
+        nothing = (None,) * len(fields)
+        nulls = pa.array([value is None for value in values]) if None in values else None
+        rows = values if nulls is None else [nothing if value is None else value for value in values]
+        for row in rows:
+            if type(row) is not tuple or len(row) != len(fields):
+                raise UserCodeError(
+                    f"{self._what} gave {shortened(row)} as state; with columns= it must give a tuple of "
+                    f"{', '.join(field.name for field in fields)}, or None for no state"
+                )
+        try:
+            arrays = [array_of(column, field.type) for column, field in zip(_turned(rows), fields, strict=True)]
+        except UserCodeError as error:
+            raise UserCodeError(f"{self._what} gave a state that is none of its type: {error}") from error
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=nulls)
 
     def _rows(self, batch: pa.RecordBatch, results: list[Any]) -> pa.RecordBatch | None:
         schema, given = self._schema, self._given
@@ -144,7 +164,7 @@ class MapColumnsWithState(_Stateful):
         columns = [(named | copied)[name] for name in schema.names]
         return conform(pa.RecordBatch.from_arrays(columns, names=schema.names), schema, self._what)
 
-    def _columns_of(self, rows: list[Any]) -> list[tuple[Any, ...]]:
+    def _columns_of(self, rows: list[Any]) -> list[list[Any]]:
         wanted = len(self._given)
         for row in rows:
             if not isinstance(row, tuple) or len(row) != wanted:
@@ -152,7 +172,7 @@ class MapColumnsWithState(_Stateful):
                     f"{self._what} gave {shortened(row)} as output of a row; it must give a tuple of {wanted}, for "
                     f"{', '.join(map(repr, self._given))}, or None for no row"
                 )
-        return list(zip(*rows, strict=True))
+        return _turned(rows)
 
 
 class UpdateState(_Stateful):
@@ -187,6 +207,19 @@ class UpdateState(_Stateful):
 def _values(old: Values) -> list[Any]:
     """Values of states as Python objects, in a list that may be changed."""
     return values_of(old) if isinstance(old, pa.Array) else list(old)
+
+
+def _tuples(old: pa.StructArray) -> list[Any]:
+    """States with fields as tuples."""
+    rows = list(zip(*(values_of(old.field(number)) for number in range(old.type.num_fields)), strict=True))
+    if not old.null_count:
+        return rows
+    return [row if is_there else None for row, is_there in zip(rows, old.is_valid().to_pylist(), strict=True)]
+
+
+def _turned(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Tuples, all of the same length, as columns; `zip` takes twice as long for so many of them."""
+    return [list(map(itemgetter(number), rows)) for number in range(len(rows[0]))] if rows else []
 
 
 def _run(

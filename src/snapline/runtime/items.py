@@ -31,9 +31,6 @@ class ItemKind(IntEnum):
         return self <= ItemKind.FILTERED_DATA
 
 
-IDLE = -(1 << 63)
-"""The watermark of a channel from which nothing is to be waited for."""
-
 ITEM_COST_BYTES = 256
 """What an item counts for on top of its data, so that many small ones have a limit too."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -50,6 +51,11 @@ STATE_THREADS = 4
 CHANNEL_THREADS = 2
 BACKGROUND_THREADS = 8
 MAX_LOG_LINES = 50
+
+
+_GARBAGE_THRESHOLD = 100_000
+"""So many more objects than before and circles among them are looked for: a batch of rows makes as many at once, and
+few programs that deal with data make circles."""
 
 
 class Worker:
@@ -377,6 +383,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = bootstrap.sys_path
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.freeze()
+    gc.set_threshold(_GARBAGE_THRESHOLD, *gc.get_threshold()[1:])
     logging.basicConfig(
         level=logging.WARNING,
         format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapline.errors import EngineError, PeerError
-from snapline.runtime.items import IDLE, Item, ItemKind, data_item
+from snapline.runtime.items import Item, ItemKind, data_item
 from snapline.runtime.network import channels
 from snapline.runtime.network.channels import (
     LocalChannel,
@@ -25,7 +25,7 @@ from snapline.runtime.network.channels import (
 from snapline.runtime.network.codec import ChannelKey
 from snapline.runtime.network.flusher import Flusher
 from snapline.runtime.network.queueing import ChannelLimits
-from snapline.types import Barrier, BarrierKind
+from snapline.types import IDLE, Barrier, BarrierKind
 
 SCHEMA = pa.schema([("number", pa.int64())])
 KEY = ChannelKey(0, 1, 2)

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from snapline.errors import PeerError
-from snapline.runtime.items import IDLE, Item, ItemKind, data_item
+from snapline.runtime.items import Item, ItemKind, data_item
 from snapline.runtime.network import codec
-from snapline.types import Barrier, BarrierKind, SavepointFormat, SnapshotKind
+from snapline.types import IDLE, Barrier, BarrierKind, SavepointFormat, SnapshotKind
 
 KEY = codec.ChannelKey(3, 65_535, 0)
 WORDS = pa.array(["a", None, "ccc", "dddd"])

@@ -14,7 +14,7 @@ import pytest
 import snapline as sl
 from snapline.api.asynchronous import async_operator
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
-from snapline.types import MAX_WATERMARK
+from snapline.types import IDLE, MAX_WATERMARK
 
 ROWS = pa.schema([("id", pa.int64())])
 Run = Callable[..., Any]
@@ -135,6 +135,24 @@ def test_without_order_rows_go_on_as_they_come_but_not_past_a_watermark(run: Run
     assert read_until(harness, 1) == [3]
     assert harness.watermarks == [5, 11, 20]
     assert harness.operator.makes_watermarks
+
+
+def test_nobody_is_told_that_it_is_idle_before_its_rows_have_come(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate)
+    assert harness.operator.idle()
+    harness.operator.process(rows(1), 0)
+    harness.operator.watermark(10)
+    assert not harness.operator.idle()
+    harness.operator.process(rows(2), 0)
+    gate.let(1)
+    assert read_until(harness, 1) == [1]
+    assert harness.watermarks == [10, IDLE]
+    assert not harness.operator.idle()
+    harness.operator.watermark(11)
+    gate.let(2)
+    assert read_until(harness, 1) == [2]
+    assert harness.watermarks == [10, IDLE, 11], "who speaks again is not idle"
 
 
 def test_no_more_are_asked_at_a_time_than_may_be(run: Run) -> None:

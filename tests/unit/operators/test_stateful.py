@@ -183,3 +183,47 @@ def test_wrong_updates_name_the_operator(run: Run, function: Any, complaint: str
 def test_mistakes_are_told_at_once(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         by_row(**{"function": added, **options})
+
+
+def test_a_state_with_fields_is_a_tuple_with_columns(run: Any) -> None:
+    def step(state: Any, n: int) -> Any:
+        count, total = state or (0, 0)
+        assert state is None or type(state) is tuple
+        return (None if n < 0 else (count + 1, total + n)), (count + 1, total + n)
+
+    schema = "user STRING, count BIGINT, total BIGINT"
+    operator = map_with_state(
+        step, ROWS, ("user",), state="count BIGINT, total BIGINT", schema=schema, columns=("value",), ttl=None
+    )[0]
+    harness = run(operator, key="string", key_columns=("user",))
+    harness.open()
+    for part in ([("a", 1), ("b", 2), ("a", 3)], [("a", 4), ("b", -1)], [("b", 7), ("a", 1)]):
+        harness.operator.process(
+            pa.RecordBatch.from_pylist([{"user": u, "value": n, "city": "x"} for u, n in part], schema=ROWS), 0
+        )
+    assert [tuple(row.values()) for row in harness.rows()] == [
+        ("a", 1, 1),
+        ("b", 1, 2),
+        ("a", 2, 4),
+        ("a", 3, 8),
+        ("b", 2, 1),
+        ("b", 1, 7),
+        ("a", 4, 9),
+    ]
+
+
+@pytest.mark.parametrize("state", [5, {"count": 1, "total": 2}, (1,), (1, "x")])
+def test_a_state_that_is_no_such_tuple(run: Any, state: Any) -> None:
+    operator = map_with_state(
+        lambda old, n: (state, n),
+        ROWS,
+        ("user",),
+        state="count BIGINT, total BIGINT",
+        schema="user STRING, n BIGINT",
+        columns=("value",),
+        ttl=None,
+    )[0]
+    harness = run(operator, key="string", key_columns=("user",))
+    harness.open()
+    with pytest.raises(UserCodeError, match=r"map_with_state .it. gave .* state"):
+        harness.operator.process(pa.RecordBatch.from_pylist([{"user": "a", "value": 1, "city": "x"}], schema=ROWS), 0)

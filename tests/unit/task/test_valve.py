@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from snapline.runtime.items import IDLE
 from snapline.runtime.task.valve import WatermarkValve
-from snapline.types import MAX_WATERMARK
+from snapline.types import IDLE, MAX_WATERMARK
 
 
 def test_the_least_of_all_channels_counts() -> None:
@@ -54,7 +53,7 @@ def test_a_channel_that_speaks_again_ends_idleness() -> None:
 def test_ended_channels_do_not_hold_up() -> None:
     valve = WatermarkValve(2)
     valve.advance(0, 5)
-    assert valve.end(1) == 5
+    assert valve.advance(1, MAX_WATERMARK) == 5
     assert valve.advance(0, MAX_WATERMARK) == MAX_WATERMARK
 
 
@@ -64,10 +63,22 @@ def test_the_end_of_one_channel_is_not_the_end_of_all_while_the_others_are_idle(
     valve.advance(1, 7)
     assert valve.advance(2, 3) == 3
     assert valve.advance(2, MAX_WATERMARK) == 5
-    assert valve.end(2) is None
+    assert valve.advance(2, MAX_WATERMARK) is None
     assert valve.advance(0, IDLE) == 7
     assert valve.advance(1, IDLE) == IDLE
     assert valve.advance(1, 8) == 8
     assert valve.advance(1, MAX_WATERMARK) == IDLE, "the first one is still there, and still idle"
     assert valve.advance(0, MAX_WATERMARK) == MAX_WATERMARK
-    assert valve.end(0) is None
+    assert valve.advance(0, MAX_WATERMARK) is None
+
+
+def test_idleness_comes_behind_the_last_watermark_of_channels_that_are_all_idle() -> None:
+    valve = WatermarkValve(2)
+    valve.advance(1, 12)
+    assert valve.advance(0, 10) == 10
+    assert valve.advance(1, IDLE) is None
+    assert not valve.take_idle()
+    assert valve.advance(0, IDLE) == 12
+    assert valve.take_idle()
+    assert not valve.take_idle()
+    assert valve.advance(0, 12) == 12, "it speaks again"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.runtime.items import IDLE, Item, ItemKind
-from snapline.types import Barrier, BarrierKind
+from snapline.runtime.items import Item, ItemKind
+from snapline.types import IDLE, Barrier, BarrierKind
 
 _DATA, _FILTERED, _WATERMARK, _LATENCY = (
     ItemKind.DATA,

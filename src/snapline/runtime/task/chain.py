@@ -20,7 +20,7 @@ from snapline.state.operator_state import OperatorStates
 from snapline.state.raw import RawKeyedState
 from snapline.state.snapshots import PendingSnapshot, SubtaskStates
 from snapline.storage.source import SnapshotSource
-from snapline.types import MAX_WATERMARK, Barrier, SavepointFormat
+from snapline.types import IDLE, MAX_WATERMARK, Barrier, SavepointFormat
 
 
 class OperatorChain:
@@ -71,8 +71,10 @@ class OperatorChain:
         self.operators[0].context.emit(batch)
 
     def watermark(self, timestamp_ms: int, behind: Operator | None = None) -> bool:
-        """Pass a watermark through the operators, all or those behind one; false if it ends in one of them."""
+        """Pass a watermark, or `IDLE`, through the operators, all or those behind one; false if it ends in one."""
         start = 0 if behind is None else self.operators.index(behind) + 1
+        if timestamp_ms == IDLE:
+            return all(operator.idle() for operator in self.operators[start:])
         for operator in self.operators[start:]:
             operator.watermark(timestamp_ms)
             if operator.makes_watermarks and timestamp_ms != MAX_WATERMARK:
@@ -206,6 +208,7 @@ def _backend(
         uid=uid,
         directory=directory(),
         incremental=incremental,
+        max_cached_entries=execution.state_cache_entries,
     )
 
 

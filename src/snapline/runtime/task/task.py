@@ -23,7 +23,7 @@ from snapline.protocol.aligning import AligningHandler
 from snapline.protocol.restore import SubtaskRestore
 from snapline.protocol.subtask import SubtaskCheckpointing
 from snapline.protocol.tracking import TrackingHandler
-from snapline.runtime.items import IDLE, Item, ItemKind
+from snapline.runtime.items import Item, ItemKind
 from snapline.runtime.messages import TaskMetrics
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.task.capturing import Snapshots
@@ -37,7 +37,7 @@ from snapline.runtime.task.surroundings import Executors, Reporter, TaskPlan
 from snapline.runtime.task.valve import WatermarkValve
 from snapline.state.channel_state import ChannelStates, read_channel
 from snapline.state.snapshots import SubtaskStates
-from snapline.types import MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
+from snapline.types import IDLE, MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 
 _log = logging.getLogger(__name__)
 
@@ -313,8 +313,7 @@ class Task:
                 self._meter.bytes_in += item.size
                 self._process(item.value, channel.edge.input_index)
             case ItemKind.WATERMARK:
-                assert self._valve is not None
-                self._pass_on(self._valve.advance(channel.index, item.value))
+                self._advance(channel.index, item.value)
             case ItemKind.LATENCY:
                 self._meter.latency(self._clock() - item.value)
                 self._outputs.send_latency_mark(item.value)
@@ -329,8 +328,7 @@ class Task:
                 if self._ended_inputs == len(gate.channels):
                     self._end_data()
                 else:
-                    assert self._valve is not None
-                    self._pass_on(self._valve.end(channel.index))
+                    self._advance(channel.index, MAX_WATERMARK)
             case ItemKind.END_OF_PARTITION:
                 gate.partition_ended(channel)
         return True
@@ -342,15 +340,20 @@ class Task:
     def _emit(self, batch: pa.RecordBatch) -> None:
         self._outputs.emit(batch)
 
+    def _advance(self, channel: int, watermark: int) -> None:
+        valve = self._valve
+        assert valve is not None
+        self._pass_on(valve.advance(channel, watermark))
+        if valve.take_idle():
+            self._pass_on(IDLE)
+
     def _pass_on(self, watermark: int | None, behind: Operator | None = None) -> None:
         if watermark is None:
             return
-        if watermark != IDLE:
-            goes_on = self._chain.watermark(watermark, behind)
-            self._after_operators()
-            if not goes_on:
-                return
-        self._outputs.send(Item(ItemKind.WATERMARK, watermark))
+        goes_on = self._chain.watermark(watermark, behind)
+        self._after_operators()
+        if goes_on:
+            self._outputs.send(Item(ItemKind.WATERMARK, watermark))
 
     def _after_operators(self) -> None:
         """Operators may want to be woken at another time now, or have done the last of their work."""

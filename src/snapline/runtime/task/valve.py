@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from snapline.runtime.items import IDLE
-from snapline.types import MAX_WATERMARK
+from snapline.types import IDLE, MAX_WATERMARK
 
 _NOTHING_YET = IDLE + 1
 
@@ -17,6 +16,7 @@ class WatermarkValve:
         self._ended = [False] * channels
         self._current = _NOTHING_YET
         self._is_idle = False
+        self._owes_idle = False
 
     @property
     def current_ms(self) -> int | None:
@@ -24,7 +24,10 @@ class WatermarkValve:
         return None if self._current == _NOTHING_YET else self._current
 
     def advance(self, channel: int, watermark: int) -> int | None:
-        """A channel brings a watermark, or `IDLE`: what the subtask has to pass on, if anything."""
+        """A channel brings a watermark, or `IDLE`: what the subtask has to pass on, if anything.
+
+        After `MAX_WATERMARK` nothing of it is waited for.
+        """
         if watermark == IDLE:
             self._idle[channel] = True
         elif watermark == MAX_WATERMARK:
@@ -34,9 +37,10 @@ class WatermarkValve:
             self._watermarks[channel] = max(watermark, self._watermarks[channel])
         return self._changed()
 
-    def end(self, channel: int) -> int | None:
-        """A channel has ended: nothing of it is to be waited for."""
-        return self.advance(channel, MAX_WATERMARK)
+    def take_idle(self) -> bool:
+        """Whether `IDLE` has to be passed on behind the watermark that was told last."""
+        owes_idle, self._owes_idle = self._owes_idle, False
+        return owes_idle
 
     def _changed(self) -> int | None:
         # Those that have ended count no more, or their last watermark would be that of all once the others are idle.
@@ -52,6 +56,7 @@ class WatermarkValve:
             least = max(self._watermarks[number] for number in left)
             if least > self._current:
                 self._current = least
+                self._is_idle = self._owes_idle = True
                 return least
             if self._is_idle:
                 return None
