@@ -231,7 +231,8 @@ def scripts(draw: st.DrawFn, drivers: int) -> Script:
     return script
 
 
-@pytest.mark.parametrize("drivers", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("drivers", [2, 3])
 @settings(max_examples=500)
 @given(retain=st.integers(1, 2), data=st.data())
 def test_only_the_newest_attempt_publishes_and_nothing_it_published_is_lost(

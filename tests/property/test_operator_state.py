@@ -88,7 +88,7 @@ def flat(parts: Sequence[Sequence[Any]]) -> list[Any]:
     return [element for part in parts for element in part]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(lists(), parallelisms, parallelisms, st.booleans())
 def test_every_element_of_a_split_list_is_restored_once_and_in_order(
     given: Lists, second: int, third: int, declared_between: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from statistics import mean
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -183,7 +184,7 @@ class Statistics(RuleBasedStateMachine):
             assert snapshot == pickle.loads(before)
 
 
-TestStatistics = Statistics.TestCase
+TestStatistics = pytest.mark.slow(Statistics.TestCase)
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1), st.lists(st.integers(1, 999), min_size=2))

@@ -18,7 +18,9 @@ from snapline.testing.sim.scenario import make_scenario
 from snapline.testing.sim.simulation import simulate
 
 
-@pytest.mark.parametrize("first", range(0, 200, 25))
+@pytest.mark.parametrize(
+    "first", [first if first < 75 else pytest.param(first, marks=pytest.mark.slow) for first in range(0, 200, 25)]
+)
 def test_seeds_show_nothing_wrong(first: int) -> None:
     errors = {seed: outcome.error for seed in range(first, first + 25) if (outcome := simulate(seed)).error}
     assert errors == {}
