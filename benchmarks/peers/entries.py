@@ -88,9 +88,9 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
     "b": (
         Variant("Snapline, function of a row", "map_with_state", ("function",), 0.5),
         Variant("Snapline, function of a batch", "update_state", ("vectorised",), 2.0),
-        Variant("PyFlink, process mode", "default", ("--mode", "process"), 0.006),
-        Variant("PyFlink, process mode", "large cache", ("--mode", "process", "--settings", "large cache"), 0.01),
-        Variant("PyFlink, thread mode", "default", ("--mode", "thread"), 0.05),
+        Variant("PyFlink, process mode", "default", ("--mode", "process"), 0.002),
+        Variant("PyFlink, process mode", "large cache", ("--mode", "process", "--settings", "large cache"), 0.003),
+        Variant("PyFlink, thread mode", "default", ("--mode", "thread"), 0.03),
         Variant("transformWithStateInPandas", "RocksDB store", ("--workload", "pandas", *_STATE), 0.005),
         Variant("transformWithState", "RocksDB store", ("--workload", "rows", *_STATE), 0.01),
         Variant("bytewax", "2 processes", ("--workers", "processes"), 0.3),

@@ -52,5 +52,6 @@ class SavedWatermark:
 
     def save(self) -> None:
         """Into the state, for the snapshot."""
-        # The end of all data is none if the job goes on from there with more.
-        self._saved.set([self.ms] if abs(self.ms) != MAX_WATERMARK else [])
+        # The end of all data is none if the job goes on from there with more. That there was none yet counts: for the
+        # rows such a subtask has not read yet, which are anywhere afterwards, nothing is late.
+        self._saved.set([self.ms] if self.ms != MAX_WATERMARK else [])

@@ -13,6 +13,7 @@ from snapline.api.operator import Operator, OperatorContext
 from snapline.errors import UserCodeError
 from snapline.operators.accumulators import Accumulators, decoded, keyed_backend
 from snapline.operators.aggregating import ChangedKeys
+from snapline.operators.joining_times import SavedWatermark
 from snapline.operators.window_results import Results
 from snapline.state.backend import KeyedBackend
 from snapline.state.hashing import Ints
@@ -57,8 +58,8 @@ class WindowSettings:
 class WindowOperator(Operator):
     """Keeps what rows add up to by key and window, and emits it when the time has come.
 
-    Watermarks, or processing time in their place, only ever grow here. They are in no checkpoint: after a restore
-    nothing is late until the first one has come.
+    Watermarks, or processing time in their place, only ever grow here. The watermark is in every checkpoint: a row that
+    would have been late is late after a restore too, and does not bring a window back that has fired.
     """
 
     namespace: pa.DataType = pa.int64()
@@ -70,6 +71,7 @@ class WindowOperator(Operator):
     _keyed: KeyedBackend
     _timers: Timers
     _changed: ChangedKeys | None
+    _saved: SavedWatermark
 
     def __init__(self, settings: WindowSettings, accumulators: Accumulators, results: Results) -> None:
         self._settings = settings
@@ -87,6 +89,9 @@ class WindowOperator(Operator):
         self._timers = self._keyed.timers(self.namespace)
         is_early = self._settings.firing.early_every_ms is not None
         self._changed = ChangedKeys(self._keyed, self.namespace) if is_early else None
+        self._saved = SavedWatermark(context)
+        if not self._settings.is_processing_time:
+            self._watermark_ms = max(self._watermark_ms, self._saved.ms)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         del input_index
@@ -137,6 +142,7 @@ class WindowOperator(Operator):
 
     def watermark(self, timestamp_ms: int) -> None:
         if not self._settings.is_processing_time:
+            self._saved.advance(timestamp_ms)
             self._advance(timestamp_ms)
 
     def _advance(self, time_ms: int) -> None:
@@ -164,6 +170,10 @@ class WindowOperator(Operator):
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         del checkpoint_id
         self._flush()
+
+    def snapshot(self, checkpoint_id: int) -> None:
+        del checkpoint_id
+        self._saved.save()
 
     def finish(self) -> None:
         if self._settings.is_processing_time:

@@ -59,6 +59,18 @@ def test_a_path_means_a_file_a_directory_or_a_pattern(tmp_path: Path, pattern: s
     assert [f"{found.root}/{name}" for name in found.find()] == [str(tmp_path / name) for name in expected]
 
 
+def test_restored_files_of_several_subtasks_are_read_in_order(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path / f"{number}.csv", f"x\n{number}\n")
+    source = sl.sources.Files(tmp_path, format="csv")
+    reader = source.reader(CONTEXT)
+    for split in reversed(source.splits(1)):
+        reader.add_split(split, None)
+    given = iter(reader.read, None)
+    found = [value for batch in given if isinstance(batch, pa.RecordBatch) for value in batch.column("x").to_pylist()]
+    assert found == [0, 1, 2]
+
+
 def test_a_relative_path_is_that_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "in" / "a.csv")
     monkeypatch.chdir(tmp_path)

@@ -35,6 +35,15 @@ def test_a_list_is_shared_out_and_a_function_is_not() -> None:
     assert sl.sources.Iterator(lambda: numbers, X).splits(3) == [[0, None]]
 
 
+def test_restored_parts_of_several_subtasks_are_read_in_order() -> None:
+    reader = sl.sources.Iterator([{"x": number} for number in range(9)]).reader(CONTEXT)
+    for split, position in [([6, 9], 1), ([0, 3], 2), ([3, 6], 0)]:
+        reader.add_split(split, position)
+    given = iter(reader.read, None)
+    found = [value for batch in given if isinstance(batch, pa.RecordBatch) for value in batch.column("x").to_pylist()]
+    assert found == [2, 3, 4, 5, 7, 8]
+
+
 def test_keys_that_are_missing_are_null() -> None:
     assert read_all(sl.sources.Iterator([{"x": 1}, {"y": "a"}], X)) == [{"x": 1, "y": None}, {"x": None, "y": "a"}]
 

@@ -215,6 +215,21 @@ def paced(
     return reader
 
 
+def test_rows_come_by_their_number_also_at_a_rate_and_if_a_split_is_ahead() -> None:
+    clock = Clock()
+    reader = GenerateReader(RateRows(10, lambda: 1.7e9), SCHEMA, 400, 300, clock)
+    for split, position in zip(Rate(300, rows=400, splits=4, batch_rows=20).splits(1), [0, 0, 70, 0], strict=True):
+        reader.add_split(split, position)
+    numbers: list[int] = []
+    while (given := reader.read()) is not None:
+        if isinstance(given, sl.Wait):
+            clock.now_s += given.seconds
+        else:
+            numbers += given.column("id").to_pylist()
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 400 - 70
+
+
 @pytest.mark.parametrize("rate", [0.5, 3, 1000, 123_456.7])
 @pytest.mark.parametrize("splits", [1, 4])
 def test_rows_come_at_the_rate_that_was_asked_for(rate: float, splits: int) -> None:

@@ -133,6 +133,9 @@ def test_rows_are_late_by_the_watermark_also_after_a_restore(run: Run) -> None:
     operator = JoinIntervals(layout(TIMED, TIMED, ("k",)), Interval(-10, 10), ("t", "t"), LEFT)
     harness = run(operator, key="bigint", key_columns=("k",))
     join = harness.open()
+    join.snapshot(0)
+    saved = harness.states.operator.union_list_state("watermark", int).get()
+    assert saved == [-MAX_WATERMARK], "nothing is late to who has not heard of any, and that may be anybody afterwards"
     join.process(batch(TIMED, (1, 1000)), 0)
     join.watermark(999)
     join.process(batch(TIMED, (1, 999), (1, 1000)), 1)

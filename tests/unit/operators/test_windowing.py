@@ -11,6 +11,7 @@ import pytest
 
 import snapline as sl
 from snapline.errors import EngineError, UserCodeError
+from snapline.testing.operators import OperatorHarness
 from snapline.types import MAX_WATERMARK
 
 Run = Callable[..., Any]
@@ -84,6 +85,20 @@ def test_late_rows_are_counted_or_go_to_a_side_output(run: Run, caplog: pytest.L
     ]
     harness.operator.watermark(MAX_WATERMARK)
     assert values(harness) == [("a", 20, 30, 1)]
+
+
+@pytest.mark.parametrize("windows", [sl.Tumbling("10ms"), sl.Sliding("10ms", every="5ms"), sl.Session("5ms")])
+def test_late_rows_are_late_after_a_restart_too(windows: Any) -> None:
+    with OperatorHarness.of(keyed().window(windows).late_output("late").aggregate(n=sl.count(), uid="it")) as harness:
+        harness.process(rows(("a", 11, 1), ("a", 12, 1)))
+        harness.restart()
+        harness.watermark(50)
+        assert {row["n"] for row in harness.rows()} == {2}
+        harness.restart()
+        harness.process(rows(("a", 13, 1)))
+        harness.end()
+        assert harness.rows() == []
+        assert len(harness.side_rows("late")) == 1
 
 
 def test_within_the_lateness_rows_lead_to_new_results(run: Run) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -146,6 +147,17 @@ class OperatorChain:
         for uid, operator in zip(self.uids, self.operators, strict=True):
             self._states[uid].abort(checkpoint_id)
             operator.checkpoint_aborted(checkpoint_id)
+
+    def raiser_of(self, error: BaseException) -> str | None:
+        """The uid of the operator in which an error was raised; none if it was in no operator."""
+        found = None
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            caller = frame.f_locals.get("self")
+            # The innermost counts: one operator calls the next when it emits.
+            found = next(
+                (uid for uid, operator in zip(self.uids, self.operators, strict=True) if operator is caller), found
+            )
+        return found
 
     def close(self) -> list[Exception]:
         """Close everything, whatever goes wrong meanwhile; what did."""

@@ -183,9 +183,12 @@ class Task:
             self._decline_triggers()
         if error is not None:
             trace = "".join(traceback.format_exception(error))
-            _log.warning("%s failed: %s", self.execution, _one_line(error), exc_info=error)
+            message, uid = _one_line(error), self._chain.raiser_of(error)
+            if uid is not None and repr(uid) not in message:
+                message = f"{message} (in the operator {uid!r})"
+            _log.warning("%s failed: %s", self.execution, message, exc_info=error)
             is_final = isinstance(error, RestoreError | ConfigurationError)
-            self._reporter.task_changed(self.execution, self.status, _one_line(error), trace, is_final=is_final)
+            self._reporter.task_changed(self.execution, self.status, message, trace, is_final=is_final)
 
     def _open(self) -> None:
         plan = self._plan
