@@ -66,6 +66,8 @@ class Source(ABC):
     """Where rows come from. It is pickled with the job; `reader` is called where tasks run, the rest on the driver.
 
     What a split holds from a position on must be the same whenever it is read, or a restart is not exactly once.
+    Watermarks are told for a subtask, not for each of its splits: a reader with several of them reads what is oldest
+    first, or rows of the others may be late.
     """
 
     @property
