@@ -23,7 +23,7 @@ def main() -> None:
         directory,
         id="driven",
         rows=int(rows),
-        rows_per_second=10_000,
+        rows_per_second=6_000,
         checkpoints=settings(mode),
         restart=RESTART,
         execution=small(**HEARTBEATS),

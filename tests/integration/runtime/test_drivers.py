@@ -88,7 +88,7 @@ def same_job(directory: Path, mode: str = "aligned") -> NumberingJob:
         directory,
         id="driven",
         rows=ROWS,
-        rows_per_second=10_000,
+        rows_per_second=6_000,
         checkpoints=settings(mode),
         restart=RESTART,
         execution=small(**HEARTBEATS),
@@ -104,7 +104,7 @@ def test_a_killed_driver_is_replaced(start: Start, drivers: Drivers, tmp_path: P
     first.kill()
     first.wait(10)
     # operator processes die with their driver
-    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers), "its processes have ended", 5.0)
+    wait_until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers), "its processes have ended", 15.0)
     job = same_job(tmp_path, mode)
     handle = start(job.job, ProcessCluster())
     wait_for_checkpoints(handle, 1)

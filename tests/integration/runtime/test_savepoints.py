@@ -30,12 +30,13 @@ ROWS = 20_000
 def run_of(number: int, directory: Path, parallelism: int, mode: str = "aligned", **checkpoints: Any) -> NumberingJob:
     """One run of a pipeline: a job of its own, with the output of all. Four splits can be read by any number."""
     slow = checkpoints.pop("slow", 0.0)
+    rows_per_second = checkpoints.pop("rows_per_second", 12_000)
     return numbering_job(
         f"run {number}",
         directory,
         id=f"run-{number}",
         rows=ROWS,
-        rows_per_second=None if slow else 12_000,
+        rows_per_second=None if slow else rows_per_second,
         slow=slow,
         splits=4,
         parallelism=parallelism,
@@ -49,7 +50,7 @@ def run_of(number: int, directory: Path, parallelism: int, mode: str = "aligned"
 def test_stop_and_restore_with_other_parallelisms(start: Start, tmp_path: Path, mode: str) -> None:
     path: str | None = None
     for number, parallelism in enumerate((2, 3, 1)):
-        job = run_of(number, tmp_path, parallelism, mode, restore_from=path)
+        job = run_of(number, tmp_path, parallelism, mode, restore_from=path, rows_per_second=4_000)
         handle = start(job.job, ThreadCluster())
         wait_for_checkpoints(handle, 2)
         path = handle.stop(tmp_path / "savepoints", timeout="20s")
