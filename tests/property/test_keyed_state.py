@@ -489,6 +489,7 @@ def test_every_key_has_its_state_once_after_restores_at_any_parallelism(case: Ca
     run(case)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(cases(ROCKSDB, max_subtasks=3))
 def test_so_has_every_key_in_rocksdb(case: Case) -> None:

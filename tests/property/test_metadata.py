@@ -99,6 +99,7 @@ def _everything(snapshot: Snapshot) -> tuple[object, ...]:
     return snapshot, hidden, [(name, item.crc32, item.data) for name, item in snapshot.hooks.items()]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(snapshots())
 def test_a_snapshot_survives(snapshot: Snapshot) -> None:

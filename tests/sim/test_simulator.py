@@ -19,7 +19,7 @@ from snapline.testing.sim.simulation import simulate
 
 
 @pytest.mark.parametrize(
-    "first", [first if first < 75 else pytest.param(first, marks=pytest.mark.slow) for first in range(0, 200, 25)]
+    "first", [first if first < 50 else pytest.param(first, marks=pytest.mark.slow) for first in range(0, 200, 25)]
 )
 def test_seeds_show_nothing_wrong(first: int) -> None:
     errors = {seed: outcome.error for seed in range(first, first + 25) if (outcome := simulate(seed)).error}
@@ -118,6 +118,7 @@ def test_coverage_lists_what_never_happened() -> None:
 # The command line.
 
 
+@pytest.mark.slow
 def test_json_of_many_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "20", "--jobs", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
