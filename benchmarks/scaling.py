@@ -35,6 +35,7 @@ def main() -> int:
     parser.add_argument("--keys", type=_counts, default=list(KEY_COUNTS), help="such as 10000,100000")
     parser.add_argument("--backends", type=_backends, default=list(BACKENDS), help="such as memory,rocksdb")
     parser.add_argument("--cache-entries", type=int, default=30_000_000, help="of RocksDB in each subtask (30000000)")
+    parser.add_argument("--interval", default=KEYS_INTERVAL, help="between checkpoints with more and more keys (10s)")
     parser.add_argument("--repeat", type=int, default=1, help="runs of each; the median counts (1)")
     options = parser.parse_args()
     spark = spark_session(f"local[{PARALLELISM}]")
@@ -44,7 +45,15 @@ def main() -> int:
             result["cores"] = by_parallelism(spark, options.events, options.repeat)
         if options.only != "cores":
             result["keys"] = {
-                backend: by_keys(spark, backend, options.keys, options.events, options.repeat, options.cache_entries)
+                backend: by_keys(
+                    spark,
+                    backend,
+                    options.keys,
+                    options.events,
+                    options.repeat,
+                    options.cache_entries,
+                    options.interval,
+                )
                 for backend in options.backends
             }
     finally:
@@ -70,7 +79,7 @@ def by_parallelism(where: Any, events: int, repeat: int) -> dict[str, Any]:
 
 
 def by_keys(
-    where: Any, backend: str, keys: Sequence[int], events: int, repeat: int, cache_entries: int
+    where: Any, backend: str, keys: Sequence[int], events: int, repeat: int, cache_entries: int, interval: str
 ) -> dict[str, dict[str, float]]:
     """What an event costs for each number of keys, and how many times as much as with the first."""
     found: dict[str, dict[str, float]] = {}
@@ -79,7 +88,7 @@ def by_keys(
         wanted = max(events, count * EVENTS_PER_KEY)
         rate = _median(
             [
-                measure("totals by batch", wanted, count, where, PARALLELISM, backend, KEYS_INTERVAL, cache_entries)
+                measure("totals by batch", wanted, count, where, PARALLELISM, backend, interval, cache_entries)
                 for _ in range(repeat)
             ]
         )
