@@ -24,10 +24,10 @@ from snapline.operators.accumulators import (
     Distinct,
     Mean,
     Reduced,
-    evaluated,
 )
 from snapline.operators.custom_accumulators import AggregateFunction, Custom
 from snapline.operators.list_accumulators import Collected, Greatest
+from snapline.operators.projecting import Evaluation
 from snapline.state.dtypes import resolve
 from snapline.state.keys import key_types
 from snapline.state.states import check_reducer
@@ -205,7 +205,7 @@ def _condition(where: Where, schema: pa.Schema, known: dict[str, pc.Expression])
             f"where={where!r}; give an expression such as pc.field('price') > 10, or the name of a column of booleans"
         )
     try:
-        kind = evaluated(empty_batch(schema), [where])[0].type
+        kind = Evaluation([where]).arrays(empty_batch(schema))[0].type
     except (pa.ArrowException, TypeError, KeyError) as error:
         raise ConfigurationError(f"where={where} {misfit(error, schema)}") from error
     if not pa.types.is_boolean(kind):

@@ -108,6 +108,7 @@ class Accumulators:
     def __init__(self, by_name: Mapping[str, Accumulator], conditions: Sequence[pc.Expression]) -> None:
         self.by_name = dict(by_name)
         self._conditions = tuple(conditions)
+        self._evaluation: Evaluation | None = None
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -131,7 +132,12 @@ class Accumulators:
 
     def inputs(self, batch: pa.RecordBatch) -> Inputs:
         """The rows of a batch as the aggregates see them."""
-        return Inputs(batch, dict(enumerate(evaluated(batch, self._conditions))))
+        if not self._conditions:
+            return Inputs(batch, {})
+        if self._evaluation is None:
+            # Not before it is pickled.
+            self._evaluation = Evaluation(self._conditions)
+        return Inputs(batch, dict(enumerate(self._evaluation.arrays(batch))))
 
     def open(self, backend: KeyedBackend, namespace: pa.DataType | None = None) -> None:
         for name, accumulator in self.by_name.items():
@@ -155,11 +161,6 @@ class Accumulators:
     def delete(self, keys: Rows, namespace: pa.Array | None = None) -> None:
         for accumulator in self.by_name.values():
             accumulator.delete(keys, namespace)
-
-
-def evaluated(batch: pa.RecordBatch, conditions: Sequence[pc.Expression]) -> list[pa.Array]:
-    """What each of the conditions is for each row."""
-    return Evaluation(conditions).arrays(batch) if conditions else []
 
 
 def decoded(column: pa.Array) -> pa.Array:

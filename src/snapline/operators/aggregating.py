@@ -89,19 +89,16 @@ class RunningAggregates(Operator):
         keys = self._keyed.keys(columns)
         self._accumulators.add(keys, batch)
         if self._emit_every_ms is None:
-            self._emit(keys, columns)
+            rows = first_rows(self._keyed, keys)
+            self._emit(keys.take(rows), [column.take(pa.array(rows)) for column in columns])
             return
         self._changed.add(keys, columns)
         if self._emit_at_ms is None:
             self._emit_at_ms = self.context.clock() + self._emit_every_ms
 
     def _emit(self, keys: Rows, columns: list[pa.Array]) -> None:
-        rows = first_rows(self._keyed, keys)
-        distinct = keys.take(rows)
-        arrays = [column.take(pa.array(rows)) for column in columns]
-        self.context.emit(
-            pa.RecordBatch.from_arrays([*arrays, *self._accumulators.take(distinct)], schema=self._schema)
-        )
+        """Emit the results of keys that are all different, made of these columns."""
+        self.context.emit(pa.RecordBatch.from_arrays([*columns, *self._accumulators.take(keys)], schema=self._schema))
 
     def _flush(self) -> None:
         self._emit_at_ms = None
