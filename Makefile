@@ -61,12 +61,12 @@ check: setup  ## lint, formatting, types, layers, and whether the pages that are
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/unit/test_layers.py
-	$(BIN)/python -m snapline.testing.machines_page --check
-	$(BIN)/python -m snapline.testing.reference_page --check
+	$(BIN)/python -m snapline.devtools.pages.machines_page --check
+	$(BIN)/python -m snapline.devtools.pages.reference_page --check
 
 docs: setup  ## make docs/machines.md from the transition tables and docs/reference.md from the docstrings
-	$(BIN)/python -m snapline.testing.machines_page
-	$(BIN)/python -m snapline.testing.reference_page
+	$(BIN)/python -m snapline.devtools.pages.machines_page
+	$(BIN)/python -m snapline.devtools.pages.reference_page
 
 sim: setup  ## run the simulator over SEEDS seeds (2000)
 	$(BIN)/python -m snapline.testing.sim --seeds $(SEEDS)

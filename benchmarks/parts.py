@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from benchmarks.exchange_ceiling import make_batch
 
-from snapline.api.handle import JobHandle
-from snapline.api.operator import Operator
-from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
-from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.api.job_handle import JobHandle
+from snapline.contracts.operator import Operator
+from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 
 
 def spark_session(master: str, **settings: str) -> Any:

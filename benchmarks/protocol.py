@@ -15,16 +15,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from snapline.config import Checkpoints
-from snapline.protocol import coordination as c
-from snapline.protocol.aligning import AligningHandler
-from snapline.protocol.barriers import BarrierReceived, HandlerMode
-from snapline.protocol.coordinator import CheckpointCoordinator
-from snapline.protocol.memory import CoordinatorMemory
-from snapline.protocol.plan import Edge
-from snapline.protocol.retained import RetainedSnapshots
+from snapline.protocol.barriers.aligner import AligningHandler
+from snapline.protocol.barriers.barrier_events import BarrierReceived, HandlerMode
+from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.coordinator.carryover import CoordinatorMemory
+from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from snapline.protocol.coordinator.checkpoint_plan import Edge
+from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import StoredObject, SubtaskState, VertexInfo
-from snapline.protocol.statistics import SubtaskMetrics
-from snapline.protocol.tasks import JobShape
+from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
 from snapline.types import Barrier, ExecutionId, SubtaskId, TaskStatus
 
 REPEATS = 5

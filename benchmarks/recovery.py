@@ -27,9 +27,9 @@ import pyarrow as pa
 from benchmarks.parts import conditions, spark_session, temporary
 
 import snapline as sl
-from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.testing.processes import descendants, executor_above, operator_processes
-from snapline.testing.standalone import StandaloneCluster
+from snapline.testing.standalone_cluster import StandaloneCluster
 from snapline.types import JobStatus
 
 TIMEOUT_S = 120.0

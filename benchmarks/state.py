@@ -28,12 +28,12 @@ import pyarrow.parquet as pq
 
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.state.groups import Groups
-from snapline.state.hashing import hash_columns
-from snapline.state.memory import MemoryBackend
-from snapline.state.rocksdb import RocksDbBackend
-from snapline.state.states import ValueState
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.target import SnapshotTarget, WriteOptions
+from snapline.state.keyed_states import ValueState
+from snapline.state.memory_backend import MemoryBackend
+from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.stable_hash import hash_columns
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 
 BATCH = 65_536
 ROUNDS = 15
@@ -324,11 +324,11 @@ def _rocksdb(directory: Path, entries: int) -> RocksDbBackend:
     )
 
 
-def _target(directory: Path, number: int) -> SnapshotTarget:
+def _target(directory: Path, number: int) -> SnapshotWriter:
     location, shared = directory / f"chk-{number}", directory / "shared"
     for path in (location, shared):
         path.mkdir(parents=True, exist_ok=True)
-    return SnapshotTarget(
+    return SnapshotWriter(
         FileObjects(),
         str(location),
         str(shared),

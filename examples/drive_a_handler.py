@@ -5,8 +5,8 @@ Run it with `python examples/drive_a_handler.py`.
 
 from __future__ import annotations
 
-from snapline.protocol.aligning import AligningHandler
-from snapline.protocol.barriers import BarrierEvent, BarrierReceived, CancelMarkerReceived, HandlerMode
+from snapline.protocol.barriers.aligner import AligningHandler
+from snapline.protocol.barriers.barrier_events import BarrierEvent, BarrierReceived, CancelMarkerReceived, HandlerMode
 from snapline.types import Barrier
 
 

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snapline.protocol.keygroups import KeyGroupRange, key_group_ranges
-from snapline.protocol.restore import RestoreVertex, plan_restore
+from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot, SubtaskState
-from snapline.state.hashing import hash_columns, key_groups
-from snapline.state.memory import MemoryBackend
-from snapline.storage import metadata
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget, WriteOptions
+from snapline.state.memory_backend import MemoryBackend
+from snapline.state.stable_hash import hash_columns, key_groups
+from snapline.storage import snapshot_metadata as metadata
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import SnapshotKind, SubtaskId
 
 UID = "clicks"
@@ -42,7 +42,7 @@ def save(backend: MemoryBackend, objects: FileObjects, location: str) -> None:
     """Write a checkpoint: state first, then the metadata that refers to it. Without metadata there is no checkpoint."""
     # State this small would travel inside the metadata; with a limit of 0 it gets a file of its own to look at.
     options = WriteOptions(inline_bytes=0)
-    target = SnapshotTarget(objects, location, None, attempt=1, checkpoint_id=1, uid=UID, subtask=0, options=options)
+    target = SnapshotWriter(objects, location, None, attempt=1, checkpoint_id=1, uid=UID, subtask=0, options=options)
     pending = backend.snapshot()  # the synchronous part: takes hold of the state and copies nothing
     try:
         state = SubtaskState(keyed=pending.write(target))  # the asynchronous part: any thread may do it
@@ -76,7 +76,7 @@ def main(directory: Path) -> None:
     group_of = dict(zip(users, key_groups(hash_columns([pa.array(users)]), KEY_GROUPS).tolist(), strict=True))
     for index, groups in enumerate(key_group_ranges(KEY_GROUPS, 2)):
         backend = make_backend(groups)
-        backend.restore(plan.subtasks[SubtaskId(UID, index)][UID].keyed, SnapshotSource(objects))
+        backend.restore(plan.subtasks[SubtaskId(UID, index)][UID].keyed, SnapshotReader(objects))
         mine = [user for user in users if group_of[user] in groups]
         counts = backend.reducing_state("clicks", "bigint", "sum").take(mine).to_pylist()
         print(f"subtask {index}, key groups {groups.start} to {groups.end}:", dict(zip(mine, counts, strict=True)))

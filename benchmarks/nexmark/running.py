@@ -17,7 +17,7 @@ from benchmarks.nexmark.sources import Sources
 from benchmarks.parts import Discard
 
 import snapline as sl
-from snapline.connectors.files import read_files
+from snapline.connectors.files.file_sink import read_files
 from snapline.testing.processes import operator_processes, send
 from snapline.types import JobStatus
 

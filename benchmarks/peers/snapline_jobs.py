@@ -27,7 +27,7 @@ from benchmarks.peers.nexmark_sql import ANSWER
 from benchmarks.peers.workload import KEYS, PARALLELISM, key, value
 
 import snapline as sl
-from snapline.connectors.files import read_files
+from snapline.connectors.files.file_sink import read_files
 from snapline.types import JobStatus
 
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64())])

@@ -23,20 +23,14 @@ if TYPE_CHECKING:
         sum,
         top_n,
     )
-    from snapline.api.connected import ConnectedStreams
+    from snapline.api.connected_streams import ConnectedStreams
     from snapline.api.contexts import BatchContext, ProcessContext
-    from snapline.api.functions import AsyncFunction, BatchProcessFunction, CoProcessFunction, ProcessFunction
-    from snapline.api.handle import JobFailedError, JobHandle, SnapshotFailedError
-    from snapline.api.hook import MasterHook
     from snapline.api.job import Job
-    from snapline.api.keyed import KeyedStream
-    from snapline.api.operator import Operator, OperatorContext
-    from snapline.api.schemas import SchemaLike
+    from snapline.api.job_handle import JobFailedError, JobHandle, SnapshotFailedError
+    from snapline.api.keyed_stream import KeyedStream
     from snapline.api.settings import Execution
-    from snapline.api.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
-    from snapline.api.source import ReaderContext, Source, SourceReader, Wait, Watermarks
     from snapline.api.stream import Stream
-    from snapline.api.windowed import WindowedStream
+    from snapline.api.windowed_stream import WindowedStream
     from snapline.api.windows import (
         EventTimeInterval,
         EveryRows,
@@ -49,6 +43,12 @@ if TYPE_CHECKING:
     )
     from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
     from snapline.connectors import sinks, sources
+    from snapline.contracts.functions import AsyncFunction, BatchProcessFunction, CoProcessFunction, ProcessFunction
+    from snapline.contracts.master_hook import MasterHook
+    from snapline.contracts.operator import Operator, OperatorContext
+    from snapline.contracts.schemas import SchemaLike
+    from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+    from snapline.contracts.source import ReaderContext, Source, SourceReader, Wait, Watermarks
     from snapline.errors import (
         ConfigurationError,
         EngineError,
@@ -59,8 +59,8 @@ if TYPE_CHECKING:
         StorageError,
         UserCodeError,
     )
-    from snapline.state.backend import Ttl
     from snapline.state.groups import Groups
+    from snapline.state.keyed_backend import Ttl
     from snapline.state.timers import TimeDomain
     from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
@@ -79,20 +79,20 @@ _MODULES = {
         "sum",
         "top_n",
     ),
-    "api.connected": ("ConnectedStreams",),
+    "api.connected_streams": ("ConnectedStreams",),
     "api.contexts": ("BatchContext", "ProcessContext"),
-    "api.functions": ("AsyncFunction", "BatchProcessFunction", "CoProcessFunction", "ProcessFunction"),
-    "api.handle": ("JobFailedError", "JobHandle", "SnapshotFailedError"),
-    "api.hook": ("MasterHook",),
+    "contracts.functions": ("AsyncFunction", "BatchProcessFunction", "CoProcessFunction", "ProcessFunction"),
+    "api.job_handle": ("JobFailedError", "JobHandle", "SnapshotFailedError"),
+    "contracts.master_hook": ("MasterHook",),
     "api.job": ("Job",),
-    "api.keyed": ("KeyedStream",),
-    "api.operator": ("Operator", "OperatorContext"),
-    "api.schemas": ("SchemaLike",),
+    "api.keyed_stream": ("KeyedStream",),
+    "contracts.operator": ("Operator", "OperatorContext"),
+    "contracts.schemas": ("SchemaLike",),
     "api.settings": ("Execution",),
-    "api.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
-    "api.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
+    "contracts.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
+    "contracts.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
     "api.stream": ("Stream",),
-    "api.windowed": ("WindowedStream",),
+    "api.windowed_stream": ("WindowedStream",),
     "api.windows": (
         "EventTimeInterval",
         "EveryRows",
@@ -114,7 +114,7 @@ _MODULES = {
         "StorageError",
         "UserCodeError",
     ),
-    "state.backend": ("Ttl",),
+    "state.keyed_backend": ("Ttl",),
     "state.groups": ("Groups",),
     "state.timers": ("TimeDomain",),
     "types": ("CheckpointScope", "JobStatus", "SavepointFormat"),

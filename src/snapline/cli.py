@@ -20,12 +20,12 @@ from rich.text import Text
 from snapline.errors import SnaplineError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import Snapshot
-from snapline.state import inspecting
-from snapline.state.format import is_pickled
-from snapline.state.inspecting import JobFacts, OperatorFacts, SnapshotFacts
+from snapline.state import inspection as inspecting
+from snapline.state.inspection import JobFacts, OperatorFacts, SnapshotFacts
 from snapline.state.plain_values import Plain, plain_rows
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.source import SnapshotSource
+from snapline.state.state_files import is_pickled
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.snapshot_reader import SnapshotReader
 
 DEFAULT_LIMIT = 20
 """How many rows of a state are shown unless `--limit` says otherwise."""
@@ -149,7 +149,7 @@ def _inspect(options: argparse.Namespace) -> int:
     objects = FileObjects()
     found = inspecting.find(objects, _whole_path(options.path))
     if isinstance(found, Snapshot):
-        source = SnapshotSource(objects)
+        source = SnapshotReader(objects)
         if options.state is None:
             facts = inspecting.snapshot_facts(found, source)
             _print_json(_plain(facts)) if options.json else _print_snapshot(facts)
@@ -170,7 +170,7 @@ def _whole_path(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def _rows(snapshot: Snapshot, source: SnapshotSource, options: argparse.Namespace) -> dict[str, Any]:
+def _rows(snapshot: Snapshot, source: SnapshotReader, options: argparse.Namespace) -> dict[str, Any]:
     """Rows of the state asked for, and what there is to know about them."""
     operator, state = inspecting.select(snapshot, source, options.state)
     key_groups = None

@@ -14,20 +14,20 @@ from random import Random
 import pytest
 
 from snapline.errors import DamagedError, EngineError, FencedError, RestoreError, StorageError
-from snapline.protocol.retained import RetainedSnapshots, Retirement
-from snapline.protocol.retention import keeps
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots, Retirement
+from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage.archive import SAVEPOINT_NAME_TRIES, Archive
-from snapline.storage.cleaning import Cleaner
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.journals import JournalStore, MemoryJournal, ObjectJournal
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.objects import ObjectStore
-from snapline.storage.publishing import PRUNE_ABOVE
-from snapline.storage.zookeeper import ZooKeeperJournal
-from snapline.testing.faulty import FaultyObjects
-from snapline.testing.stored import JOURNAL, damage, leftovers, store_objects
-from snapline.testing.zookeeper import ZooKeeperServer
+from snapline.storage.cleaner import Cleaner
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.journal_client import PRUNE_ABOVE
+from snapline.storage.journal_store import JournalStore, MemoryJournal, ObjectJournal
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.zookeeper_journal import ZooKeeperJournal
+from snapline.testing.faulty_objects import FaultyObjects
+from snapline.testing.stored_snapshots import JOURNAL, damage, leftovers, store_objects
+from snapline.testing.zookeeper_server import ZooKeeperServer
 from snapline.types import ClaimMode, ExternalizedRetention, JobStatus, SnapshotKind
 
 WAIT_S = 30.0

@@ -17,18 +17,18 @@ import pytest
 
 from snapline.errors import ConfigurationError, EngineError, RestoreError, UserCodeError
 from snapline.protocol.keygroups import KeyGroupRange, key_group_ranges
-from snapline.protocol.restore import KeyedRestore
+from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
-from snapline.state.backend import KeyedBackend, Ttl
 from snapline.state.groups import Groups
-from snapline.state.hashing import NullKeyError
-from snapline.state.memory import MemoryBackend
-from snapline.state.rocksdb import RocksDbBackend
+from snapline.state.keyed_backend import KeyedBackend, Ttl
+from snapline.state.memory_backend import MemoryBackend
+from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.stable_hash import NullKeyError
 from snapline.state.timers import TimeDomain
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.objects import ObjectStore
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 
 ALL = KeyGroupRange(0, 127)
 
@@ -80,7 +80,7 @@ def save(
     backend: KeyedBackend, objects: ObjectStore, checkpoint_id: int = 1, *, canonical: bool = False, full: bool = False
 ) -> tuple[KeyedPart, ...]:
     snapshot = backend.snapshot(canonical=canonical, full=full)
-    target = SnapshotTarget(
+    target = SnapshotWriter(
         objects,
         f"/job/chk-{checkpoint_id}",
         None if canonical else "/job/shared",
@@ -99,7 +99,7 @@ def restore(backend: KeyedBackend, objects: ObjectStore, *parts: KeyedPart) -> K
     chosen = [
         KeyedRestore(part, groups) for part in parts if (groups := part.key_groups.intersection(backend.key_groups))
     ]
-    backend.restore(chosen, SnapshotSource(objects))
+    backend.restore(chosen, SnapshotReader(objects))
     return backend
 
 
@@ -817,7 +817,7 @@ class TestSnapshots:
         anything.set(held)
         typed.delete([1])
         elements.delete([2])
-        target = SnapshotTarget(objects, "/j/chk-1", "/j/shared", attempt=1, checkpoint_id=1, uid="op", subtask=0)
+        target = SnapshotWriter(objects, "/j/chk-1", "/j/shared", attempt=1, checkpoint_id=1, uid="op", subtask=0)
         parts = snapshot.write(target)
         snapshot.release()
         again = restore(make(), objects, *parts)
@@ -842,7 +842,7 @@ class TestSnapshots:
             taken.append(backend.snapshot())
             anything.take([1])[0].append("later")
         for mark, snapshot in ((2, taken[1]), (1, taken[0]), (3, taken[2])):
-            target = SnapshotTarget(
+            target = SnapshotWriter(
                 objects, f"/j/chk-{mark}", "/j/shared", attempt=1, checkpoint_id=mark, uid="op", subtask=0
             )
             parts = snapshot.write(target)

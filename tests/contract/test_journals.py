@@ -21,8 +21,9 @@ import pytest
 from snapline.errors import ConfigurationError, DamagedError, FencedError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.snapshot import Snapshot
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.journals import (
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.journal_client import PRUNE_ABOVE, JournalClient, PublicationFencedError
+from snapline.storage.journal_store import (
     MAX_READINGS,
     JournalStore,
     MemoryJournal,
@@ -31,10 +32,9 @@ from snapline.storage.journals import (
     encode_record,
     read_at_one_moment,
 )
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.publishing import PRUNE_ABOVE, JournalClient, PublicationFencedError
-from snapline.storage.zookeeper import ZooKeeperJournal
-from snapline.testing.zookeeper import ZooKeeperServer
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.zookeeper_journal import ZooKeeperJournal
+from snapline.testing.zookeeper_server import ZooKeeperServer
 from snapline.types import JobStatus, SnapshotKind
 
 DRIVERS = 4

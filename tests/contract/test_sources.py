@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import snapline as sl
-from snapline.operators.splits import SplitAssigner
+from snapline.operators.split_assigner import SplitAssigner
 
 ROWS = 3000
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
@@ -88,10 +88,10 @@ SOURCES: dict[str, Make] = {
 @pytest.fixture(params=SOURCES)
 def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sl.Source:
     """Many reads for few rows."""
-    monkeypatch.setattr("snapline.connectors.iterating._BATCH_ITEMS", 170)
-    monkeypatch.setattr("snapline.connectors.iterating._SKIP_ITEMS", 400)
-    monkeypatch.setattr("snapline.connectors.file_formats._BATCH_ROWS", 170)
-    monkeypatch.setattr("snapline.connectors.file_formats._BLOCK_BYTES", 5000)
+    monkeypatch.setattr("snapline.connectors.iterator._BATCH_ITEMS", 170)
+    monkeypatch.setattr("snapline.connectors.iterator._SKIP_ITEMS", 400)
+    monkeypatch.setattr("snapline.connectors.files.file_formats._BATCH_ROWS", 170)
+    monkeypatch.setattr("snapline.connectors.files.file_formats._BLOCK_BYTES", 5000)
     return SOURCES[request.param](tmp_path)
 
 

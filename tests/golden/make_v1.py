@@ -26,14 +26,14 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.state import format as state_format
-from snapline.state.backend import Ttl
-from snapline.state.format import PICKLED, StateInfo, StateKind, ValueEncoding
-from snapline.state.rocksdb import RocksDbBackend
+from snapline.state import state_files as state_format
+from snapline.state.keyed_backend import Ttl
+from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.state_files import PICKLED, StateInfo, StateKind, ValueEncoding
 from snapline.state.timers import TimeDomain
-from snapline.storage import metadata
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.target import SnapshotTarget, WriteOptions
+from snapline.storage import snapshot_metadata as metadata
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 NOON = dt.datetime(2024, 2, 29, 12, 30, 15)
@@ -189,9 +189,9 @@ def checkpoint(objects: FileObjects, job: str) -> Snapshot:
     location, shared = f"{job}/chk-12", f"{job}/shared"
     files = {name: memoryview(state_format.write(*content, zstd=False)) for name, content in states().items()}
 
-    def target(uid: str, inline_bytes: int) -> SnapshotTarget:
+    def target(uid: str, inline_bytes: int) -> SnapshotWriter:
         options = WriteOptions(inline_bytes=inline_bytes)
-        return SnapshotTarget(
+        return SnapshotWriter(
             objects, location, shared, attempt=2, checkpoint_id=12, uid=uid, subtask=0, options=options
         )
 
@@ -253,7 +253,7 @@ def checkpoint(objects: FileObjects, job: str) -> Snapshot:
     )
 
 
-def rocksdb(target: SnapshotTarget) -> tuple[KeyedPart, ...]:
+def rocksdb(target: SnapshotWriter) -> tuple[KeyedPart, ...]:
     """State in RocksDB's own files, and a timer."""
     with tempfile.TemporaryDirectory() as directory:
         backend = RocksDbBackend(
@@ -280,7 +280,7 @@ def rocksdb(target: SnapshotTarget) -> tuple[KeyedPart, ...]:
 
 def savepoint(objects: FileObjects, location: str) -> Snapshot:
     """A canonical savepoint that the job stopped with."""
-    target = SnapshotTarget(
+    target = SnapshotWriter(
         objects, location, None, attempt=1, checkpoint_id=3, uid="rules", subtask=0, options=WriteOptions(0)
     )
     rules = target.write("rules", memoryview(state_format.write(*states()["operator-broadcast"], zstd=True)))

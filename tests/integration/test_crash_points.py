@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from snapline.errors import DamagedError, StorageError
-from snapline.protocol.retained import RetainedSnapshots
-from snapline.protocol.retention import keeps
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
+from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage.archive import Archive
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.journals import ObjectJournal
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.objects import ObjectStore
-from snapline.testing.faulty import CHANGING_METHODS, FaultyObjects
-from snapline.testing.stored import JOURNAL, damage, leftovers, store_objects
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.journal_store import ObjectJournal
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.object_store import ObjectStore
+from snapline.testing.faulty_objects import CHANGING_METHODS, FaultyObjects
+from snapline.testing.stored_snapshots import JOURNAL, damage, leftovers, store_objects
 from snapline.types import ClaimMode, ExternalizedRetention, JobStatus
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from snapline.testing.replay import KINDS
+from snapline.devtools.replay.replay_command import KINDS
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pytest
 
 from snapline.errors import EngineError, FencedError, PeerError
-from snapline.runtime.items import Item, ItemKind, data_item
 from snapline.runtime.network.admission import PROBE, REFUSED, WELCOME, Hello
-from snapline.runtime.network.auth import client_handshake, server_handshake
 from snapline.runtime.network.channels import OutputChannel, RemoteChannel
-from snapline.runtime.network.codec import HEADER_BYTES, ChannelKey, decode_header
-from snapline.runtime.network.connection import Connection, _send
+from snapline.runtime.network.data_connection import DataConnection, _send
 from snapline.runtime.network.exchange import Exchange, Wiring
+from snapline.runtime.network.item_codec import HEADER_BYTES, ChannelKey, decode_header
+from snapline.runtime.wire.auth import client_handshake, server_handshake
+from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 from snapline.types import Barrier, BarrierKind
 
 SECRET = b"a secret of 32 bytes, or about it"
@@ -339,7 +339,7 @@ def test_channels_of_a_connection_take_turns(world: World) -> None:
             RemoteChannel(ChannelKey(edge, 0, 1), SCHEMA, Task(), limits, flusher, may_be_unaligned=True)
             for edge in range(3)
         ]
-        connection = Connection(ours, "test", channels, (), lambda reason: None)
+        connection = DataConnection(ours, "test", channels, (), lambda reason: None)
         connection._is_writing = True
         for channel in channels:
             for number in range(3):

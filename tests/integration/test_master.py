@@ -17,49 +17,49 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from snapline.api.handle import JobFailedError, SnapshotFailedError
-from snapline.api.hook import MasterHook
+from snapline.api.job_handle import JobFailedError, SnapshotFailedError
 from snapline.api.settings import Execution
-from snapline.api.source import ReaderContext, Source, SourceReader, Split
 from snapline.config import Checkpoints, FixedDelay, NoRestart, RestartStrategy
+from snapline.contracts.master_hook import MasterHook
+from snapline.contracts.source import ReaderContext, Source, SourceReader, Split
 from snapline.errors import ConfigurationError, PeerError, RestoreError, StorageError
-from snapline.graph.plan import ExecutionPlan, PlannedEdge, PlannedOperator, PlannedVertex
-from snapline.graph.spec import JobSpec
+from snapline.graph.execution_plan import ExecutionPlan, PlannedEdge, PlannedOperator, PlannedVertex
+from snapline.graph.job_spec import JobSpec
 from snapline.protocol.snapshot import SubtaskState
-from snapline.protocol.statistics import SubtaskMetrics
-from snapline.runtime.master import thread as master_thread
-from snapline.runtime.master.handle import MasterHandle
-from snapline.runtime.master.start import start_master
-from snapline.runtime.master.thread import MasterThread
-from snapline.runtime.messages import (
+from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.runtime.master import master_thread
+from snapline.runtime.master.master_handle import MasterHandle
+from snapline.runtime.master.master_thread import MasterThread
+from snapline.runtime.master.start_master import start_master
+from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.wire.auth import client_handshake, server_handshake
+from snapline.runtime.wire.control_messages import (
     Acknowledge,
     Cancel,
     CheckpointCompleted,
     Deploy,
     Drain,
     Heartbeat,
-    KillWorker,
+    KillProcess,
     Message,
     Metrics,
     OperatorEvent,
     OperatorEventReceived,
+    ProcessDied,
+    ProcessHello,
+    ProcessUnable,
     SplitRequest,
-    StartWorker,
+    StartProcess,
     SupervisorHello,
     TaskMetrics,
     TaskReport,
     TasksCancelled,
     TriggerCheckpoint,
-    WorkerDied,
-    WorkerFailed,
-    WorkerHello,
+    decode_to_process,
     decode_to_supervisor,
-    decode_to_worker,
     encode,
 )
-from snapline.runtime.network.auth import client_handshake, server_handshake
-from snapline.runtime.network.frames import ControlConnection
-from snapline.runtime.providers import SlotOrder
+from snapline.runtime.wire.frames import ControlConnection
 from snapline.storage.archive import Archive
 from snapline.types import CheckpointScope, ExecutionId, JobStatus, Partitioning, SnapshotKind, SubtaskId, TaskStatus
 
@@ -198,13 +198,13 @@ class Supervisor(Peer):
             return True
         self.cluster.note(self.slot, message)
         match message:
-            case StartWorker(incarnation):
+            case StartProcess(incarnation):
                 if self.worker is not None:
                     self.worker.close()
                 if not self.cluster.start_no_workers:
                     self.worker = Worker(self.order, self.slot, self.cluster, incarnation)
                     self.cluster.add_worker(self.worker)
-            case KillWorker():
+            case KillProcess():
                 if self.worker is not None:
                     self.worker.close()
             case Drain():
@@ -235,17 +235,17 @@ class Worker(Peer):
 
     def hello(self) -> Message:
         if self.cluster.join_error:
-            return WorkerFailed(self.cluster.join_error)
+            return ProcessUnable(self.cluster.join_error)
         host, port = self.listener.getsockname()
         port = self.cluster.wrong_port or port
-        return WorkerHello(self.order.generation, self.slot, self.incarnation, 2, host, port)
+        return ProcessHello(self.order.generation, self.slot, self.incarnation, 2, host, port)
 
     def report(self, status: TaskStatus, **fields: Any) -> None:
         for execution in self.tasks:
             self.send(TaskReport(execution, status, **fields))
 
     def handle(self, data: bytes) -> bool:
-        message = decode_to_worker(data)
+        message = decode_to_process(data)
         if isinstance(message, Heartbeat):
             if not self.is_silent:
                 self.send(Heartbeat())
@@ -255,7 +255,7 @@ class Worker(Peer):
             case Deploy(_, _, _, tasks):
                 self.tasks = [task.execution for task in tasks if not task.finished]
                 if self.cluster.worker_error:
-                    self.send(WorkerFailed(self.cluster.worker_error))
+                    self.send(ProcessUnable(self.cluster.worker_error))
                 elif self.cluster.runs_tasks:
                     self.report(TaskStatus.RUNNING)
             case Cancel(attempt) if self.cluster.obeys_cancel:
@@ -576,7 +576,7 @@ def test_an_operator_process_that_dies_is_replaced_in_place(cluster: Cluster) ->
     with running(spec(), cluster) as handle:
         died = cluster.worker(1)
         died.close()
-        cluster.supervisor(1).send(WorkerDied(died.incarnation, "killed by signal 9", "last words"))
+        cluster.supervisor(1).send(ProcessDied(died.incarnation, "killed by signal 9", "last words"))
         wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
         assert [worker.incarnation for worker in cluster.workers] == [1, 1, 2]
         assert len(cluster.orders) == 1
@@ -612,7 +612,7 @@ def test_a_process_that_does_not_cancel_is_killed(cluster: Cluster) -> None:
     with running(spec(execution=execution), cluster) as handle:
         cluster.worker(0).send(TaskReport(cluster.worker(0).tasks[0], TaskStatus.FAILED, "boom"))
         wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
-        assert len(cluster.all(KillWorker)) == 2
+        assert len(cluster.all(KillProcess)) == 2
         assert [worker.incarnation for worker in sorted_workers(cluster)] == [1, 2, 1, 2]
 
 
@@ -915,7 +915,7 @@ def test_a_job_survives_whatever_happens_to_its_slots(cluster: Cluster, tmp_path
                 case 4:
                     cluster.worker(slot).is_silent = True
                 case 5:
-                    cluster.supervisor(slot).send(WorkerDied(cluster.worker(slot).incarnation, "killed", "log"))
+                    cluster.supervisor(slot).send(ProcessDied(cluster.worker(slot).incarnation, "killed", "log"))
                 case 6:
                     with contextlib.suppress(SnapshotFailedError):
                         handle.checkpoint(timeout="5s")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from snapline.errors import StorageError
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.target import WriteOptions
-from snapline.testing.counting import CountingJob
-from snapline.testing.faulty import FaultyObjects
-from snapline.testing.stored import damage, leftovers
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_writer import WriteOptions
+from snapline.testing.counting_job import CountingJob
+from snapline.testing.faulty_objects import FaultyObjects
+from snapline.testing.stored_snapshots import damage, leftovers
 
 DIRECTORY = "memory://store/job"
 WORDS = [f"word {number}" for number in range(50)]

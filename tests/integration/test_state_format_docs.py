@@ -22,11 +22,11 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.state import format as state_format
-from snapline.state.format import StateInfo, StateKind, ValueEncoding
-from snapline.storage import metadata
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.target import SnapshotTarget, WriteOptions
+from snapline.state import state_files as state_format
+from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.storage import snapshot_metadata as metadata
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode, SnapshotKind
 
 PAGE = Path(__file__).parents[2] / "docs" / "state-format.md"
@@ -78,7 +78,7 @@ def _write(directory: Path, *, inline_bytes: int) -> tuple[Path, list[str]]:
     objects, location, lines = FileObjects(), f"{directory}/job/chk-3", []
     subtasks = {}
     for index in range(2):
-        target = SnapshotTarget(
+        target = SnapshotWriter(
             objects,
             location,
             f"{directory}/job/shared",

@@ -16,25 +16,25 @@ import pytest
 from snapline.cli import main
 from snapline.errors import StorageError
 from snapline.protocol.keygroups import key_group_ranges
-from snapline.protocol.restore import RestorePlan, RestoreVertex, plan_restore
-from snapline.protocol.retained import RetainedSnapshots
+from snapline.protocol.restore.restore_plan import RestorePlan, RestoreVertex, plan_restore
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import OperatorState, Snapshot
-from snapline.state.backend import KeyedBackend
 from snapline.state.channel_state import ChannelParts, ChannelStates, read_channel
-from snapline.state.hashing import hash_columns, key_groups
-from snapline.state.memory import MemoryBackend
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.raw import RawKeyedState
-from snapline.state.rocksdb import RocksDbBackend
-from snapline.state.snapshots import SubtaskStates
+from snapline.state.raw_state import RawKeyedState
+from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.stable_hash import hash_columns, key_groups
+from snapline.state.subtask_states import SubtaskStates
 from snapline.state.timers import TimeDomain
 from snapline.storage.archive import Archive
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.journals import ObjectJournal
-from snapline.storage.local import LocalCopies
-from snapline.storage.objects import Bytes
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotCancelledError, SnapshotTarget
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.journal_store import ObjectJournal
+from snapline.storage.local_copies import LocalCopies
+from snapline.storage.object_store import Bytes
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter
 from snapline.types import ClaimMode, SnapshotKind, SubtaskId
 
 MAX_PARALLELISM = 128
@@ -79,7 +79,7 @@ class Job:
             states = SubtaskStates(OperatorStates(VERTEX, index), keyed, RawKeyedState(VERTEX, groups, MAX_PARALLELISM))
             if plan is not None and restore_from is not None:
                 copies = self.copies(index) if local else None
-                source = SnapshotSource(self.objects, copies, restore_from.id)
+                source = SnapshotReader(self.objects, copies, restore_from.id)
                 states.restore(plan.subtasks[SubtaskId(VERTEX, index)][VERTEX], source)
             self.subtasks.append(states)
 
@@ -93,7 +93,7 @@ class Job:
         states = {}
         for index, subtask in enumerate(self.subtasks):
             pending = subtask.snapshot(full=full)
-            target = SnapshotTarget(
+            target = SnapshotWriter(
                 self.objects,
                 location,
                 self.archive.shared_directory,
@@ -310,7 +310,7 @@ def test_in_flight_data_is_part_of_it(tmp_path: Path) -> None:
         channels.finish_output(1)
         written = job.subtasks[0].snapshot(ended=True).write(target, future)
     assert written.state.ended
-    source = SnapshotSource(job.objects)
+    source = SnapshotReader(job.objects)
     assert [part.to_pydict() for part in read_channel(written.state.inputs[0], source)] == [{"x": [1, 2, 3]}]
     assert [part.to_pydict() for part in read_channel(written.state.outputs[0], source)] == [{"x": [2, 3]}]
     job.close()
@@ -350,8 +350,8 @@ def test_the_task_goes_on_while_a_snapshot_is_written(tmp_path: Path, backend: s
     job.close()
 
 
-def _target(job: Job, name: str, objects: FileObjects | None = None) -> SnapshotTarget:
-    return SnapshotTarget(
+def _target(job: Job, name: str, objects: FileObjects | None = None) -> SnapshotWriter:
+    return SnapshotWriter(
         objects or job.objects,
         job.archive.directory + name,
         job.archive.shared_directory,

@@ -15,7 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import snapline as sl
-from snapline.connectors.files import read_files
+from snapline.connectors.files.file_sink import read_files
 from snapline.testing.clusters import ThreadCluster
 from snapline.testing.exactly_once import FailOnce
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapline.errors import EngineError
-from snapline.protocol.aligning import AligningHandler
-from snapline.protocol.barriers import (
+from snapline.protocol.barriers.aligner import AligningHandler
+from snapline.protocol.barriers.barrier_events import (
     AbortCheckpoint,
     AlignmentTimerFired,
     BarrierAnnounced,
@@ -36,7 +36,7 @@ from snapline.protocol.barriers import (
     StopCapture,
     TriggerCheckpoint,
 )
-from snapline.protocol.tracking import MAX_TRACKED, TrackingHandler
+from snapline.protocol.barriers.tracker import MAX_TRACKED, TrackingHandler
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, BarrierKind
 
 A, T, U = BarrierKind.ALIGNED, BarrierKind.ALIGNED_WITH_TIMEOUT, BarrierKind.UNALIGNED

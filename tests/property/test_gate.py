@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapline.protocol.gate import Delivery, EventGate
+from snapline.protocol.coordinator.event_gate import Delivery, EventGate
 
 PARALLELISM = 2
 

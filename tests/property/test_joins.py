@@ -18,25 +18,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapline.api.operator import Operator, OperatorContext
-from snapline.operators.deduplicating import KeepFirst, KeepLast
-from snapline.operators.joining import JoinStreams
-from snapline.operators.joining_intervals import Interval, JoinIntervals
-from snapline.operators.joining_rows import JoinLayout, RowType
-from snapline.operators.joining_windows import FixedWindows, JoinWindows
-from snapline.operators.looking_up import LookUp, StaticTable
-from snapline.operators.ranking import TopRows
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.operators.deduplication import KeepFirst, KeepLast
+from snapline.operators.joins.interval_join import Interval, JoinIntervals
+from snapline.operators.joins.join_rows import JoinLayout, RowType
+from snapline.operators.joins.regular_join import JoinStreams
+from snapline.operators.joins.window_join import FixedWindows, JoinWindows
+from snapline.operators.lookup import LookUp, StaticTable
+from snapline.operators.top_rows import TopRows
 from snapline.protocol.keygroups import KeyGroupRange
-from snapline.protocol.restore import RestoreVertex, plan_restore
+from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot
-from snapline.state.backend import KeyedBackend
-from snapline.state.memory import MemoryBackend
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.rocksdb import RocksDbBackend
-from snapline.state.snapshots import SubtaskStates
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget
+from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.subtask_states import SubtaskStates
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import MAX_WATERMARK, SnapshotKind, SubtaskId
 
 UID = "it"
@@ -84,7 +84,7 @@ class Running:
         number = next(self._numbers)
         self.operator.prepare_snapshot(number)
         self.operator.snapshot(number)
-        target = SnapshotTarget(
+        target = SnapshotWriter(
             self._objects, f"/chk-{number}", "/shared", attempt=1, checkpoint_id=number, uid=UID, subtask=0
         )
         written = self._states.snapshot().write(target)
@@ -93,7 +93,7 @@ class Running:
         self.close()
         states = SubtaskStates(OperatorStates(UID, 0), self._keyed())
         plan = plan_restore(snapshot, [RestoreVertex(UID, 1, (UID,))], [])
-        states.restore(plan.subtasks[SubtaskId(UID, 0)][UID], SnapshotSource(self._objects))
+        states.restore(plan.subtasks[SubtaskId(UID, 0)][UID], SnapshotReader(self._objects))
         self.operator = cloudpickle.loads(self._pristine)
         self._open(states)
 

@@ -19,19 +19,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapline.protocol.keygroups import key_group_range, owner
-from snapline.protocol.restore import RestoreVertex, plan_restore
+from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, SubtaskState
-from snapline.state import format as state_format
-from snapline.state.backend import KeyedBackend
-from snapline.state.hashing import hash_columns, key_groups
-from snapline.state.keys import KeyTypes
-from snapline.state.memory import MemoryBackend
+from snapline.state import state_files as state_format
+from snapline.state.batch_keys import KeyTypes
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.rocksdb import RocksDbBackend
+from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.stable_hash import hash_columns, key_groups
 from snapline.state.timers import TIMERS_STATE, TimeDomain
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget, WriteOptions
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import SnapshotKind, SubtaskId
 
 UID = "op"
@@ -368,8 +368,8 @@ class Cluster:
             backend, operator = self._backend(shape, stage, index), OperatorStates(UID, index)
             restored = None if plan is None else plan[SubtaskId("v", index)].get(UID)
             if restored is not None:
-                backend.restore(restored.keyed, SnapshotSource(self.objects))
-                operator.restore(restored.operator, SnapshotSource(self.objects))
+                backend.restore(restored.keyed, SnapshotReader(self.objects))
+                operator.restore(restored.operator, SnapshotReader(self.objects))
             subtasks.append(Subtask(shape, backend, operator))
         return Job(shape, case.keys, subtasks)
 
@@ -400,7 +400,7 @@ class Cluster:
             self._disturb(subtask, job)
         parts = {}
         for index, (keyed, operator) in enumerate(taken):
-            target = SnapshotTarget(
+            target = SnapshotWriter(
                 self.objects,
                 f"/chk-{checkpoint_id}",
                 None if canonical else "/shared",
@@ -465,7 +465,7 @@ def check_files(case: Case, snapshot: Snapshot, expected: Expected, objects: Mem
     kinds = KeyTypes(case.shape.key)
     for part in keyed:
         for item in part.objects:
-            with SnapshotSource(objects).open(item) as file:
+            with SnapshotReader(objects).open(item) as file:
                 info = state_format.describe(file).info
                 for table in state_format.iterate(file, part.key_groups):
                     groups = table.column("key_group").to_pylist()

@@ -17,7 +17,7 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.storage.metadata import decode, encode
+from snapline.storage.snapshot_metadata import decode, encode
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

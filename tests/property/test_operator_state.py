@@ -9,12 +9,12 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapline.protocol.restore import RestoreVertex, SubtaskRestore, plan_restore
+from snapline.protocol.restore.restore_plan import RestoreVertex, SubtaskRestore, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot, SubtaskState
 from snapline.state.operator_state import OperatorStates
-from snapline.storage.objects import ObjectStore
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import SnapshotKind, SubtaskId
 
 UID = "op"
@@ -58,7 +58,7 @@ def restart(subtasks: Sequence[OperatorStates], parallelism: int) -> list[Operat
     no_store = cast(ObjectStore, None)
     parts = {}
     for index, states in enumerate(subtasks):
-        target = SnapshotTarget(no_store, None, None, attempt=1, checkpoint_id=1, uid=UID, subtask=index)
+        target = SnapshotWriter(no_store, None, None, attempt=1, checkpoint_id=1, uid=UID, subtask=index)
         parts[index] = SubtaskState(operator=states.snapshot().write(target))
     state = OperatorState(UID, len(subtasks), 128, parts)
     snapshot = Snapshot(1, SnapshotKind.CHECKPOINT, 1, 0, "chk-1", {UID: state})
@@ -67,7 +67,7 @@ def restart(subtasks: Sequence[OperatorStates], parallelism: int) -> list[Operat
     for index in range(parallelism):
         states = OperatorStates(UID, index)
         restored = plan.subtasks[SubtaskId("v", index)].get(UID, SubtaskRestore())
-        states.restore(restored.operator, SnapshotSource(no_store))
+        states.restore(restored.operator, SnapshotReader(no_store))
         result.append(states)
     return result
 

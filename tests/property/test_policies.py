@@ -9,8 +9,15 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snapline.protocol.decider import Decision, RequestDecider, TriggerRequest
-from snapline.protocol.failures import FailureManager
+from snapline.protocol.coordinator.checkpoint_plan import (
+    CheckpointPlan,
+    CheckpointPlanner,
+    Edge,
+    Vertex,
+    pointwise_sources,
+)
+from snapline.protocol.coordinator.failure_counter import FailureManager
+from snapline.protocol.coordinator.request_decider import Decision, RequestDecider, TriggerRequest
 from snapline.protocol.keygroups import (
     MAX_PARALLELISM_LIMIT,
     default_max_parallelism,
@@ -18,8 +25,7 @@ from snapline.protocol.keygroups import (
     key_group_ranges,
     owner,
 )
-from snapline.protocol.plan import CheckpointPlan, CheckpointPlanner, Edge, Vertex, pointwise_sources
-from snapline.protocol.redistribution import (
+from snapline.protocol.restore.redistribution import (
     SubtaskMapper,
     broadcast,
     is_ambiguous,
@@ -27,8 +33,8 @@ from snapline.protocol.redistribution import (
     split,
     union,
 )
-from snapline.protocol.retention import StoredSnapshot, subsumed
-from snapline.protocol.shared import PLACEHOLDER, SharedStateRegistry
+from snapline.protocol.retention.retention_rules import StoredSnapshot, subsumed
+from snapline.protocol.retention.shared_registry import PLACEHOLDER, SharedStateRegistry
 from snapline.types import NO_CHECKPOINT, FailureReason, SnapshotKind, SubtaskId
 
 parallelisms = st.integers(1, 12)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapline.protocol.keygroups import key_group_ranges, owner
-from snapline.protocol.restore import (
+from snapline.protocol.restore.restore_plan import (
     ChannelRestore,
     ElementRef,
     RestoreEdge,

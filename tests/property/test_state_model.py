@@ -20,17 +20,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from snapline.errors import EngineError, StorageError, UserCodeError
 from snapline.protocol.keygroups import KeyGroupRange
-from snapline.protocol.restore import KeyedRestore
+from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
 from snapline.state import log_column, rocksdb_files
-from snapline.state.backend import KeyedBackend, KeyedSnapshot, Ttl
 from snapline.state.groups import Groups
-from snapline.state.memory import MemoryBackend
-from snapline.state.rocksdb import RocksDbBackend
+from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Ttl
+from snapline.state.memory_backend import MemoryBackend
+from snapline.state.rocksdb_backend import RocksDbBackend
 from snapline.state.timers import TimeDomain
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 
 ALL = KeyGroupRange(0, 127)
 TTL_MS = 100
@@ -517,7 +517,7 @@ class Machine(RuleBasedStateMachine):
         if canonical and is_other and not goes_on:
             fresh.close()
             fresh = MemoryBackend(self.kind, max_parallelism=128, key_groups=ALL, clock=self.clock, uid="op")
-        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotSource(self.objects))
+        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotReader(self.objects))
         states = States(fresh, self.states.key)
         check(states, expected, self.numbers(expected), self.now)
         if goes_on:
@@ -577,7 +577,7 @@ def written(
 ) -> tuple[KeyedPart, ...]:
     shared = None if canonical else "/job/shared"
     location = f"/job/chk-{checkpoint_id}"
-    target = SnapshotTarget(objects, location, shared, attempt=1, checkpoint_id=checkpoint_id, uid="op", subtask=0)
+    target = SnapshotWriter(objects, location, shared, attempt=1, checkpoint_id=checkpoint_id, uid="op", subtask=0)
     try:
         return snapshot.write(target)
     finally:
@@ -635,7 +635,7 @@ class Make:
         """Another backend, with what a snapshot of this one has kept."""
         parts = written(backend.snapshot(canonical=canonical), self.objects, len(self.made), canonical)
         fresh = self(key)
-        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotSource(self.objects))
+        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotReader(self.objects))
         return fresh
 
 
@@ -884,7 +884,7 @@ def test_a_snapshot_does_not_see_what_comes_after_it(make: Make) -> None:
     thread.join(60)
     assert len(parts) == 1
     again = make("string")
-    again.restore([KeyedRestore(part, part.key_groups) for part in parts[0]], SnapshotSource(make.objects))
+    again.restore([KeyedRestore(part, part.key_groups) for part in parts[0]], SnapshotReader(make.objects))
     numbers = list(range(len(keys)))
     assert plain(again.value_state("text", "string").take(keys)) == [f"text {number}" for number in numbers]
     assert plain(again.value_state("number", "bigint").take(keys)) == numbers
@@ -912,7 +912,7 @@ def test_objects_that_are_changed_in_place_while_snapshots_wait(make: Make) -> N
     for number, (snapshot, expected) in enumerate([waiting[2], waiting[0]]):
         parts = written(snapshot, make.objects, 100 + number)
         fresh = make()
-        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotSource(make.objects))
+        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotReader(make.objects))
         assert fresh.value_state("v").take([1, 2]) == expected
     assert state.take([1, 2]) == [["one", "two", "three", "four"]] * 2
 
@@ -967,7 +967,7 @@ def test_entries_that_come_and_go_leave_room(make: Make) -> None:
     assert snapshot is not None
     parts = written(snapshot, make.objects, 100)
     fresh = make()
-    fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotSource(make.objects))
+    fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotReader(make.objects))
     assert plain(fresh.list_state("l", "bigint").take([1, 3, 10, 600])) == [[0, 500], [0, 500], [], []]
     assert len(fresh.map_state("m", "bigint", "bigint").entries([1, 2, 3, 10, 600])[0]) == 6
 
@@ -1016,7 +1016,7 @@ def test_timers_that_come_and_go_leave_room(make: Make) -> None:
     assert list(zip(due.times.tolist(), due.keys.to_pylist(), strict=True)) == [(9_000, 1), (9_000, 3), (9_001, 2)]
     fresh = make()
     parts = written(snapshot, make.objects, 100)
-    fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotSource(make.objects))
+    fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotReader(make.objects))
     assert len(fresh.timers()) == 3
 
 
@@ -1039,7 +1039,7 @@ def test_values_of_every_type_that_come_and_go_leave_room(make: Make) -> None:
         assert plain(state.take(kept)) == [VALUES[name][1](number) for number in kept], name
     for written_parts, end in parts:
         fresh = make()
-        fresh.restore([KeyedRestore(part, part.key_groups) for part in written_parts], SnapshotSource(make.objects))
+        fresh.restore([KeyedRestore(part, part.key_groups) for part in written_parts], SnapshotReader(make.objects))
         kept = list(range(0, end, 50))
         for name, (kind, made) in VALUES.items():
             taken = plain(fresh.value_state(name, kind).take([*kept, 1, end]))
@@ -1061,7 +1061,7 @@ def test_eviction_while_snapshots_wait(make_rocksdb: Make) -> None:
     for number, snapshot in ((0, waiting[0]), (2, waiting[1])):
         parts = written(snapshot, make_rocksdb.objects, 100 + number)
         fresh = make_rocksdb()
-        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotSource(make_rocksdb.objects))
+        fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotReader(make_rocksdb.objects))
         taken = plain(fresh.value_state("v", "bigint").take([1, 10, 12]))
         assert taken == [number, 0, 2 if number == 2 else None]
     backend.evict()
@@ -1109,7 +1109,7 @@ def test_the_task_and_a_snapshot_may_both_open_the_database(
         is_open.wait(0.2)
         return open_database(directory, **options)
 
-    monkeypatch.setattr("snapline.state.rocksdb.open_database", slow_open)
+    monkeypatch.setattr("snapline.state.rocksdb_backend.open_database", slow_open)
     thread = threading.Thread(target=lambda: written(snapshot, make_rocksdb.objects, 1))
     thread.start()
     assert plain(state.take([1, 2])) == [1, None]

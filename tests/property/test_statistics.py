@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from snapline.config import ExponentialDelay, FailureRate, FixedDelay
-from snapline.protocol.restart import RestartPolicy
-from snapline.protocol.statistics import (
+from snapline.protocol.job.restart_policy import RestartPolicy
+from snapline.protocol.statistics.checkpoint_statistics import (
     CheckpointStatistics,
     CheckpointStatus,
     StatisticsSnapshot,

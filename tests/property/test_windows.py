@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import snapline as sl
-from snapline.api.operator import Operator, OperatorContext
+from snapline.contracts.operator import Operator, OperatorContext
 from snapline.protocol.keygroups import KeyGroupRange, key_group_range
-from snapline.protocol.restore import RestoreVertex, plan_restore
+from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot
-from snapline.state.hashing import hash_columns, key_groups
-from snapline.state.memory import MemoryBackend
+from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.snapshots import SubtaskStates
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget
+from snapline.state.stable_hash import hash_columns, key_groups
+from snapline.state.subtask_states import SubtaskStates
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import MAX_WATERMARK, SnapshotKind, SubtaskId
 
 SCHEMA = pa.schema([("key", pa.string()), ("time", pa.int64()), ("value", pa.int64())])
@@ -77,7 +77,7 @@ class Subtasks:
             states = SubtaskStates(OperatorStates("it", subtask), backend)
             if snapshot is not None:
                 plan = plan_restore(snapshot, [RestoreVertex("it", parallelism, ("it",), GROUPS)], [])
-                states.restore(plan.subtasks[SubtaskId("it", subtask)]["it"], SnapshotSource(self._objects))
+                states.restore(plan.subtasks[SubtaskId("it", subtask)]["it"], SnapshotReader(self._objects))
             operator: Operator = pickle.loads(self._pickled)
             operator.open(self._context(states, subtask, parallelism))
             self._subtasks.append((operator, states, groups))
@@ -114,7 +114,7 @@ class Subtasks:
         parts = {}
         for subtask, (operator, states, _) in enumerate(self._subtasks):
             operator.prepare_snapshot(self._number)
-            target = SnapshotTarget(
+            target = SnapshotWriter(
                 self._objects,
                 "/job/chk",
                 "/job/shared",

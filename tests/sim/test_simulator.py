@@ -10,12 +10,12 @@ from collections import Counter
 
 import pytest
 
-from snapline.protocol.barriers import HandlerMode
-from snapline.testing.sim.__main__ import MUTANT_SEEDS, main
-from snapline.testing.sim.mutants import MUTANTS, Mutant
-from snapline.testing.sim.report import coverage_report
-from snapline.testing.sim.scenario import make_scenario
-from snapline.testing.sim.simulation import simulate
+from snapline.devtools.simulator.mutants import MUTANTS, Mutant
+from snapline.devtools.simulator.report import coverage_report
+from snapline.devtools.simulator.scenario import make_scenario
+from snapline.devtools.simulator.simulation import simulate
+from snapline.devtools.simulator.simulator_command import MUTANT_SEEDS, main
+from snapline.protocol.barriers.barrier_events import HandlerMode
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_one_seed_gives_one_run() -> None:
 @pytest.mark.slow
 def test_one_seed_gives_one_run_in_every_process() -> None:
     program = (
-        "from snapline.testing.sim.simulation import simulate\n"
+        "from snapline.devtools.simulator.simulation import simulate\n"
         "for seed in range(40, 60): print(seed, *simulate(seed, story=True).story, sep='\\n')"
     )
     stories = {

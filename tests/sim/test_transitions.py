@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import snapline.protocol
+from snapline.devtools.pages.machines_page import find_tables
+from snapline.devtools.simulator.simulation import simulate
 from snapline.protocol.machine import TransitionTable
-from snapline.testing.machines_page import find_tables
-from snapline.testing.sim.simulation import simulate
 
 TRACKER = "One checkpoint in the at-least-once tracker"
 SNAPSHOT = "One checkpoint on one subtask"

@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snapline.errors import PeerError
-from snapline.runtime import messages as m
-from snapline.runtime.network.auth import server_handshake
-from snapline.runtime.network.frames import ControlConnection
-from snapline.runtime.providers import SlotOrder
+from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.wire import control_messages as m
+from snapline.runtime.wire.auth import server_handshake
+from snapline.runtime.wire.frames import ControlConnection
 from snapline.testing.processes import look
-from snapline.testing.standalone import StandaloneCluster
+from snapline.testing.standalone_cluster import StandaloneCluster
 
 DEADLINE_S = 60.0
 
@@ -62,8 +62,8 @@ class ScriptedDriver:
 
     def __init__(self, *, timeout_ms: int = 10_000) -> None:
         self.hellos: dict[int, m.SupervisorHello] = {}
-        self.workers: dict[int, m.WorkerHello] = {}
-        self.died: list[m.WorkerDied] = []
+        self.workers: dict[int, m.ProcessHello] = {}
+        self.died: list[m.ProcessDied] = []
         self._timeout_ms = timeout_ms
         self._secret = secrets.token_bytes(32)
         self._supervisors: list[ControlConnection] = []
@@ -134,9 +134,9 @@ class ScriptedDriver:
                     case m.SupervisorHello() as hello:
                         self._supervisors.append(connection)
                         self.hellos[hello.slot] = hello
-                    case m.WorkerHello() as hello:
+                    case m.ProcessHello() as hello:
                         self.workers[hello.slot] = hello
-                    case m.WorkerDied() as died:
+                    case m.ProcessDied() as died:
                         self.died.append(died)
                     case m.Heartbeat():
                         connection.send(m.encode(m.Heartbeat()))

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import snapline as sl
-from snapline.connectors.files import read_files
+from snapline.connectors.files.file_sink import read_files
 from snapline.errors import ConfigurationError
 from snapline.testing.clusters import ThreadCluster
 

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 import snapline as sl
 from snapline.errors import ConfigurationError
-from snapline.graph.planning import make_spec
-from snapline.runtime import messages as m
-from snapline.spark.provider import SparkProvider
+from snapline.graph.planner import make_spec
+from snapline.runtime.wire import control_messages as m
+from snapline.spark.spark_provider import SparkProvider
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def test_drained_slots_go_back_to_spark_clean_and_warm(
         assert {hello.generation for hello in scripted_driver.hellos.values()} == {generation}
         assert {hello.python for hello in scripted_driver.hellos.values()} == {sys.executable}
         assert {hello.host for hello in scripted_driver.hellos.values()} == {"127.0.0.1"}
-        scripted_driver.send_all(m.StartWorker(1))
+        scripted_driver.send_all(m.StartProcess(1))
         wait_until(lambda: len(scripted_driver.workers) == 2)
         workers = {hello.pid for hello in scripted_driver.workers.values()}
         slots = {hello.pid for hello in scripted_driver.hellos.values()}
@@ -109,7 +109,7 @@ def test_the_operator_process_dies_with_sparks_python_worker(
     provider.check(2)
     provider.start(scripted_driver.order(2, shipment), lambda *failure: failures.append(failure))
     wait_until(lambda: len(scripted_driver.hellos) == 2)
-    scripted_driver.send_all(m.StartWorker(1))
+    scripted_driver.send_all(m.StartProcess(1))
     wait_until(lambda: len(scripted_driver.workers) == 2)
     os.kill(scripted_driver.hellos[0].pid, sent)
     wait_until(lambda: not alive(scripted_driver.workers[0].pid), within_s=1)
@@ -131,7 +131,7 @@ def test_slots_that_do_not_return_are_ended_by_force(
     provider.check(2)
     provider.start(scripted_driver.order(2, shipment), lambda *failure: failures.append(failure))
     wait_until(lambda: len(scripted_driver.hellos) == 2)
-    scripted_driver.send_all(m.StartWorker(1))
+    scripted_driver.send_all(m.StartProcess(1))
     wait_until(lambda: len(scripted_driver.workers) == 2)
     provider.release(0.1)
     assert failures == []

@@ -1,4 +1,4 @@
-"""Jobs on real Spark that suffer real failures count every row exactly once. `snapline.testing.chaos` does more."""
+"""Jobs on real Spark that suffer real failures count every row exactly once. `snapline.devtools.chaos` does more."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from snapline.testing.chaos_run import Chaos, Plan
-from snapline.testing.standalone import StandaloneCluster
+from snapline.devtools.chaos.chaos_run import Chaos, Plan
+from snapline.testing.standalone_cluster import StandaloneCluster
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import snapline as sl
-from snapline.api.handle import JobFailedError
+from snapline.api.job_handle import JobFailedError
 from snapline.errors import ConfigurationError, SnaplineError
 
 pytestmark = pytest.mark.slow

@@ -26,12 +26,12 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.state import format as state_format
-from snapline.state.format import StateInfo, StateKind, ValueEncoding
+from snapline.state import state_files as state_format
 from snapline.state.rocksdb_files import Listing, encode_listing
-from snapline.storage import metadata
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.target import SnapshotTarget, WriteOptions
+from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.storage import snapshot_metadata as metadata
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 Output = pytest.CaptureFixture[str]
@@ -50,7 +50,7 @@ def _write(directory: Path, number: int = 7) -> Path:
     objects, location = FileObjects(), f"{directory}/chk-{number}"
     subtasks = {}
     for index in range(2):
-        target = SnapshotTarget(
+        target = SnapshotWriter(
             objects,
             location,
             f"{directory}/shared",

@@ -16,17 +16,17 @@ import pytest
 from rich.console import Console
 
 from snapline import cli
-from snapline.api.source import ReaderContext
 from snapline.connectors.rate import Rate
+from snapline.contracts.source import ReaderContext
 from snapline.demo.clicks import CLICK, USERS, named
 from snapline.demo.results import Results
 from snapline.demo.run import DemoOptions
 from snapline.demo.screen import LineScreen, LiveScreen, line, open_screen, picture, size
 from snapline.demo.story import CheckpointLine, Moment, Story, View
 from snapline.errors import ConfigurationError
-from snapline.protocol.statistics import CheckpointStatistics, CheckpointStatus, SubtaskMetrics
-from snapline.runtime.messages import TaskMetrics
-from snapline.spark.embedded import check_java, java_version
+from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics, CheckpointStatus, SubtaskMetrics
+from snapline.runtime.wire.control_messages import TaskMetrics
+from snapline.spark.embedded_spark import check_java, java_version
 from snapline.testing import processes
 from snapline.types import ExecutionId, JobStatus, SnapshotKind, SubtaskId
 
@@ -384,7 +384,7 @@ def test_a_mistake_costs_one_line(
 def test_a_missing_pyspark_is_said_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "snapline.spark.embedded", raising=False)
+    monkeypatch.delitem(sys.modules, "snapline.spark.embedded_spark", raising=False)
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert cli.main(["demo"]) == cli.BAD_INPUT
     assert "pip install 'snapline[spark]'" in capsys.readouterr().err

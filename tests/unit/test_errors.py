@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from snapline import errors
-from snapline.state.hashing import NullKeyError
-from snapline.storage.publishing import PublicationFencedError
+from snapline.state.stable_hash import NullKeyError
+from snapline.storage.journal_client import PublicationFencedError
 
 ERRORS: list[errors.SnaplineError] = [
     errors.ConfigurationError("wrong"),

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api.schemas import empty_batch, misfit, no_column
 from snapline.config import MAX_COUNT
+from snapline.contracts.schemas import empty_batch, misfit, no_column
 from snapline.errors import ConfigurationError
-from snapline.operators.accumulators import (
+from snapline.operators.aggregates.accumulators import (
     Accumulator,
     Accumulators,
     Counted,
@@ -25,12 +25,12 @@ from snapline.operators.accumulators import (
     Mean,
     Reduced,
 )
-from snapline.operators.custom_accumulators import AggregateFunction, Custom
-from snapline.operators.list_accumulators import Collected, Greatest
-from snapline.operators.projecting import Evaluation
-from snapline.state.dtypes import resolve
-from snapline.state.keys import key_types
-from snapline.state.states import check_reducer
+from snapline.operators.aggregates.custom_accumulators import AggregateFunction, Custom
+from snapline.operators.aggregates.list_accumulators import Collected, Greatest
+from snapline.operators.projection import Evaluation
+from snapline.state.batch_keys import key_types
+from snapline.state.keyed_states import check_reducer
+from snapline.state.state_types import resolve
 
 Where: TypeAlias = "pc.Expression | str | None"
 """Which rows count: an expression of `pyarrow.compute`, the name of a column of booleans, or none for all."""

@@ -8,16 +8,14 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from snapline.api.operator import OperatorContext
+from snapline.contracts.operator import OperatorContext
 from snapline.errors import ConfigurationError, UserCodeError
+from snapline.operators.row_batches import Row
+from snapline.operators.row_timers import RowTimers
 from snapline.operators.row_values import RowBatch, row_value_state
-from snapline.operators.rows import Row
-from snapline.operators.timing import RowTimers
-from snapline.state.backend import KeyedBackend, Lifetime
-from snapline.state.dtypes import resolve
-from snapline.state.keys import Rows
-from snapline.state.operator_state import BroadcastState, OperatorStates
-from snapline.state.states import (
+from snapline.state.batch_keys import Rows
+from snapline.state.keyed_backend import KeyedBackend, Lifetime
+from snapline.state.keyed_states import (
     AggregateFunction,
     AggregatingState,
     ListState,
@@ -26,6 +24,8 @@ from snapline.state.states import (
     ReducingState,
     ValueState,
 )
+from snapline.state.operator_state import BroadcastState, OperatorStates
+from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain, Timers
 from snapline.types import MAX_WATERMARK
 

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api.schemas import checked_schema, empty_batch, misfit, no_column
+from snapline.contracts.schemas import checked_schema, empty_batch, misfit, no_column
 from snapline.errors import ConfigurationError
-from snapline.operators.projecting import Evaluation, Project
+from snapline.operators.projection import Evaluation, Project
 
 Column: TypeAlias = "str | pc.Expression"
 """The name of a column, or an expression such as `pc.field("price") * 2`."""

@@ -10,25 +10,25 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from snapline.api.handle import JobHandle
-from snapline.api.hook import MasterHook
-from snapline.api.nodes import Input, Node
-from snapline.api.schemas import checked_schema
+from snapline.api.graph_nodes import Input, Node
+from snapline.api.job_handle import JobHandle
+from snapline.api.late_imports import spark_side
 from snapline.api.settings import Execution
-from snapline.api.source import Source, Watermarks, checked_watermarks
-from snapline.api.spark_side import spark_side
 from snapline.api.stream import Stream
 from snapline.config import Checkpoints, Path, RestartStrategy, default_restart
+from snapline.contracts.master_hook import MasterHook
+from snapline.contracts.schemas import checked_schema
+from snapline.contracts.source import Source, Watermarks, checked_watermarks
 from snapline.errors import ConfigurationError
-from snapline.operators.sourcing import SourceOperator
-from snapline.state.exact import shortened
-from snapline.storage.opening import check_job_id, has_ended
+from snapline.operators.source_head import SourceOperator
+from snapline.state.exact_cast import shortened
+from snapline.storage.storage_factory import check_job_id, has_ended
 from snapline.types import JobStatus
 
 _MAX_NAME = 200
 _MAX_SLUG = 100
 _MAX_STARTS = 10_000
-_SPARK_LAUNCHER = "snapline.spark.launching"
+_SPARK_LAUNCHER = "snapline.spark.launcher"
 
 
 @runtime_checkable

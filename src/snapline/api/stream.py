@@ -15,31 +15,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.api import expressions
-from snapline.api.asynchronous import async_operator
-from snapline.api.connected import ConnectedStreams
+from snapline.api.async_nodes import async_operator
+from snapline.api.batch_formats import make_format
+from snapline.api.connected_streams import ConnectedStreams
 from snapline.api.expressions import Column
-from snapline.api.formats import make_format
-from snapline.api.functions import AsyncFunction, BatchProcessFunction, ProcessFunction
+from snapline.api.graph_nodes import Input, Node, own_operator, shown
 from snapline.api.guidance import missing, names_its_operators
-from snapline.api.joins import Suffixes
-from snapline.api.keyed import KeyedStream
-from snapline.api.lookups import lookup
-from snapline.api.nodes import Input, Node, own_operator, shown
-from snapline.api.operator import Operator
-from snapline.api.processing import process_node
-from snapline.api.schemas import SchemaLike, checked_schema, key_type
-from snapline.api.sink import Sink
-from snapline.api.source import Watermarks, checked_watermarks
-from snapline.api.spark_side import connector, spark_side
-from snapline.api.transforming import checked_function, filter_operator, inferred_schema
-from snapline.api.windowed import WindowedStream
+from snapline.api.join_nodes import Suffixes
+from snapline.api.keyed_stream import KeyedStream
+from snapline.api.late_imports import connector, spark_side
+from snapline.api.lookup_nodes import lookup
+from snapline.api.process_nodes import process_node
+from snapline.api.transform_nodes import checked_function, filter_operator, inferred_schema
+from snapline.api.windowed_stream import WindowedStream
 from snapline.config import Duration, Path, Size
+from snapline.contracts.functions import AsyncFunction, BatchProcessFunction, ProcessFunction
+from snapline.contracts.operator import Operator
+from snapline.contracts.schemas import SchemaLike, checked_schema, key_type
+from snapline.contracts.sink import Sink
+from snapline.contracts.source import Watermarks, checked_watermarks
 from snapline.errors import ConfigurationError
-from snapline.operators.projecting import Project
-from snapline.operators.rows import Row
-from snapline.operators.sinking import SinkOperator
-from snapline.operators.transforming import FlatMapRows, MapBatches, MapRows
-from snapline.operators.watermarking import AssignWatermarks
+from snapline.operators.assign_watermarks import AssignWatermarks
+from snapline.operators.projection import Project
+from snapline.operators.row_batches import Row
+from snapline.operators.sink_operator import SinkOperator
+from snapline.operators.transforms import FlatMapRows, MapBatches, MapRows
 from snapline.types import Partitioning
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class Stream:
         `snapline.sinks.Collect` do: if executors are on other machines give a `directory` that all share. What the job
         writes to its sinks it writes too. The job is left as it was.
         """
-        rows: pa.Table = connector("collecting").collect(
+        rows: pa.Table = connector("collect").collect(
             self, where, uid=uid, directory=directory, max_rows=max_rows, parallelism=parallelism
         )
         return rows

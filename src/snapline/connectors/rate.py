@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapline.connectors.generating import MAX_BATCH_ROWS, MAX_ROWS, Generate, whole_number
+from snapline.connectors.generate import MAX_BATCH_ROWS, MAX_ROWS, Generate, whole_number
 from snapline.errors import ConfigurationError
 
 _TIME = pa.timestamp("ms", tz="UTC")

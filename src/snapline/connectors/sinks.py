@@ -1,7 +1,7 @@
 """The sinks that come with Snapline."""
 
-from snapline.connectors.calling import Foreach, ForeachBatch, Print
-from snapline.connectors.collecting import Collect
-from snapline.connectors.files import Files, read_files
+from snapline.connectors.collect import Collect
+from snapline.connectors.files.file_sink import Files, read_files
+from snapline.connectors.foreach import Foreach, ForeachBatch, Print
 
 __all__ = ["Collect", "Files", "Foreach", "ForeachBatch", "Print", "read_files"]

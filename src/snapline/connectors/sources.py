@@ -1,9 +1,9 @@
 """The sources that come with Snapline."""
 
-from snapline.connectors.file_source import Files
-from snapline.connectors.generating import Generate
-from snapline.connectors.iterating import Iterator
+from snapline.connectors.files.file_source import Files
+from snapline.connectors.generate import Generate
+from snapline.connectors.iterator import Iterator
 from snapline.connectors.rate import Rate, Sequence
-from snapline.connectors.sockets import Socket
+from snapline.connectors.socket_lines import Socket
 
 __all__ = ["Files", "Generate", "Iterator", "Rate", "Sequence", "Socket"]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from snapline.api.job import Job
 from snapline.api.settings import Execution
 from snapline.config import Checkpoints, ExponentialDelay
-from snapline.connectors.files import Files
+from snapline.connectors.files.file_sink import Files
 from snapline.connectors.rate import Rate
 from snapline.testing.exactly_once import NUMBERED, Numbering
 

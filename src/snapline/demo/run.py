@@ -17,15 +17,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from snapline.api.handle import JobFailedError
+from snapline.api.job_handle import JobFailedError
 from snapline.config import Duration, duration_ms
 from snapline.demo.clicks import clicks_job
 from snapline.demo.results import Results
 from snapline.demo.screen import Screen, open_screen, size
 from snapline.demo.story import Story, View
 from snapline.errors import ConfigurationError, SnaplineError
-from snapline.runtime.master.handle import MasterHandle
-from snapline.runtime.master.record import now_ms
+from snapline.runtime.master.job_log import now_ms
+from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing import processes
 from snapline.testing.exactly_once import prove
 from snapline.types import JobStatus
@@ -298,7 +298,7 @@ class _Demo:
 
 def _spark(cores: int, directory: Path) -> Any:
     try:
-        from snapline.spark.embedded import EmbeddedSpark
+        from snapline.spark.embedded_spark import EmbeddedSpark
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("pyspark", "py4j"):
             raise

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snapline.demo.story import RECENT_CHECKPOINTS, TOP_USERS, CheckpointLine, Moment, View
-from snapline.protocol.statistics import CheckpointStatus
+from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatus
 from snapline.types import JobStatus
 
 WIDTH = 100

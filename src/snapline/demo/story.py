@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from snapline.demo.clicks import SOURCE
 from snapline.demo.results import Results
-from snapline.protocol.statistics import CheckpointStatus, StatisticsSnapshot
-from snapline.runtime.messages import TaskMetrics
+from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatus, StatisticsSnapshot
+from snapline.runtime.wire.control_messages import TaskMetrics
 from snapline.types import JobStatus
 
 TOP_USERS = 5

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from snapline.runtime.providers import SlotOrder
+from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.spark.capacity import is_local, task_slots
-from snapline.spark.failures import describe
-from snapline.spark.interpreter import own_python
-from snapline.spark.slots import make_slot_main
+from snapline.spark.own_interpreter import own_python
+from snapline.spark.slot_task import make_slot_main
+from snapline.spark.spark_failures import describe
 
 ROOM_TIMEOUT_S = 60.0
 """How long to wait for executors that replace lost ones."""

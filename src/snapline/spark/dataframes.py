@@ -25,18 +25,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from snapline.api.handle import JobFailedError, JobHandle
 from snapline.api.job import Job
-from snapline.api.schemas import checked_schema
-from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Watermarks
+from snapline.api.job_handle import JobFailedError, JobHandle
 from snapline.api.stream import Stream
 from snapline.config import Path as AnyPath
-from snapline.connectors.files import Files
+from snapline.connectors.files.file_sink import Files
+from snapline.contracts.schemas import checked_schema
+from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Watermarks
 from snapline.errors import ConfigurationError, StorageError
-from snapline.graph.spec import JobSpec
-from snapline.spark.configuration import configured
+from snapline.graph.job_spec import JobSpec
 from snapline.spark.dataframe_types import readable_schema
-from snapline.spark.provider import check_session
+from snapline.spark.spark_provider import check_session
+from snapline.spark.spark_settings import configured
 from snapline.types import ExternalizedRetention, JobStatus
 
 BATCH_ROWS = 10_000

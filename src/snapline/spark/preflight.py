@@ -9,8 +9,8 @@ import threading
 from typing import Any
 
 from snapline.errors import ConfigurationError
-from snapline.spark.failures import describe
-from snapline.spark.interpreter import own_python
+from snapline.spark.own_interpreter import own_python
+from snapline.spark.spark_failures import describe
 
 PACKAGES = ("cloudpickle", "fsspec", "msgspec", "numpy", "pyarrow")
 TIMEOUT_S = 20.0

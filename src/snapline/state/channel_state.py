@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.snapshot import ChannelPart
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotCancelledError, SnapshotTarget
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter
 
 MAX_BYTES = 512 << 20
 """How much in-flight data a subtask may put into one checkpoint."""
@@ -60,7 +60,7 @@ class ChannelStateWriter:
     be called from any.
     """
 
-    def __init__(self, target: SnapshotTarget, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, target: SnapshotWriter, *, max_bytes: int = MAX_BYTES) -> None:
         self._target = target
         self._max_bytes = max_bytes
         self._batches: dict[Channel, list[pa.RecordBatch]] = {}
@@ -143,7 +143,7 @@ class ChannelStates:
         self._given_up: set[int] = set()
         self._given_up_before = 0
 
-    def start(self, checkpoint_id: int, target: SnapshotTarget) -> Future[ChannelParts]:
+    def start(self, checkpoint_id: int, target: SnapshotWriter) -> Future[ChannelParts]:
         """Begin a checkpoint. The future ends when nothing is written for it any more.
 
         It gives what was written, or raises why there is nothing: `SnapshotCancelledError` after `abort`. What a failed
@@ -268,7 +268,7 @@ class ChannelStates:
             self._given_up_before = max(self._given_up_before, oldest + 1)
 
 
-def read_channel(part: ChannelPart, source: SnapshotSource) -> Iterator[pa.RecordBatch]:
+def read_channel(part: ChannelPart, source: SnapshotReader) -> Iterator[pa.RecordBatch]:
     """The batches of one channel in their order. `DamagedError` if they are not what was written."""
     data = pa.py_buffer(source.read(part.object))
     stream = pa.BufferReader(data)

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapline.state.exact import exact_array, exact_cast
-from snapline.state.hashing import Ints
-from snapline.state.index import MIN_CAPACITY, Bools, grown
+from snapline.state.exact_cast import exact_array, exact_cast
+from snapline.state.key_index import MIN_CAPACITY, Bools, grown
+from snapline.state.stable_hash import Ints
 
 Values: TypeAlias = Any
 """Values of several slots: a `pyarrow.Array`, or a list where a state holds any Python object."""

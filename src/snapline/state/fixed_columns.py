@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from snapline.errors import EngineError, UserCodeError
 from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
-from snapline.state.hashing import Ints
-from snapline.state.index import MIN_CAPACITY, Bools
+from snapline.state.key_index import MIN_CAPACITY, Bools
+from snapline.state.stable_hash import Ints
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any] | None:

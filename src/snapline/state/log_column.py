@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from snapline.errors import EngineError
 from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
-from snapline.state.hashing import Ints
-from snapline.state.index import Bools
+from snapline.state.key_index import Bools
+from snapline.state.stable_hash import Ints
 
 _TAIL = 1024
 """Single values are turned into Arrow arrays by the so many."""

@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from snapline.state.batch_keys import Attached, Rows, Single, Space
 from snapline.state.columns import SlotArray, Values
-from snapline.state.dtypes import StateType
-from snapline.state.hashing import EncodedKeys, Ints
-from snapline.state.index import Bools
-from snapline.state.keys import Attached, Rows, Single, Space
-from snapline.state.tables import Backing, Clock, Layout, ValueTable
+from snapline.state.key_index import Bools
+from snapline.state.stable_hash import EncodedKeys, Ints
+from snapline.state.state_types import StateType
+from snapline.state.value_tables import Backing, Clock, Layout, ValueTable
 
 _SCALAR = 16
 """So few chains are followed one after the other."""

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from snapline.errors import RestoreError, UserCodeError
 from snapline.state.columns import Column, FrozenColumn, Values, objects
-from snapline.state.exact import shortened
-from snapline.state.hashing import Ints
-from snapline.state.index import Bools
+from snapline.state.exact_cast import shortened
+from snapline.state.key_index import Bools
+from snapline.state.stable_hash import Ints
 
 _PAGE = 1024
 _IMMUTABLE = (int, float, complex, bool, str, bytes, type(None))

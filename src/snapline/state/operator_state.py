@@ -12,15 +12,15 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
-from snapline.protocol.restore import ElementRef
+from snapline.protocol.restore.restore_plan import ElementRef
 from snapline.protocol.snapshot import OperatorPart, StoredObject
-from snapline.state import format as state_file
-from snapline.state.dtypes import OBJECT, StateType, resolve
-from snapline.state.exact import shortened
-from snapline.state.format import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.state import state_files as state_file
+from snapline.state.exact_cast import shortened
 from snapline.state.object_column import pickled, unpickled
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget
+from snapline.state.state_files import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.state.state_types import OBJECT, StateType, resolve
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import OperatorStateMode
 
 MAX_STATES = 1000
@@ -53,7 +53,7 @@ class OperatorStates:
         self._handles: dict[str, _Handle] = {}
         self._restored: dict[str, _Content] = {}
 
-    def restore(self, refs: Mapping[str, Sequence[ElementRef]], source: SnapshotSource) -> None:
+    def restore(self, refs: Mapping[str, Sequence[ElementRef]], source: SnapshotReader) -> None:
         """Take over the elements of a snapshot that were dealt out to this subtask, before anything is declared.
 
         All of them are read now, each object once, since the snapshot need not stay. `RestoreError` if elements of one
@@ -147,7 +147,7 @@ class OperatorSnapshot:
         """Roughly how much memory it takes."""
         return sum(content.table.nbytes for content in self._contents)
 
-    def write(self, target: SnapshotTarget) -> tuple[OperatorPart, ...]:
+    def write(self, target: SnapshotWriter) -> tuple[OperatorPart, ...]:
         """Store it: all states in one file. Raises what storage raises, or `SnapshotCancelledError`."""
         if not self._contents:
             return ()
@@ -378,7 +378,7 @@ class RawOperatorState(_Handle):
 class _Objects:
     """Stored objects with operator state, each read once."""
 
-    def __init__(self, source: SnapshotSource) -> None:
+    def __init__(self, source: SnapshotReader) -> None:
         self._source = source
         self._contents: dict[StoredObject, _Content] = {}
 

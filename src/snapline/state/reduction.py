@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import EngineError
+from snapline.state.batch_keys import Attached, Rows, key_types
 from snapline.state.columns import SlotArray
-from snapline.state.dtypes import StateType, resolve
-from snapline.state.index import Bools
-from snapline.state.keys import Attached, Rows, key_types
-from snapline.state.scope import Scope
-from snapline.state.states import ReducingState, ValueState
-from snapline.state.tables import Layout, ValueTable
+from snapline.state.key_index import Bools
+from snapline.state.key_scope import Scope
+from snapline.state.keyed_states import ReducingState, ValueState
+from snapline.state.state_types import StateType, resolve
+from snapline.state.value_tables import Layout, ValueTable
 
 MAX_REMEMBERED_KEYS = 1 << 20
 """Keys beyond this are forgotten when they are handed on; below it they are found faster the next time."""

@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 from snapline.errors import ConfigurationError, DamagedError, RestoreError, SnaplineError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import StoredObject
-from snapline.state.backend import Shape, stored_shape
-from snapline.state.format import StateInfo, StateKind, ValueEncoding
-from snapline.state.keys import KeyTypes
+from snapline.state.batch_keys import KeyTypes
+from snapline.state.keyed_backend import Shape, stored_shape
 from snapline.state.row_codec import HEAD_BYTES, ValueCodec, decode_keys, head, unstamp
-from snapline.storage.metadata import newer
-from snapline.storage.source import SnapshotSource
+from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.storage.snapshot_metadata import newer
+from snapline.storage.snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
     from rocksdict import Rdict
@@ -159,7 +159,7 @@ def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
     return database
 
 
-def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObject], source: SnapshotSource) -> None:
+def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObject], source: SnapshotReader) -> None:
     """Put the files of a saved database into a directory."""
     if len(names) != len(files):
         raise DamagedError(f"a RocksDB database of {len(names)} files was saved, and the snapshot has {len(files)}")
@@ -169,7 +169,7 @@ def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObj
 
 
 @contextmanager
-def saved_database(listing: Listing, files: Sequence[StoredObject], source: SnapshotSource) -> Iterator[Rdict]:
+def saved_database(listing: Listing, files: Sequence[StoredObject], source: SnapshotReader) -> Iterator[Rdict]:
     """A saved database, to be read, in a directory that is gone afterwards."""
     with TemporaryDirectory(prefix="snapline-") as directory:
         fetch_files(Path(directory) / "db", listing.files, files, source)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.state.fixed_columns import dtype_of, is_fixed_width
-from snapline.state.hashing import Ints, bytes_of
-from snapline.state.index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
+from snapline.state.key_index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
+from snapline.state.stable_hash import Ints, bytes_of
 
 HEAD_BYTES = 4
 _WORD = 8

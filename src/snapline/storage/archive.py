@@ -18,16 +18,16 @@ from snapline.errors import (
     StorageError,
 )
 from snapline.protocol.journal import Journal, Record, RecordKind
-from snapline.protocol.orphans import orphans
-from snapline.protocol.retained import RetainedSnapshots
-from snapline.protocol.retention import keeps
+from snapline.protocol.retention.orphans import orphans
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
+from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
-from snapline.storage import metadata
-from snapline.storage.journals import JournalStore
+from snapline.storage import snapshot_metadata as metadata
+from snapline.storage.journal_client import RETRIES, RETRY_PAUSE_S, JournalClient
+from snapline.storage.journal_store import JournalStore
 from snapline.storage.object_paths import TEMPORARY
-from snapline.storage.objects import ObjectStore
-from snapline.storage.publishing import RETRIES, RETRY_PAUSE_S, JournalClient
-from snapline.storage.target import attempt_of
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.snapshot_writer import attempt_of
 from snapline.types import NO_CHECKPOINT, ExternalizedRetention, JobStatus
 
 SAVEPOINT_NAME_TRIES = 10

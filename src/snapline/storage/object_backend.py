@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from snapline.storage.object_paths import Location
-from snapline.storage.objects import Bytes
+from snapline.storage.object_store import Bytes
 
 COPY_BYTES = 8 << 20
 """How much of an object is in memory at once when it is copied."""

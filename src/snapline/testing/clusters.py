@@ -13,16 +13,16 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from snapline.api.handle import JobHandle
 from snapline.api.job import Job
+from snapline.api.job_handle import JobHandle
 from snapline.errors import ConfigurationError, EngineError, SnaplineError
-from snapline.graph.planning import make_spec
-from snapline.runtime.bootstrap import Bootstrap
-from snapline.runtime.master.start import start_master
-from snapline.runtime.operator_process import KILL_TIMEOUT_S, Child, Ended, OperatorProcess, StartChild
-from snapline.runtime.providers import SlotOrder
-from snapline.runtime.supervisor import Supervisor
-from snapline.runtime.worker import run_worker
+from snapline.graph.planner import make_spec
+from snapline.runtime.master.start_master import start_master
+from snapline.runtime.slot.bootstrap import Bootstrap
+from snapline.runtime.slot.operator_process import run_operator_process
+from snapline.runtime.slot.process_launcher import KILL_TIMEOUT_S, Child, Ended, LaunchedProcess, StartChild
+from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.supervisor import Supervisor
 
 LOOPBACK = "127.0.0.1"
 FORCE_TIMEOUT_S = 15.0
@@ -73,7 +73,7 @@ class ProcessCluster(_Cluster):
 
     def __init__(self, slots: int | None = None) -> None:
         super().__init__(slots)
-        self._processes: dict[int, OperatorProcess] = {}
+        self._processes: dict[int, LaunchedProcess] = {}
 
     def worker_pids(self) -> list[int]:
         """The operator processes that run at present."""
@@ -81,7 +81,7 @@ class ProcessCluster(_Cluster):
             return sorted(pid for pid, process in self._processes.items() if process.is_running)
 
     def _start_child(self, bootstrap: Bootstrap, ended: Ended) -> Child:
-        process = OperatorProcess(bootstrap, ended)
+        process = LaunchedProcess(bootstrap, ended)
         with self._guard:
             self._processes = {pid: other for pid, other in self._processes.items() if other.is_running}
             self._processes[process.pid] = process
@@ -226,7 +226,7 @@ class _WorkerThread:
     def _run(self) -> None:
         log = ""
         try:
-            run_worker(self._bootstrap, self._stop)
+            run_operator_process(self._bootstrap, self._stop)
         except Exception:
             log = traceback.format_exc()
         if not self._is_killed:

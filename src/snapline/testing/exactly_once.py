@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.api.job import Job
-from snapline.api.operator import Operator, OperatorContext
 from snapline.api.settings import Execution
 from snapline.config import Checkpoints, RestartStrategy
-from snapline.connectors.files import Files, read_files
+from snapline.connectors.files.file_sink import Files, read_files
 from snapline.connectors.rate import Rate
+from snapline.contracts.operator import Operator, OperatorContext
 
 NUMBERED = pa.schema([("id", pa.int64()), ("user", pa.string()), ("number", pa.int64())])
 

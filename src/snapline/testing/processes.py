@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PROC = Path("/proc")
-_OPERATORS = "snapline.runtime.worker"
+_OPERATORS = "snapline.runtime.slot.operator_process"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 _POLL_S = 0.05
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from tests.integration.runtime.runtime_kit import Start, child_pids, has_ended, listening_ports, open_files, wait_until
 
 from snapline.api.job import Job
-from snapline.runtime.master.handle import MasterHandle
+from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 
 

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from snapline.api.job import Job
-from snapline.api.operator import Operator, OperatorContext
 from snapline.api.settings import Execution
-from snapline.api.sink import CommitResult, Committable, Permit, SinkContext, SinkWriter
-from snapline.api.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.config import Checkpoints, ExponentialDelay
-from snapline.connectors.files import Files
-from snapline.runtime.master.handle import MasterHandle
+from snapline.connectors.files.file_sink import Files
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.sink import CommitResult, Committable, Permit, SinkContext, SinkWriter
+from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.testing.processes import operator_processes
 from snapline.types import JobStatus

@@ -20,10 +20,10 @@ from tests.integration.runtime.runtime_kit import (
     wait_until,
 )
 
-from snapline.api.handle import JobFailedError
 from snapline.api.job import Job
+from snapline.api.job_handle import JobFailedError
 from snapline.config import NoRestart
-from snapline.connectors.files import Files
+from snapline.connectors.files.file_sink import Files
 from snapline.connectors.rate import Rate
 from snapline.errors import ConfigurationError
 from snapline.testing.clusters import ProcessCluster, ThreadCluster

@@ -24,8 +24,8 @@ from tests.integration.runtime.runtime_kit import (
 )
 
 import snapline as sl
-from snapline.connectors.files import Files, read_files
-from snapline.runtime.master.handle import MasterHandle
+from snapline.connectors.files.file_sink import Files, read_files
+from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ThreadCluster
 from snapline.testing.exactly_once import NUMBERED, prove
 from snapline.types import JobStatus

@@ -24,9 +24,9 @@ from tests.integration.runtime.runtime_kit import (
 )
 
 from snapline.api.job import Job
-from snapline.api.source import Watermarks
-from snapline.connectors.files import Files, read_files
-from snapline.runtime.master.handle import MasterHandle
+from snapline.connectors.files.file_sink import Files, read_files
+from snapline.contracts.source import Watermarks
+from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ThreadCluster
 from snapline.testing.exactly_once import NUMBERED, Numbering, prove
 from snapline.types import JobStatus

@@ -26,10 +26,10 @@ from tests.integration.runtime.runtime_kit import (
 )
 
 from snapline.api.job import Job
-from snapline.api.operator import Operator
-from snapline.connectors.files import Files, read_files
-from snapline.runtime.attempt import Attempt
-from snapline.runtime.network.connection import Connection
+from snapline.connectors.files.file_sink import Files, read_files
+from snapline.contracts.operator import Operator
+from snapline.runtime.network.data_connection import DataConnection
+from snapline.runtime.slot.attempt import Attempt
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.testing.exactly_once import numbering_job
 from snapline.types import JobStatus
@@ -88,7 +88,7 @@ def test_a_connection_that_breaks_after_the_sources_have_finished(start: Start, 
         return {str(task.execution.subtask) for task in tasks if task.has_finished} == {"rows/0", "rows/1"}
 
     wait_until(have_sources_finished, "the sources, and nobody else, have finished")
-    for connection in [found for found in gc.get_objects() if isinstance(found, Connection)]:
+    for connection in [found for found in gc.get_objects() if isinstance(found, DataConnection)]:
         with contextlib.suppress(OSError):
             connection._sock.shutdown(socket.SHUT_RDWR)
     assert handle.wait("20s") is JobStatus.FINISHED

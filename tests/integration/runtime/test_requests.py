@@ -19,9 +19,9 @@ from tests.integration.runtime.runtime_kit import (
     wait_until,
 )
 
-from snapline.api.handle import SnapshotFailedError
 from snapline.api.job import Job
-from snapline.connectors.files import Files, read_files
+from snapline.api.job_handle import SnapshotFailedError
+from snapline.connectors.files.file_sink import Files, read_files
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.testing.exactly_once import NumberingJob, numbering_job
 from snapline.types import JobStatus

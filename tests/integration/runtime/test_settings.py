@@ -22,12 +22,12 @@ from tests.integration.runtime.runtime_kit import (
     wait_for_restart,
 )
 
-from snapline.api.handle import JobFailedError
 from snapline.api.job import Job
-from snapline.api.operator import Operator
+from snapline.api.job_handle import JobFailedError
 from snapline.config import Checkpoints, FixedDelay, NoRestart, RestartStrategy
-from snapline.connectors.files import Files
+from snapline.connectors.files.file_sink import Files
 from snapline.connectors.rate import Rate
+from snapline.contracts.operator import Operator
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.testing.exactly_once import NUMBERED, Numbering, numbering_job, prove
 from snapline.types import JobStatus

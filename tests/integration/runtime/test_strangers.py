@@ -14,7 +14,7 @@ import pytest
 from tests.integration.runtime.runtime_kit import RESTART, Start, listening_ports, settings, small, wait_for_checkpoints
 
 from snapline.errors import PeerError
-from snapline.runtime.network.auth import client_handshake
+from snapline.runtime.wire.auth import client_handshake
 from snapline.testing.clusters import ProcessCluster
 from snapline.testing.exactly_once import numbering_job
 from snapline.types import JobStatus

@@ -12,7 +12,7 @@ import pytest
 
 import snapline as sl
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.testing.operators import OperatorHarness
+from snapline.testing.operator_harness import OperatorHarness
 
 SCHEMA = "user STRING, time BIGINT, price DOUBLE, tags ARRAY<STRING>"
 FIRST = {"user": "ann", "time": 1, "price": 2.0, "tags": ["x"]}

@@ -13,7 +13,7 @@ import pytest
 
 import snapline as sl
 from snapline.errors import ConfigurationError
-from snapline.storage.opening import open_archive
+from snapline.storage.storage_factory import open_archive
 from snapline.types import JobStatus
 
 
@@ -124,9 +124,9 @@ def test_a_failure_of_the_job_is_passed_on_without_cancelling() -> None:
 
 def test_a_spark_session_is_given_to_the_launcher_of_the_spark_layer(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
-    module: Any = types.ModuleType("snapline.spark.launching")
+    module: Any = types.ModuleType("snapline.spark.launcher")
     module.start_job = lambda spark, job: started.append((spark, job))
-    monkeypatch.setitem(sys.modules, "snapline.spark.launching", module)
+    monkeypatch.setitem(sys.modules, "snapline.spark.launcher", module)
     session_type = type("SparkSession", (), {"__module__": "pyspark.sql.session"})
     spark, job = session_type(), sl.Job("x")
     job.start(spark)

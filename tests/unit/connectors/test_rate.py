@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import snapline as sl
-from snapline.api.source import ReaderContext
-from snapline.connectors.generating import GenerateReader
+from snapline.connectors.generate import GenerateReader
 from snapline.connectors.rate import SCHEMA, Rate, RateRows, Sequence
+from snapline.contracts.source import ReaderContext
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
 
 CONTEXT = ReaderContext("job", "rate", 0, 1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from snapline.api.operator import Operator
-from snapline.testing.operators import OperatorHarness as Harness
+from snapline.contracts.operator import Operator
+from snapline.testing.operator_harness import OperatorHarness as Harness
 
 __all__ = ["Harness"]
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from tests.unit.operators.conftest import Harness
 
-from snapline.protocol.restore import RestoreVertex, plan_restore
+from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot
-from snapline.spark.stateful_processor import TIME_MODES, TransformWithState
-from snapline.spark.stateful_processor_rows import make_format
-from snapline.state.snapshots import SubtaskStates
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotTarget
+from snapline.spark.stateful.processor_operator import TIME_MODES, TransformWithState
+from snapline.spark.stateful.processor_rows import make_format
+from snapline.state.subtask_states import SubtaskStates
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import SnapshotKind, SubtaskId
 
 INPUT = pa.schema(
@@ -97,7 +97,7 @@ class Subject:
         objects = MemoryObjects()
         before, number = self.harness, self.restored
         before.operator.snapshot(number)
-        target = SnapshotTarget(
+        target = SnapshotWriter(
             objects, f"/job/chk-{number}", "/job/shared", attempt=1, checkpoint_id=number, uid="it", subtask=0
         )
         written = before.states.snapshot(canonical=False).write(target)
@@ -109,7 +109,7 @@ class Subject:
         self.harness = self._made()
         states: SubtaskStates = self.harness.states
         plan = plan_restore(snapshot, [RestoreVertex("it", 1, ("it",))], [])
-        states.restore(plan.subtasks[SubtaskId("it", 0)]["it"], SnapshotSource(objects))
+        states.restore(plan.subtasks[SubtaskId("it", 0)]["it"], SnapshotReader(objects))
         self.harness.open()
 
     def step(self, step: Step) -> list[dict[str, Any]]:

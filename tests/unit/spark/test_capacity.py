@@ -11,9 +11,9 @@ import pytest
 
 from snapline.errors import ConfigurationError
 from snapline.spark import capacity
-from snapline.spark import provider as provider_module
-from snapline.spark.provider import SparkProvider
-from snapline.spark.slots import executor_host
+from snapline.spark import spark_provider as provider_module
+from snapline.spark.slot_task import executor_host
+from snapline.spark.spark_provider import SparkProvider
 
 
 class Scala:

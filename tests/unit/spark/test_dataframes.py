@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import snapline as sl
-from snapline.api.handle import JobFailedError
-from snapline.api.schemas import checked_schema
+from snapline.api.job_handle import JobFailedError
+from snapline.contracts.schemas import checked_schema
 from snapline.errors import ConfigurationError, StorageError
 from snapline.spark.dataframe_types import readable_schema
 from snapline.spark.dataframes import DataFrameSource, Materialised, RowGroupReader, from_dataframe

@@ -17,15 +17,15 @@ from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.snapshot import ChannelPart, StoredObject
 from snapline.state import channel_state
 from snapline.state.channel_state import ChannelParts, ChannelStates, ChannelStateWriter, read_channel
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotCancelledError, SnapshotTarget, WriteOptions
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter, WriteOptions
 
 
 def target(
     objects: MemoryObjects | None = None, checkpoint_id: int = 1, *, inline_bytes: int = 0, zstd: bool = False
-) -> SnapshotTarget:
-    return SnapshotTarget(
+) -> SnapshotWriter:
+    return SnapshotWriter(
         objects or MemoryObjects(),
         f"memory://job/chk-{checkpoint_id}",
         None,
@@ -42,7 +42,7 @@ def batch(*numbers: int, **columns: Any) -> pa.RecordBatch:
 
 
 def read(part: ChannelPart, objects: MemoryObjects) -> list[pa.RecordBatch]:
-    return list(read_channel(part, SnapshotSource(objects)))
+    return list(read_channel(part, SnapshotReader(objects)))
 
 
 def there_and_back(batches: Sequence[pa.RecordBatch], *, zstd: bool = False) -> list[pa.RecordBatch]:

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pytest
 
 from snapline.protocol.keygroups import KeyGroupRange
-from snapline.protocol.restore import KeyedRestore
+from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import Snapshot
-from snapline.state import format as state_format
-from snapline.state.backend import Ttl
-from snapline.state.format import StateInfo, StateKind, ValueEncoding, is_pickled
-from snapline.state.hashing import hash_columns
-from snapline.state.inspecting import snapshot_facts
-from snapline.state.rocksdb import RocksDbBackend
-from snapline.storage import metadata
-from snapline.storage.filesystem import FileObjects
-from snapline.storage.source import SnapshotSource
+from snapline.state import state_files as state_format
+from snapline.state.inspection import snapshot_facts
+from snapline.state.keyed_backend import Ttl
+from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.stable_hash import hash_columns
+from snapline.state.state_files import StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.storage import snapshot_metadata as metadata
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
@@ -223,7 +223,7 @@ def test_a_checkpoint() -> None:
 
 
 def test_everything_a_checkpoint_refers_to_is_whole() -> None:
-    snapshot, source = _snapshot("job/chk-12"), SnapshotSource(FileObjects())
+    snapshot, source = _snapshot("job/chk-12"), SnapshotReader(FileObjects())
     for item in snapshot.objects():
         if item is not snapshot.hooks["kafka"]:
             source.read(item)
@@ -259,7 +259,7 @@ def test_files_of_rocksdb(tmp_path: Path, ranges: list[KeyGroupRange]) -> None:
             uid="native",
             directory=tmp_path / str(index),
         )
-        backend.restore([KeyedRestore(part, owned) for part in parts], SnapshotSource(FileObjects()))
+        backend.restore([KeyedRestore(part, owned) for part in parts], SnapshotReader(FileObjects()))
         mine = [key for key, group in zip(keys, groups, strict=True) if group in owned]
         totals = backend.value_state("total", "struct<n:bigint,at:date>").take(mine).to_pylist()
         names = backend.value_state("name", "string", ttl=Ttl("1d")).take(mine).to_pylist()
@@ -285,7 +285,7 @@ def test_a_savepoint() -> None:
     )
     (part,) = snapshot.operators["rules"].subtasks[0].operator
     assert (part.mode, part.elements) == (OperatorStateMode.BROADCAST, 1)
-    with SnapshotSource(FileObjects()).open(part.object) as file:
+    with SnapshotReader(FileObjects()).open(part.object) as file:
         assert _values(*state_format.read(file)) == {"map_key": [("r", 1)], "value": [7]}
 
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
-from snapline.protocol.restore import ElementRef
+from snapline.protocol.restore.restore_plan import ElementRef
 from snapline.protocol.snapshot import OperatorPart
 from snapline.state import operator_state
 from snapline.state.operator_state import OperatorSnapshot, OperatorStates
-from snapline.storage.memory import MemoryObjects
-from snapline.storage.source import SnapshotSource
-from snapline.storage.target import SnapshotCancelledError, SnapshotTarget, WriteOptions
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode
 
 UTC = datetime.UTC
@@ -40,10 +40,10 @@ class Objects(MemoryObjects):
         return [info.path for info in self.list("memory://job")]
 
 
-def target(objects: Objects, *, inline_bytes: int = 0, zstd: bool = False) -> SnapshotTarget:
+def target(objects: Objects, *, inline_bytes: int = 0, zstd: bool = False) -> SnapshotWriter:
     options = WriteOptions(inline_bytes, zstd)
     place = f"memory://job/{uuid.uuid4()}"
-    return SnapshotTarget(objects, place, None, attempt=1, checkpoint_id=1, uid="op", subtask=0, options=options)
+    return SnapshotWriter(objects, place, None, attempt=1, checkpoint_id=1, uid="op", subtask=0, options=options)
 
 
 def written(states: OperatorStates, objects: Objects | None = None) -> tuple[OperatorPart, ...]:
@@ -58,7 +58,7 @@ def restored(
     elements: Mapping[str, Sequence[ElementRef]], objects: Objects | None = None, subtask: int = 0
 ) -> OperatorStates:
     states = OperatorStates("op", subtask)
-    states.restore(elements, SnapshotSource(objects or Objects()))
+    states.restore(elements, SnapshotReader(objects or Objects()))
     return states
 
 
@@ -455,7 +455,7 @@ def test_state_is_restored_first_and_once() -> None:
     states = OperatorStates("op", 0)
     states.list_state("s").add(1)
     elements = refs(written(states))
-    source = SnapshotSource(Objects())
+    source = SnapshotReader(Objects())
     with pytest.raises(EngineError, match="before it is declared"):
         states.restore(elements, source)
     after = restored(elements)

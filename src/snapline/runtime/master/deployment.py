@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 
-from snapline.graph.plan import ExecutionPlan
-from snapline.runtime.master.recovery import Recovery
+from snapline.graph.execution_plan import ExecutionPlan
+from snapline.runtime.master.job_recovery import Recovery
 from snapline.runtime.master.slots import Slots
-from snapline.runtime.messages import Cancel, Deploy, Message, TaskDeployment
+from snapline.runtime.wire.control_messages import Cancel, Deploy, Message, TaskDeployment
 from snapline.types import ExecutionId, SubtaskId
 
 
@@ -76,7 +76,7 @@ class Deployment:
         self._recovery = None
         self._slots.give_up()
         self._cancelling = attempt
-        self._waiting = set(self._slots.live_workers())
+        self._waiting = set(self._slots.live_processes())
         for slot in self._waiting:
             self._slots.send(slot, Cancel(attempt))
         self._cancel_timer()
@@ -89,7 +89,7 @@ class Deployment:
             self._waiting.discard(slot)
             self._tell_if_stopped()
 
-    def worker_gone(self, slot: int) -> None:
+    def process_gone(self, slot: int) -> None:
         self._waiting.discard(slot)
         self._tell_if_stopped()
 
@@ -100,7 +100,7 @@ class Deployment:
     def _cancel_timed_out(self, attempt: int) -> None:
         if self._cancelling == attempt:
             for slot in list(self._waiting):
-                self._slots.kill_worker(slot)
+                self._slots.kill_process(slot)
             self._waiting.clear()
             self._tell_if_stopped()
 

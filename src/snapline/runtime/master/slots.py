@@ -10,23 +10,23 @@ from typing import Protocol
 
 from snapline.api.settings import Execution
 from snapline.errors import PeerError
-from snapline.runtime.master.control import Connection
-from snapline.runtime.master.orders import CLOSE_TIMEOUT_S, Orders
-from snapline.runtime.master.record import EventLog
-from snapline.runtime.messages import (
+from snapline.runtime.master.control_server import PeerConnection
+from snapline.runtime.master.job_log import EventLog
+from snapline.runtime.master.slot_generations import CLOSE_TIMEOUT_S, SlotGenerations
+from snapline.runtime.network.admission import PROBE
+from snapline.runtime.wire.auth import async_client_handshake
+from snapline.runtime.wire.control_messages import (
     Drain,
     Heartbeat,
-    KillWorker,
+    KillProcess,
     Message,
-    StartWorker,
+    ProcessDied,
+    ProcessHello,
+    ProcessUnable,
+    StartProcess,
     SupervisorHello,
     ToMaster,
-    WorkerDied,
-    WorkerFailed,
-    WorkerHello,
 )
-from snapline.runtime.network.admission import PROBE
-from snapline.runtime.network.auth import async_client_handshake
 
 PROBE_TIMEOUT_S = 5.0
 DEATH_IS_TOLD_S = 0.5
@@ -50,12 +50,12 @@ class Slot:
     """
 
     index: int
-    supervisor: Connection | None = None
+    supervisor: PeerConnection | None = None
     host: str = ""
     incarnation: int = 0
     is_starting: bool = False
-    worker: Connection | None = None
-    worker_pid: int = 0
+    worker: PeerConnection | None = None
+    process_pid: int = 0
     address: tuple[str, int] | None = None
     is_reachable: bool = False
 
@@ -63,7 +63,7 @@ class Slot:
     def is_ready(self) -> bool:
         return self.worker is not None and self.is_reachable
 
-    def forget_worker(self) -> None:
+    def forget_process(self) -> None:
         self.worker, self.address = None, None
         self.is_starting = self.is_reachable = False
 
@@ -83,20 +83,22 @@ class SlotsOwner(Protocol):
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         """There are no slots; `is_fatal` if another try would not help."""
 
-    def worker_unable(self, cause: str) -> None:
+    def process_unable(self, cause: str) -> None:
         """An operator process says that it cannot run the job."""
 
-    def worker_gone(self, slot: int) -> None:
+    def process_gone(self, slot: int) -> None:
         """Nothing runs in this slot any more, as far as anybody can tell."""
 
-    def worker_said(self, slot: int, message: ToMaster) -> None:
+    def process_said(self, slot: int, message: ToMaster) -> None:
         """An operator process says something that is about its tasks. `PeerError` if it may not."""
 
 
 class Slots:
     """Keeps as many slots as the job needs, orders them, and replaces what is lost, when asked to."""
 
-    def __init__(self, count: int, execution: Execution, orders: Orders, owner: SlotsOwner, events: EventLog) -> None:
+    def __init__(
+        self, count: int, execution: Execution, orders: SlotGenerations, owner: SlotsOwner, events: EventLog
+    ) -> None:
         self.possession = Possession.NONE
         self._count = count
         self._execution = execution
@@ -104,7 +106,7 @@ class Slots:
         self._owner = owner
         self._events = events
         self._slots = [Slot(index) for index in range(count)]
-        self._connections: dict[Connection, Slot] = {}
+        self._connections: dict[PeerConnection, Slot] = {}
         self._is_wanted = False
         self._is_closed = False
         self._probes: set[asyncio.Task[None]] = set()
@@ -136,7 +138,7 @@ class Slots:
             self._orders.order()
             self._events.add(f"slots ordered: generation {self._orders.generation}, {self._count} slots")
             return
-        self._start_workers()
+        self._start_processes()
         if all(slot.is_ready for slot in self._slots):
             self._is_wanted = False
             self._owner.slots_ready()
@@ -144,14 +146,14 @@ class Slots:
     def warm_up(self) -> None:
         """Begin early to start operator processes that will be needed."""
         if self.possession is Possession.HELD:
-            self._start_workers()
+            self._start_processes()
 
-    def _start_workers(self) -> None:
+    def _start_processes(self) -> None:
         for slot in self._slots:
             if slot.supervisor is not None and slot.worker is None and not slot.is_starting:
                 slot.incarnation += 1
                 slot.is_starting = True
-                slot.supervisor.send(StartWorker(slot.incarnation))
+                slot.supervisor.send(StartProcess(slot.incarnation))
 
     def release_if_doomed(self) -> None:
         """Begin early to give back what is of no use any more."""
@@ -173,13 +175,13 @@ class Slots:
         for connection in list(self._connections):
             connection.close()
         self._connections.clear()
-        gone = self.live_workers()
+        gone = self.live_processes()
         self._slots = [Slot(index) for index in range(self._count)]
         self.possession = Possession.NONE
         self._events.add(f"slots given back: generation {self._orders.generation}")
         self._released.set()
         for index in gone:
-            self._owner.worker_gone(index)
+            self._owner.process_gone(index)
         self._advance()
 
     async def close(self) -> None:
@@ -201,7 +203,7 @@ class Slots:
         registered = [slot for slot in self._slots if slot.supervisor is not None]
         unreached = [slot for slot in registered if not slot.is_ready]
         for slot in unreached:
-            self.kill_worker(slot.index)
+            self.kill_process(slot.index)
         timeout_s = self._execution.start_timeout_ms / 1000
         if len(registered) < self._count:
             self._doom()
@@ -227,20 +229,20 @@ class Slots:
             worker.send(message)
         return worker is not None
 
-    def live_workers(self) -> list[int]:
+    def live_processes(self) -> list[int]:
         return [slot.index for slot in self._slots if slot.worker is not None]
 
-    def kill_worker(self, index: int) -> None:
+    def kill_process(self, index: int) -> None:
         """Kill an operator process; another is started when slots are next asked for."""
         slot = self._slots[index]
         worker = slot.worker
-        slot.forget_worker()
+        slot.forget_process()
         if slot.supervisor is not None:
-            slot.supervisor.send(KillWorker(slot.incarnation))
+            slot.supervisor.send(KillProcess(slot.incarnation))
         if worker is not None:
             self._drop(worker)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: PeerConnection) -> None:
         self._connections.pop(connection, None)
         connection.close()
 
@@ -250,7 +252,7 @@ class Slots:
     def secret(self) -> bytes | None:
         return self._orders.secret
 
-    def greeted(self, connection: Connection, hello: SupervisorHello | WorkerHello) -> str | None:
+    def greeted(self, connection: PeerConnection, hello: SupervisorHello | ProcessHello) -> str | None:
         if self.possession not in (Possession.HELD, Possession.DOOMED) or hello.generation != self._orders.generation:
             return f"slot {hello.slot} is of generation {hello.generation}, which is no longer wanted"
         if not 0 <= hello.slot < self._count:
@@ -263,7 +265,7 @@ class Slots:
         else:
             if slot.worker is not None or not slot.is_starting or slot.incarnation != hello.incarnation:
                 return f"operator process {hello.incarnation} of slot {hello.slot} is not the one that is awaited"
-            slot.worker, slot.worker_pid = connection, hello.pid
+            slot.worker, slot.process_pid = connection, hello.pid
             slot.address = (hello.host, hello.port)
             slot.is_starting = False
             self._start_probe(slot, connection, slot.address)
@@ -272,36 +274,36 @@ class Slots:
         return None
 
     def unable(self, error: str) -> None:
-        self._owner.worker_unable(error)
+        self._owner.process_unable(error)
 
-    def received(self, connection: Connection, message: ToMaster) -> None:
+    def received(self, connection: PeerConnection, message: ToMaster) -> None:
         slot = self._connections.get(connection)
         if slot is None or isinstance(message, Heartbeat):
             return
         if slot.supervisor is connection:
-            if not isinstance(message, WorkerDied):
+            if not isinstance(message, ProcessDied):
                 raise PeerError(f"a supervisor may not say {type(message).__name__}")
-            self._worker_died(slot, message)
-        elif isinstance(message, WorkerFailed):
-            self._owner.worker_unable(f"slot {slot.index} on {slot.host}: {message.error}")
+            self._process_died(slot, message)
+        elif isinstance(message, ProcessUnable):
+            self._owner.process_unable(f"slot {slot.index} on {slot.host}: {message.error}")
         else:
-            self._owner.worker_said(slot.index, message)
+            self._owner.process_said(slot.index, message)
 
-    def closed(self, connection: Connection, reason: str) -> None:
+    def closed(self, connection: PeerConnection, reason: str) -> None:
         slot = self._connections.pop(connection, None)
         if slot is None or self.possession not in (Possession.HELD, Possession.DOOMED):
             return
         if slot.supervisor is connection:
             self._lose_slot(slot, reason)
         elif slot.worker is connection:
-            cause = f"the operator process of slot {slot.index} on {slot.host} (process {slot.worker_pid}) is lost"
-            slot.forget_worker()
+            cause = f"the operator process of slot {slot.index} on {slot.host} (process {slot.process_pid}) is lost"
+            slot.forget_process()
             if connection.close_reason and slot.supervisor is not None:
-                slot.supervisor.send(KillWorker(slot.incarnation))  # it may run on, and only we have hung up
-            self._owner.worker_gone(slot.index)
+                slot.supervisor.send(KillProcess(slot.incarnation))  # it may run on, and only we have hung up
+            self._owner.process_gone(slot.index)
             self._owner.slot_failed(f"{cause}: {reason}", "")
 
-    def _worker_died(self, slot: Slot, message: WorkerDied) -> None:
+    def _process_died(self, slot: Slot, message: ProcessDied) -> None:
         if message.incarnation > slot.incarnation or self.possession is Possession.RELEASING:
             return
         cause = f"the operator process of slot {slot.index} on {slot.host} has ended: {message.error}"
@@ -309,20 +311,20 @@ class Slots:
             self._owner.failure_explained(cause, message.log)
             return
         worker = slot.worker
-        slot.forget_worker()
+        slot.forget_process()
         if worker is not None:
             self._drop(worker)
-        self._owner.worker_gone(slot.index)
+        self._owner.process_gone(slot.index)
         self._owner.slot_failed(cause, message.log)
 
     def _lose_slot(self, slot: Slot, reason: str) -> None:
         worker = slot.worker
         slot.supervisor = None
-        slot.forget_worker()
+        slot.forget_process()
         if worker is not None:
             self._drop(worker)
         self._doom()
-        self._owner.worker_gone(slot.index)
+        self._owner.process_gone(slot.index)
         self._owner.slot_failed(f"slot {slot.index} on {slot.host} is lost: {reason}", "")
 
     def provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
@@ -351,7 +353,7 @@ class Slots:
             if now_s - connection.heard_s > timeout_s:
                 connection.close(f"nothing was heard of it for {timeout_s:g} s (heartbeat_timeout)")
 
-    def _start_probe(self, slot: Slot, connection: Connection, address: tuple[str, int]) -> None:
+    def _start_probe(self, slot: Slot, connection: PeerConnection, address: tuple[str, int]) -> None:
         secret = self._orders.secret
         assert secret is not None
         probe = asyncio.get_running_loop().create_task(self._probe(slot, connection, address, secret))
@@ -363,7 +365,7 @@ class Slots:
         if not probe.cancelled():
             probe.result()
 
-    async def _probe(self, slot: Slot, connection: Connection, address: tuple[str, int], secret: bytes) -> None:
+    async def _probe(self, slot: Slot, connection: PeerConnection, address: tuple[str, int], secret: bytes) -> None:
         """Dial back, so that a data port that nobody reaches is told of at once, and not as a job that hangs."""
         host, port = address
         try:
@@ -374,7 +376,7 @@ class Slots:
             await asyncio.sleep(DEATH_IS_TOLD_S)
             if slot.worker is connection:
                 reason = str(error) or f"no answer within {PROBE_TIMEOUT_S:g} s"
-                self.kill_worker(slot.index)
+                self.kill_process(slot.index)
                 cause = (
                     f"slot {slot.index} cannot be reached at {host}:{port}: {reason}; slots exchange data there, so "
                     "open the network between them, or set `host` to an address at which each machine is reached"

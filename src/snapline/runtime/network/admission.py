@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from snapline.errors import PeerError
-from snapline.runtime.network.auth import HANDSHAKE_TIMEOUT_S, Refusals, ServerHandshake
+from snapline.runtime.wire.auth import HANDSHAKE_TIMEOUT_S, Refusals, ServerHandshake
 
 DATA = "data"
 PROBE = "probe"

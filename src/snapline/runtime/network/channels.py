@@ -11,11 +11,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from snapline.errors import EngineError, PeerError
-from snapline.runtime.items import Item, ItemKind, data_item
-from snapline.runtime.network.codec import ChannelKey, has_dictionary
 from snapline.runtime.network.flusher import Flusher
-from snapline.runtime.network.partitioning import compacted
-from snapline.runtime.network.queueing import ChannelLimits, OutputQueue, merged
+from snapline.runtime.network.item_codec import ChannelKey, has_dictionary
+from snapline.runtime.network.output_queue import ChannelLimits, OutputQueue, merged
+from snapline.runtime.network.partitioners import compacted
+from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 from snapline.types import Barrier
 
 ITEM_LIMIT_BYTES = 32 * 1024 * 1024

@@ -14,14 +14,6 @@ import pyarrow as pa
 
 from snapline.errors import EngineError, FencedError, PeerError
 from snapline.runtime.network.admission import DATA, REFUSED, WELCOME, Admission, Hello
-from snapline.runtime.network.auth import (
-    HANDSHAKE_TIMEOUT_S,
-    ClosedEarlyError,
-    Refusals,
-    client_handshake,
-    receive_within,
-    send_within,
-)
 from snapline.runtime.network.channels import (
     InputChannel,
     LocalChannel,
@@ -32,10 +24,18 @@ from snapline.runtime.network.channels import (
     RemoteInput,
     Sender,
 )
-from snapline.runtime.network.codec import ChannelKey
-from snapline.runtime.network.connection import SOCKET_BUFFER_BYTES, Connection
+from snapline.runtime.network.data_connection import SOCKET_BUFFER_BYTES, DataConnection
 from snapline.runtime.network.flusher import Flusher
-from snapline.runtime.network.queueing import ChannelLimits
+from snapline.runtime.network.item_codec import ChannelKey
+from snapline.runtime.network.output_queue import ChannelLimits
+from snapline.runtime.wire.auth import (
+    HANDSHAKE_TIMEOUT_S,
+    ClosedEarlyError,
+    Refusals,
+    client_handshake,
+    receive_within,
+    send_within,
+)
 
 Lost = Callable[[int, str], None]
 """Told once for each slot to which the connection broke while the attempt was on: its number, and the reason."""
@@ -193,7 +193,7 @@ class Wiring:
         self._inputs: dict[int, dict[ChannelKey, RemoteInput]] = {}
         self._local_outputs: dict[ChannelKey, LocalChannel] = {}
         self._local_inputs: dict[ChannelKey, tuple[LocalInput, Receiver, int]] = {}
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, DataConnection] = {}
         self._dialling: dict[int, socket.socket] = {}
         self._is_open = False
         self._is_closed = False
@@ -372,7 +372,7 @@ class Wiring:
         self._exchange.refuse(sock, host, f"slot {slot} is not expected, or is connected already")
 
     def _start(self, slot: int, sock: socket.socket) -> None:
-        connection = Connection(
+        connection = DataConnection(
             sock,
             f"exchange-{slot}",
             self._outputs.get(slot, {}).values(),

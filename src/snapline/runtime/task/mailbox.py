@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from snapline.runtime.items import Item
+from snapline.runtime.wire.channel_items import Item
 
 Mail = Callable[[], None]
 

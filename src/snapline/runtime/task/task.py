@@ -12,31 +12,31 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.api.operator import Operator, OperatorContext
 from snapline.config import CheckpointMode, Checkpoints
+from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import ConfigurationError, RestoreError, SnaplineError
-from snapline.graph.plan import PlannedOperator
-from snapline.operators.sourcing import SourceOperator
-from snapline.protocol import barriers as b
-from snapline.protocol import snapshotting as s
-from snapline.protocol.aligning import AligningHandler
-from snapline.protocol.restore import SubtaskRestore
-from snapline.protocol.subtask import SubtaskCheckpointing
-from snapline.protocol.tracking import TrackingHandler
-from snapline.runtime.items import Item, ItemKind
-from snapline.runtime.messages import TaskMetrics
+from snapline.graph.execution_plan import PlannedOperator
+from snapline.operators.source_head import SourceOperator
+from snapline.protocol.barriers import barrier_events as b
+from snapline.protocol.barriers.aligner import AligningHandler
+from snapline.protocol.barriers.tracker import TrackingHandler
+from snapline.protocol.restore.restore_plan import SubtaskRestore
+from snapline.protocol.subtask import subtask_events as s
+from snapline.protocol.subtask.subtask_machine import SubtaskCheckpointing
 from snapline.runtime.network.channels import OutputChannel
-from snapline.runtime.task.capturing import Snapshots
-from snapline.runtime.task.chain import OperatorChain, make_states
-from snapline.runtime.task.gate import GateChannel, InputGate
+from snapline.runtime.task.input_gate import GateChannel, InputGate
+from snapline.runtime.task.input_watermarks import InputWatermarks
 from snapline.runtime.task.mailbox import Mailbox, Timer, wall_clock_ms
-from snapline.runtime.task.meter import Meter, Waiting
-from snapline.runtime.task.outputs import OutputEdge, Outputs
-from snapline.runtime.task.storing import SubtaskStorage
-from snapline.runtime.task.surroundings import Executors, Reporter, TaskPlan
-from snapline.runtime.task.valve import WatermarkValve
+from snapline.runtime.task.operator_chain import OperatorChain, make_states
+from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
+from snapline.runtime.task.subtask_storage import SubtaskStorage
+from snapline.runtime.task.task_environment import Executors, Reporter, TaskPlan
+from snapline.runtime.task.task_meter import TaskMeter, Waiting
+from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
+from snapline.runtime.wire.channel_items import Item, ItemKind
+from snapline.runtime.wire.control_messages import TaskMetrics
 from snapline.state.channel_state import ChannelStates, read_channel
-from snapline.state.snapshots import SubtaskStates
+from snapline.state.subtask_states import SubtaskStates
 from snapline.types import IDLE, MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 
 _log = logging.getLogger(__name__)
@@ -77,11 +77,11 @@ class Task:
         self._reporter = reporter
         self._clock = clock
         self._mailbox = Mailbox(clock)
-        self._meter = Meter()
-        self._outputs = Outputs((), self._meter)
+        self._meter = TaskMeter()
+        self._outputs = TaskOutputs((), self._meter)
         self._output_channels: list[tuple[str, OutputChannel]] = []
         self._chain = OperatorChain(plan.vertex.operators, operators, self._emit)
-        self._snapshots = Snapshots(
+        self._snapshots = SubtaskSnapshots(
             self._chain.uids,
             storage,
             executors.state,
@@ -90,7 +90,7 @@ class Task:
             self._mailbox.post,
         )
         self._gate: InputGate | None = None
-        self._valve: WatermarkValve | None = None
+        self._valve: InputWatermarks | None = None
         self._source = operators[0] if isinstance(operators[0], SourceOperator) else None
         self._is_source_held = plan.checkpoints.pause_sources_until_first and plan.restored_id == NO_CHECKPOINT
         self._is_source_stopped = False
@@ -115,11 +115,11 @@ class Task:
     def connect(self, inputs: Sequence[GateChannel], outputs: Sequence[OutputEdge]) -> None:
         """Give the task its channels, before it is started."""
         plan = self._plan
-        self._outputs = Outputs(outputs, self._meter)
+        self._outputs = TaskOutputs(outputs, self._meter)
         self._output_channels = [(edge.edge.id, channel) for edge in outputs for channel in edge.channels]
         if inputs:
             handler = _make_handler(plan.checkpoints, len(inputs))
-            self._valve = WatermarkValve(len(inputs))
+            self._valve = InputWatermarks(len(inputs))
             self._gate = InputGate(inputs, handler, self._snapshots, self._mailbox, self._feed, self._clock)
         self._machine = SubtaskCheckpointing(
             plan.execution,

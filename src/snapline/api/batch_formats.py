@@ -1,0 +1,152 @@
+"""In what form functions of batches get their rows, and give theirs: Arrow, pandas, polars or plain Python."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError
+from snapline.operators.row_batches import batch_of, rows_of
+from snapline.state.exact_cast import shortened
+
+
+class Format(ABC):
+    """One of the forms. It is pickled with the job; `open` comes first wherever it is used."""
+
+    kind: str
+    """What a function is given, in words."""
+
+    shows_schema = True
+    """Whether what a function gives shows its schema even if there are no rows in it."""
+
+    changes_width = False
+    """Whether text, bytes and lists may come back with wider offsets than they went in with, which nobody chose."""
+
+    def open(self) -> None:
+        """Load what it needs; `ConfigurationError` if that is not installed."""
+
+    @abstractmethod
+    def given(self, batch: pa.RecordBatch) -> Any:
+        """A batch as functions get it."""
+
+    @abstractmethod
+    def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
+        """What a function gave as Arrow data; none if it is of another form. `schema` is what it should have."""
+
+    def batches(self, made: Any, schema: pa.Schema | None, what: str) -> Iterator[pa.RecordBatch]:
+        """The batches in what a function gave: one, none or several. `TypeError` for anything else."""
+        if made is None:
+            return
+        found = self.batch(made, schema, what)
+        if isinstance(found, pa.Table):
+            yield from found.to_batches() or [pa.RecordBatch.from_pylist([], schema=found.schema)]
+        elif found is not None:
+            yield found
+        elif isinstance(made, Iterable) and not isinstance(made, str | bytes | dict):
+            for item in made:
+                yield from self.batches(item, schema, what)
+        else:
+            raise TypeError(f"it gave {shortened(made)}; it must give {self.kind}, None, or several of them")
+
+    @abstractmethod
+    def mask(self, made: Any) -> Any:
+        """What a filter function gave, as something `pyarrow.array` takes, or an Arrow array."""
+
+
+class _Arrow(Format):
+    kind = "a RecordBatch"
+
+    def given(self, batch: pa.RecordBatch) -> Any:
+        return batch
+
+    def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
+        del schema, what
+        return made if isinstance(made, pa.RecordBatch | pa.Table) else None
+
+    def mask(self, made: Any) -> Any:
+        return made
+
+
+class _Pandas(Format):
+    """With Arrow types inside, so that nulls, whole numbers and times are what they were."""
+
+    kind = "a pandas.DataFrame"
+    changes_width = True
+
+    def open(self) -> None:
+        _load("pandas")
+
+    def given(self, batch: pa.RecordBatch) -> Any:
+        return batch.to_pandas(types_mapper=_load("pandas").ArrowDtype)
+
+    def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
+        del schema, what
+        if not isinstance(made, _load("pandas").DataFrame):
+            return None
+        # A table: columns may come in several chunks, or in none.
+        return pa.Table.from_pandas(made, preserve_index=False)
+
+    def mask(self, made: Any) -> Any:
+        return pa.array(made, from_pandas=True) if isinstance(made, _load("pandas").Series) else made
+
+
+class _Polars(Format):
+    kind = "a polars.DataFrame"
+    changes_width = True
+
+    def open(self) -> None:
+        _load("polars")
+
+    def given(self, batch: pa.RecordBatch) -> Any:
+        return _load("polars").from_arrow(batch)
+
+    def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
+        del schema, what
+        return made.to_arrow() if isinstance(made, _load("polars").DataFrame) else None
+
+    def mask(self, made: Any) -> Any:
+        return made.to_arrow() if isinstance(made, _load("polars").Series) else made
+
+
+class _Rows(Format):
+    kind = "a list of dicts"
+    shows_schema = False
+
+    def given(self, batch: pa.RecordBatch) -> Any:
+        return rows_of(batch)
+
+    def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
+        if isinstance(made, str | bytes | dict) or not isinstance(made, Iterable):
+            return None
+        assert schema is not None, "rows do not show their schema"
+        return batch_of(list(made), schema, what)
+
+    def mask(self, made: Any) -> Any:
+        return made
+
+
+_FORMATS: dict[str, type[Format]] = {"arrow": _Arrow, "pandas": _Pandas, "polars": _Polars, "rows": _Rows}
+
+
+def make_format(name: Any, call: str) -> Format:
+    """The form of this name, ready to be used; `call` is what the user has called."""
+    if name not in _FORMATS:
+        known = ", ".join(map(repr, _FORMATS))
+        raise ConfigurationError(f"{call}: format={name!r}; use one of {known}")
+    made = _FORMATS[name]()
+    made.open()
+    return made
+
+
+def _load(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"format={package!r} needs the package {error.name!r}, which is not installed; install {package}, for "
+            f"example with pip install snapline[{package}], also where the tasks run"
+        ) from error

@@ -1,0 +1,301 @@
+"""Joins of keyed streams, as users ask for them: what goes together is checked here, and the node made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.api.expressions import check_column, check_predicate
+from snapline.api.graph_nodes import Node
+from snapline.api.windows import Sliding, Tumbling
+from snapline.config import Duration, duration_ms
+from snapline.contracts.schemas import checked_schema
+from snapline.errors import ConfigurationError
+from snapline.operators.joins.interval_join import Interval, JoinIntervals
+from snapline.operators.joins.join_rows import LEFT, NAMES, RIGHT, JoinLayout, RowType, plain_type
+from snapline.operators.joins.regular_join import JoinStreams
+from snapline.operators.joins.window_join import FixedWindows, JoinWindows
+from snapline.state.keyed_backend import Lifetime, as_ttl
+from snapline.state.state_types import has_views, resolve
+
+if TYPE_CHECKING:
+    from snapline.api.keyed_stream import KeyedStream
+    from snapline.api.stream import Stream
+
+Suffixes: TypeAlias = tuple[str, str]
+"""What is put behind the names of left and right columns that both sides have."""
+
+_PADDED = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
+_BOUNDS = ("window_start", "window_end")
+_MAX_COPIES = 1000
+
+
+def join(
+    left: KeyedStream,
+    right: KeyedStream,
+    *,
+    how: str,
+    ttl: Lifetime | None,
+    where: pc.Expression | None,
+    suffixes: Suffixes,
+    change_column: str,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    """See `KeyedStream.join`."""
+    padded = _checked_how("join", how)
+    added = [pa.field(change_column, pa.string(), nullable=False)] if any(padded) else []
+    layout = _layout("join", left, right, padded, suffixes, added)
+    if where is not None:
+        if not isinstance(where, pc.Expression):
+            raise ConfigurationError(f"join: where={where!r}; give an expression such as pc.field('price') > 0")
+        try:
+            check_predicate(where, layout.schema)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"join: where= does not fit the joined rows: {error}") from error
+    operator = JoinStreams(layout, padded, as_ttl(ttl, "join"), where)
+    inputs = left.connect(right).inputs
+    return left._job._behind(
+        Node("join", operator, uid, inputs, layout.schema, left.key_columns, parallelism, has_state=True)
+    )
+
+
+def interval_join(
+    left: KeyedStream,
+    right: KeyedStream,
+    *,
+    lower: Duration,
+    upper: Duration,
+    how: str,
+    on: tuple[str, str] | None,
+    suffixes: Suffixes,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    """See `KeyedStream.interval_join`."""
+    padded = _checked_how("interval_join", how)
+    lower_ms, upper_ms = _signed_ms(lower, "lower"), _signed_ms(upper, "upper")
+    if lower_ms > upper_ms:
+        raise ConfigurationError(
+            f"interval_join: lower={lower!r} is later than upper={upper!r}; exchange them: a right row belongs to a "
+            "left one if its time is from that + lower to that + upper"
+        )
+    layout = _layout("interval_join", left, right, padded, suffixes)
+    columns = _time_columns("interval_join", left, right, on)
+    for stream, column, side in zip((left, right), columns, NAMES, strict=True):
+        if column in stream.key_columns:
+            raise ConfigurationError(
+                f"interval_join: the time column {column!r} of the {side} side is one of its keys; key by others"
+            )
+    operator = JoinIntervals(layout, Interval(lower_ms, upper_ms), columns, padded)
+    return _with_late_rows("interval_join", operator, left, right, layout, uid, parallelism)
+
+
+def window_join(
+    left: KeyedStream,
+    right: KeyedStream,
+    window: Tumbling | Sliding,
+    *,
+    how: str,
+    on: tuple[str, str] | None,
+    suffixes: Suffixes,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    """See `KeyedStream.window_join`."""
+    padded = _checked_how("window_join", how)
+    windows = _fixed_windows(window)
+    columns = _time_columns("window_join", left, right, on)
+    kind = left.schema.field(columns[LEFT]).type
+    bound = pa.int64() if not pa.types.is_timestamp(kind) else pa.timestamp("ms", kind.tz) if kind.unit == "s" else kind
+    bounds = [pa.field(name, bound, nullable=False) for name in _BOUNDS]
+    layout = _layout("window_join", left, right, padded, suffixes, bounds)
+    operator = JoinWindows(layout, windows, columns, padded)
+    return _with_late_rows("window_join", operator, left, right, layout, uid, parallelism)
+
+
+def _with_late_rows(
+    name: str,
+    operator: JoinIntervals | JoinWindows,
+    left: KeyedStream,
+    right: KeyedStream,
+    layout: JoinLayout,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    node = Node(
+        name,
+        operator,
+        uid,
+        left.connect(right).inputs,
+        layout.schema,
+        left.key_columns,
+        parallelism,
+        has_state=True,
+        side_outputs={f"late_{side}": stream.schema for side, stream in zip(NAMES, (left, right), strict=True)},
+    )
+    return left._job._behind(node)
+
+
+# What is checked.
+
+
+def _checked_how(call: str, how: Any) -> tuple[bool, bool]:
+    """For each side whether its rows come out also without a partner."""
+    if how not in _PADDED:
+        raise ConfigurationError(f"{call}: how={how!r}; use one of {', '.join(map(repr, _PADDED))}")
+    return _PADDED[how]
+
+
+def _fixed_windows(window: Any) -> FixedWindows:
+    if not isinstance(window, Tumbling | Sliding) or window.processing_time:
+        raise ConfigurationError(
+            f"window_join({window}): give windows of event time and of a fixed size, Tumbling(...) or Sliding(...)"
+        )
+    every_ms = window.size_ms if isinstance(window, Tumbling) else window.every_ms
+    copies = -(-window.size_ms // every_ms)
+    if copies > _MAX_COPIES:
+        raise ConfigurationError(
+            f"window_join({window}): every row would be kept in {copies} windows; use at most {_MAX_COPIES}, or "
+            "interval_join()"
+        )
+    return FixedWindows(window.size_ms, every_ms, window.offset_ms)
+
+
+def _signed_ms(value: Duration, setting: str) -> int:
+    if isinstance(value, str) and value.strip().startswith("-"):
+        return -duration_ms(value.strip()[1:], setting=setting)
+    if isinstance(value, timedelta) and value < timedelta(0):
+        return -duration_ms(-value, setting=setting)
+    return duration_ms(value, setting=setting)
+
+
+def check_suffixes(call: str, suffixes: Any) -> Suffixes:
+    if not isinstance(suffixes, tuple | list) or len(suffixes) != len(NAMES) or not all(map(_is_text, suffixes)):
+        raise ConfigurationError(f"{call}: suffixes={suffixes!r}; give one for each side, such as ('', '_right')")
+    return suffixes[LEFT], suffixes[RIGHT]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def check_storable(call: str, fields: Iterable[pa.Field]) -> None:
+    """`ConfigurationError` for a column that state cannot hold."""
+    for field in fields:
+        try:
+            resolve(field.type)
+        except ConfigurationError as error:
+            raise _not_storable(call, field, str(error)) from error
+        if has_views(field.type):
+            raise _not_storable(call, field, "views are not kept inside of other types")
+
+
+def _not_storable(call: str, field: pa.Field, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{call}: rows are kept, and the column {field.name!r} of the type {field.type} cannot be: {why}. Cast it, or "
+        "drop it before the call"
+    )
+
+
+def _time_columns(call: str, left: KeyedStream, right: KeyedStream, on: tuple[str, str] | None) -> tuple[str, str]:
+    """The column of each side that tells its event time."""
+    found: list[str] = []
+    for side, stream in enumerate((left, right)):
+        known = _event_time(stream)
+        if known is None:
+            raise ConfigurationError(
+                f"{call}: the {NAMES[side]} side has no watermarks, so nothing says when all rows of a time have come; "
+                "give the source watermarks=snapline.Watermarks(column), or use with_watermarks() before key_by()"
+            )
+        if on is None:
+            there = [name for name in stream.schema.names if name in known]
+            if len(there) != 1:
+                raise ConfigurationError(
+                    f"{call}: event time of the {NAMES[side]} side is told from {', '.join(map(repr, sorted(known)))}, "
+                    f"and its rows have {len(there)} of these columns; say which to use with on=(left, right)"
+                )
+            found.append(there[0])
+            continue
+        if not isinstance(on, Sequence) or isinstance(on, str) or len(on) != len(NAMES):
+            raise ConfigurationError(f"{call}: on={on!r}; give the time columns of both sides, on=(left, right)")
+        check_column(call, on[side], stream.schema)
+        kind = stream.schema.field(on[side]).type
+        if not pa.types.is_timestamp(kind) and not pa.types.is_integer(kind):
+            raise ConfigurationError(
+                f"{call}: the time column {on[side]!r} of the {NAMES[side]} side is {kind}; use a timestamp, or whole "
+                "numbers of milliseconds since 1970"
+            )
+        found.append(on[side])
+    return found[LEFT], found[RIGHT]
+
+
+def _event_time(stream: KeyedStream) -> frozenset[str] | None:
+    known = [item.node.event_time for item in stream._inputs]
+    if None in known:
+        return None
+    return frozenset[str]().union(*(columns for columns in known if columns is not None))
+
+
+def _check_keys(call: str, left: KeyedStream, right: KeyedStream) -> None:
+    ours, theirs = left.key_columns, right.key_columns
+    if len(ours) != len(theirs):
+        raise ConfigurationError(
+            f"{call}: the left side is keyed by {', '.join(map(repr, ours))}, the right one by "
+            f"{', '.join(map(repr, theirs))}; key both by as many columns"
+        )
+    for one, other in zip(ours, theirs, strict=True):
+        kinds = plain_type(left.schema.field(one).type), plain_type(right.schema.field(other).type)
+        if kinds[LEFT] != kinds[RIGHT]:
+            raise ConfigurationError(
+                f"{call}: the key column {one!r} of the left side is {kinds[LEFT]}, {other!r} of the right one is "
+                f"{kinds[RIGHT]}; cast one of them with with_columns() before key_by()"
+            )
+
+
+def _layout(
+    call: str,
+    left: KeyedStream,
+    right: KeyedStream,
+    padded: tuple[bool, bool],
+    suffixes: Suffixes,
+    added: Sequence[pa.Field] = (),
+) -> JoinLayout:
+    """What comes out: all left columns in their order, the right ones but for the key, and what the join adds."""
+    if not hasattr(right, "key_columns"):
+        raise ConfigurationError(f"{call}: the right side is not keyed; write {call}(right.key_by(...)), not {right!r}")
+    if right._job is not left._job:
+        raise ConfigurationError(f"{call}: the right side is a stream of another job; join streams of one job")
+    check_suffixes(call, suffixes)
+    _check_keys(call, left, right)
+    sides = RowType(left.schema, left.key_columns), RowType(right.schema, right.key_columns)
+    for kind in sides:
+        check_storable(call, kind.fields)
+    keys = [pa.field(name, plain_type(left.schema.field(name).type)) for name in left.key_columns]
+    ours = _named(sides[LEFT], left.schema, sides[RIGHT].columns, suffixes[LEFT], is_padded=padded[RIGHT])
+    theirs = _named(sides[RIGHT], right.schema, left.schema.names, suffixes[RIGHT], is_padded=padded[LEFT])
+    fields = [*keys, *ours, *theirs, *added]
+    numbers = {name: number for number, name in enumerate((*left.key_columns, *sides[LEFT].columns))}
+    order = [numbers[name] for name in left.schema.names]
+    order += range(len(order), len(fields))
+    names = [fields[number].name for number in order]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(
+                f"{call}: there would be two columns {name!r}; give other suffixes=, or rename() one of them before"
+            )
+    return JoinLayout(sides, checked_schema(pa.schema([fields[number] for number in order]), call), tuple(order))
+
+
+def _named(kind: RowType, schema: pa.Schema, others: Iterable[str], suffix: str, *, is_padded: bool) -> list[pa.Field]:
+    """The columns of a side as they come out: nulls if they are padded, and not under the names of others."""
+    return [
+        field.with_name(field.name + suffix if field.name in others else field.name).with_nullable(
+            is_padded or schema.field(field.name).nullable
+        )
+        for field in kind.fields
+    ]

@@ -1,0 +1,142 @@
+"""Lookups in tables that do not change, as users ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from snapline.api.expressions import check_column
+from snapline.api.graph_nodes import Node
+from snapline.api.join_nodes import Suffixes, check_suffixes
+from snapline.config import Size, size_bytes
+from snapline.contracts.schemas import checked_schema, key_type
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.operators.joins.join_rows import plain_type
+from snapline.operators.lookup import LookUp, StaticTable
+from snapline.state.exact_cast import exact_cast
+
+if TYPE_CHECKING:
+    from snapline.api.stream import Stream
+
+_HOWS = ("inner", "left")
+
+
+def lookup(
+    stream: Stream,
+    static: Any,
+    on: str | Sequence[str] | Mapping[str, str],
+    *,
+    how: str,
+    suffixes: Suffixes,
+    max_size: Size,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    """See `Stream.lookup`."""
+    if how not in _HOWS:
+        raise ConfigurationError(f"lookup: how={how!r}; use one of {', '.join(map(repr, _HOWS))}")
+    table = _table(static)
+    columns = _columns(on)
+    for mine, theirs in columns.items():
+        check_column("lookup", mine, stream.schema)
+        check_column("lookup, in the table", theirs, table.schema)
+    key_type(stream.schema, tuple(columns))
+    limit, size = size_bytes(max_size, setting="max_size"), table.nbytes
+    if size > limit:
+        raise ConfigurationError(
+            f"lookup: the table has {size:,} bytes and travels with the job to every subtask; more than {limit:,} are "
+            "refused. Select the columns and rows that are needed, join it as a stream, or allow more by max_size="
+        )
+    table = _with_key_types(table, stream.schema, columns)
+    schema = _schema(stream.schema, table.schema, columns, check_suffixes("lookup", suffixes), is_left=how == "left")
+    operator = LookUp(StaticTable(table, tuple(columns.values())), tuple(columns), schema, keeps_all=how == "left")
+    return stream._job._behind(Node("lookup", operator, uid, stream._inputs, schema, parallelism=parallelism))
+
+
+def _table(static: Any) -> pa.Table:
+    """What the user gave as a table; DataFrames are known by what they can do, since nobody needs to have them."""
+    if isinstance(static, pa.Table):
+        return static
+    if isinstance(static, pa.RecordBatch):
+        return pa.Table.from_batches([static])
+    for name in ("toArrow", "to_arrow"):
+        if callable(make := getattr(static, name, None)) and isinstance(table := make(), pa.Table):
+            return table
+    if type(static).__module__.partition(".")[0] == "pandas":
+        try:
+            return pa.Table.from_pandas(static, preserve_index=False)
+        except (pa.ArrowException, TypeError, AttributeError) as error:
+            raise ConfigurationError(f"lookup: the DataFrame cannot be made a table of Arrow: {error}") from error
+    raise ConfigurationError(
+        f"lookup: {type(static).__name__} is no table; give a pyarrow.Table, or a DataFrame of Spark, pandas or Polars"
+    )
+
+
+def _columns(on: Any) -> dict[str, str]:
+    """The column of the table for each of the stream."""
+    if isinstance(on, Mapping):
+        columns = dict(on)
+    elif isinstance(on, str):
+        columns = {on: on}
+    elif isinstance(on, Sequence):
+        columns = {name: name for name in on}
+    else:
+        columns = {}
+    if not columns or len(set(columns.values())) < len(columns):
+        raise ConfigurationError(
+            f"lookup: on={on!r}; give the columns that have to be equal, ['user'], or {{'user': 'id'}} if the table "
+            "has them under other names"
+        )
+    return columns
+
+
+def _with_key_types(table: pa.Table, schema: pa.Schema, columns: Mapping[str, str]) -> pa.Table:
+    """The table with the key columns as the stream has them, if that changes none of its values."""
+    for mine, theirs in columns.items():
+        kind, position = plain_type(schema.field(mine).type), table.schema.get_field_index(theirs)
+        column = table.column(position)
+        found = plain_type(column.type)
+        if found == kind:
+            continue
+        try:
+            if not _is_alike(found, kind):
+                raise UserCodeError("they are of different sorts")
+            chunks = [exact_cast(chunk.cast(found), kind, may_round=False) for chunk in column.chunks]
+        except UserCodeError as error:
+            raise ConfigurationError(
+                f"lookup: the column {mine!r} is {kind}, {theirs!r} of the table is {found}: {error}; cast one of them"
+            ) from error
+        table = table.set_column(position, pa.field(theirs, kind), pa.chunked_array(chunks, kind))
+    return table
+
+
+def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    is_text = (pa.types.is_string, pa.types.is_large_string)
+    is_bytes = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    families = (
+        (pa.types.is_integer,),
+        (pa.types.is_floating,),
+        is_text,
+        is_bytes,
+        (pa.types.is_timestamp,),
+        (pa.types.is_date,),
+    )
+    return any(any(is_it(one) for is_it in family) and any(is_it(other) for is_it in family) for family in families)
+
+
+def _schema(
+    stream: pa.Schema, table: pa.Schema, columns: Mapping[str, str], suffixes: Suffixes, *, is_left: bool
+) -> pa.Schema:
+    """The columns of the stream, and those of the table but for the key."""
+    added = [field for field in table if field.name not in columns.values()]
+    taken = {field.name for field in added}
+    fields = [
+        field.with_name(field.name + suffixes[0]) if field.name in taken and field.name not in columns else field
+        for field in stream
+    ]
+    for field in added:
+        name = field.name + suffixes[1] if field.name in stream.names else field.name
+        fields.append(pa.field(name, plain_type(field.type), nullable=is_left or field.nullable))
+    return checked_schema(pa.schema(fields), "lookup()")

@@ -1,0 +1,113 @@
+"""One row, or the best rows, of each key, as users ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from snapline.api.expressions import check_column
+from snapline.api.graph_nodes import Node
+from snapline.api.join_nodes import check_storable
+from snapline.contracts.operator import Operator
+from snapline.contracts.schemas import checked_schema
+from snapline.errors import ConfigurationError
+from snapline.operators.deduplication import KeepFirst, KeepLast
+from snapline.operators.joins.join_rows import RowType, plain_type
+from snapline.operators.top_rows import MAX_COUNT, TopRows
+from snapline.state.keyed_backend import Lifetime, as_ttl
+
+if TYPE_CHECKING:
+    from snapline.api.keyed_stream import KeyedStream
+    from snapline.api.stream import Stream
+
+
+def deduplicate(
+    stream: KeyedStream,
+    *,
+    keep: str,
+    by: str | Sequence[str] | None,
+    ttl: Lifetime | None,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    """See `KeyedStream.deduplicate`."""
+    lifetime = as_ttl(ttl, "deduplicate")
+    operator: Operator
+    if keep == "first":
+        if by is not None:
+            raise ConfigurationError(
+                f"deduplicate: by={by!r} goes with keep='last'; the first row is the one that comes first"
+            )
+        operator = KeepFirst(lifetime)
+    elif keep == "last":
+        if by is None and lifetime is not None:
+            raise ConfigurationError("deduplicate: without by= nothing is kept of the rows; leave ttl= out")
+        columns = [] if by is None else [by] if isinstance(by, str) else list(by)
+        for column in columns:
+            _check_sortable("deduplicate", column, stream.schema)
+        operator = KeepLast([pa.field(column, stream.schema.field(column).type) for column in columns], lifetime)
+    else:
+        raise ConfigurationError(f"deduplicate: keep={keep!r}; use 'first' or 'last'")
+    has_state = keep == "first" or by is not None
+    return stream._job._behind(
+        Node(
+            "deduplicate",
+            operator,
+            uid,
+            stream._inputs,
+            stream.schema,
+            stream.key_columns,
+            parallelism,
+            has_state=has_state,
+        )
+    )
+
+
+def top_n(
+    stream: KeyedStream,
+    n: int,
+    *,
+    by: str | Sequence[str],
+    descending: bool | Sequence[bool],
+    rank: str,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    """See `KeyedStream.top_n`."""
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MAX_COUNT:
+        raise ConfigurationError(f"top_n({n!r}): give how many rows to keep of each key, from 1 to {MAX_COUNT}")
+    columns = [by] if isinstance(by, str) else list(by)
+    if not columns:
+        raise ConfigurationError("top_n: by= is empty; name at least one column to sort by")
+    directions = [descending] * len(columns) if isinstance(descending, bool) else list(descending)
+    if len(directions) != len(columns) or not all(isinstance(item, bool) for item in directions):
+        raise ConfigurationError(
+            f"top_n: descending={descending!r} for {len(columns)} columns; give True or False for each, or one for all"
+        )
+    for column in columns:
+        _check_sortable("top_n", column, stream.schema)
+        if column in stream.key_columns:
+            raise ConfigurationError(
+                f"top_n: all rows of a key have the same {column!r}, which is one of its columns; sort by others"
+            )
+    if not isinstance(rank, str) or rank in stream.schema.names:
+        raise ConfigurationError(f"top_n: rank={rank!r}; give the name of a column that is not there yet")
+    rows = RowType(stream.schema, stream.key_columns)
+    check_storable("top_n", rows.fields)
+    fields = [field.with_type(plain_type(field.type)) for field in stream.schema]
+    schema = checked_schema(pa.schema([*fields, pa.field(rank, pa.int64(), nullable=False)]), "top_n()")
+    operator = TopRows(n, list(zip(columns, directions, strict=True)), rows, schema, rank)
+    return stream._job._behind(
+        Node("top_n", operator, uid, stream._inputs, schema, stream.key_columns, parallelism, has_state=True)
+    )
+
+
+def _check_sortable(call: str, column: Any, schema: pa.Schema) -> None:
+    check_column(call, column, schema)
+    kind = schema.field(column).type
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        raise ConfigurationError(
+            f"{call}: by={column!r} is {kind}, which has no order; use a column of numbers, text or times"
+        )

@@ -1,0 +1,106 @@
+"""Rows into the bytes of a file, and whole files back into rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from snapline.contracts.schemas import empty_batch
+
+
+class Encoder(ABC):
+    """Writes batches of one schema to a file that is open; `pyarrow.ArrowException` if it cannot hold them."""
+
+    @abstractmethod
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what belongs at the end. The file stays open."""
+
+
+class _ParquetEncoder(Encoder):
+    def __init__(self, file: Any, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(file, schema)
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self._writer.write_table(pa.Table.from_batches(batches, self._schema))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _JsonEncoder(Encoder):
+    def __init__(self, file: Any, schema: pa.Schema) -> None:
+        for field in schema:
+            if getattr(field.type, "unit", "") == "ns":
+                raise pa.ArrowInvalid(f"{field.name!r} is in nanoseconds, which JSON lines do not keep")
+        self._file = file
+        self._encoder = msgspec.json.Encoder()
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._file.write(self._encoder.encode_lines(batch.to_pylist()))
+
+    def close(self) -> None:
+        self._file.flush()
+
+
+class _BatchEncoder(Encoder):
+    """For writers of pyarrow that take one batch after the other."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+_ENCODERS: dict[str, Callable[[Any, pa.Schema], Encoder]] = {
+    "parquet": _ParquetEncoder,
+    "csv": lambda file, schema: _BatchEncoder(pyarrow.csv.CSVWriter(file, schema)),
+    "jsonl": _JsonEncoder,
+    "arrow": lambda file, schema: _BatchEncoder(pa.ipc.new_stream(file, schema)),
+}
+WRITE_FORMATS = tuple(_ENCODERS)
+
+
+def encoder(format: str, file: Any, schema: pa.Schema) -> Encoder:
+    """An encoder for one of `WRITE_FORMATS`, which writes to a file that is open."""
+    return _ENCODERS[format](file, schema)
+
+
+def check_schema(format: str, schema: pa.Schema) -> None:
+    """`pyarrow.ArrowException` if files of this format cannot hold rows of this schema."""
+    trial = encoder(format, BytesIO(), schema)
+    trial.write([empty_batch(schema)])
+    trial.close()
+
+
+def read_whole(path: Path) -> pa.Table | None:
+    """All rows of a file, by the end of its name; None if that is none of ours."""
+    match path.suffix:
+        case ".parquet":
+            return pq.ParquetFile(path).read()
+        case ".csv":
+            return pyarrow.csv.read_csv(path)
+        case ".jsonl":
+            return pyarrow.json.read_json(path)
+        case ".arrow":
+            with pa.ipc.open_stream(path.read_bytes()) as reader:
+                return reader.read_all()
+    return None

@@ -1,0 +1,89 @@
+"""Which files a path means: one file, everything below a directory, or what a pattern matches."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+
+from snapline.config import Path as AnyPath
+from snapline.errors import ConfigurationError, StorageError
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.object_paths import directory_location
+
+_WILDCARD = re.compile(r"[*?\[]")
+_HIDDEN = (".", "_")
+_PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|[^*?\[]+|\[")
+
+
+class FileSet:
+    """The files that a path means, local or of any scheme that checkpoints can be stored under.
+
+    In a pattern `*` and `?` stand for anything but a slash, `**` for anything, `[abc]` for one of these. Files with a
+    name that begins with a dot or an underline are left out, and so is what lies in such a directory below `root`.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        text = os.fspath(path)
+        self.is_local = "://" not in text
+        # Executors have a working directory of their own.
+        self._path = os.path.abspath(text) if self.is_local else text.rstrip("/")
+        wildcard = _WILDCARD.search(self._path)
+        self.is_single = wildcard is None and self._is_file()
+        if wildcard is not None:
+            self.root = self._path[: wildcard.start()].rpartition("/")[0]
+        else:
+            self.root = self._path.rpartition("/")[0] if self.is_single else self._path
+        directory_location(self.root)
+        below = self._path[len(self.root) + 1 :]
+        self._pattern = re.compile(_expression(below) if wildcard else re.escape(below) if self.is_single else ".*")
+        if self.is_local and not os.path.isdir(self.root):
+            raise ConfigurationError(f"Files({text!r}): there is no file or directory {self.root!r}; check the path")
+
+    def __str__(self) -> str:
+        return self._path
+
+    def find(self) -> list[str]:
+        """The files there are now, as names below `root`, in order."""
+        if self.is_single:
+            return [self._path[len(self.root) + 1 :]]
+        if self.is_local and not os.path.isdir(self.root):
+            # Else all its files would count as deleted, and as new ones when it comes back.
+            raise StorageError(f"the directory {self.root!r} is gone; bring it back, it is read from there")
+        names = [info.path[len(self.root) + 1 :] for info in stored_objects().list(self.root)]
+        return [name for name in names if self._pattern.fullmatch(name) and not _is_hidden(name)]
+
+    def _is_file(self) -> bool:
+        if self.is_local:
+            return os.path.isfile(self._path)
+        return stored_objects().size_bytes(self._path) is not None
+
+
+@cache
+def stored_objects() -> FileObjects:
+    """What reads files of this process; clients of remote storage are kept from one call to the next."""
+    return FileObjects()
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(_HIDDEN) for part in name.split("/"))
+
+
+def _expression(pattern: str) -> str:
+    """A regular expression for what a pattern matches."""
+    result = []
+    for piece in _PIECE.findall(pattern):
+        if piece == "**/":
+            result.append("(?:.*/)?")
+        elif piece == "**":
+            result.append(".*")
+        elif piece == "*":
+            result.append("[^/]*")
+        elif piece == "?":
+            result.append("[^/]")
+        elif piece.startswith("[") and len(piece) > 2:
+            inside = piece[1:-1].replace("\\", "\\\\")
+            result.append(f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")
+        else:
+            result.append(re.escape(piece))
+    return "".join(result)

@@ -1,0 +1,225 @@
+"""Files, exactly once: rows wait in a hidden directory until the checkpoint that holds them is complete.
+
+Layout of the sink's directory: finished files lie in it, and `.pending/<job>/<uid>/` holds those that are not committed
+yet: `<attempt>-open-<subtask>-<token>` while it is written, `<attempt>-<checkpoint>-<subtask>-<token>` once it is
+prepared. A token is never used twice, so no file ever takes the place of another, whoever writes it. Each process
+renames and deletes only whole files: one that is late finds its file gone, or does what was to be done anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from io import BufferedWriter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from snapline.config import Path as AnyPath
+from snapline.config import Size, size_bytes
+from snapline.connectors.files.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
+from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+from snapline.errors import ConfigurationError, StorageError
+
+PENDING = ".pending"
+
+_PENDING_FILE = re.compile(r"(?P<attempt>\d+)-(?P<checkpoint>\d+|open)-(?P<subtask>\d+)-[0-9a-f]+\.[a-z]+")
+_FLUSH_ROWS = 65_536
+_FLUSH_BYTES = 16 << 20
+_MAX_UID_IN_NAME = 80
+
+
+class Files(Sink):
+    """Writes rows into files of a directory on a local file system that all executors share.
+
+    Every subtask adds one file for each checkpoint in which it has rows. Rows can be seen once the checkpoint is
+    complete. Whoever reads the directory must leave out what begins with a dot.
+
+    format: "parquet", "csv", "jsonl" (one JSON object a line) or "arrow" (an Arrow IPC stream).
+    max_file_size: a file that has become this large is followed by another one of the same checkpoint.
+    """
+
+    def __init__(self, directory: AnyPath, *, format: str = "parquet", max_file_size: Size = "1gb") -> None:
+        path = os.fspath(directory)
+        if "://" in path:
+            raise ConfigurationError(f"Files({path!r}): only directories of the local file system can be written")
+        if format not in WRITE_FORMATS:
+            raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, WRITE_FORMATS))}")
+        self._max_file_bytes = size_bytes(max_file_size, setting="max_file_size")
+        if self._max_file_bytes == 0:
+            raise ConfigurationError(f'Files(max_file_size={max_file_size!r}): use more, for example "128mb"')
+        # Executors have a working directory of their own.
+        self._directory = os.path.abspath(path)
+        self._format = format
+
+    def check(self, schema: pa.Schema) -> None:
+        try:
+            check_schema(self._format, schema)
+        except pa.ArrowException as error:
+            raise ConfigurationError(
+                f"Files(format={self._format!r}) cannot hold these rows: {error}; change the columns with map_batches()"
+            ) from error
+
+    def writer(self, context: SinkContext) -> SinkWriter:
+        return FilesWriter(Path(self._directory), self._format, context, self._max_file_bytes)
+
+
+class FilesWriter(SinkWriter):
+    """Writes files in one subtask."""
+
+    def __init__(self, directory: Path, format: str, context: SinkContext, max_file_bytes: int) -> None:
+        self._max_file_bytes = max_file_bytes
+        self._directory = directory
+        self._format = format
+        self._context = context
+        self._pending = directory / PENDING / context.job_id / context.uid
+        self._file: _OpenFile | None = None
+        self._full: list[_OpenFile] = []
+        _make_directory(self._pending, directory)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._file is None:
+            name = f"{self._context.attempt}-open-{self._context.subtask}-{secrets.token_hex(8)}.{self._format}"
+            self._file = _OpenFile(self._pending / name, self._format, batch.schema)
+        self._file.write(batch)
+        if self._file.size_bytes >= self._max_file_bytes:
+            self._finish_file()
+
+    def prepare(self, checkpoint_id: int) -> Sequence[Any]:
+        self._finish_file()
+        payloads = [self._prepared(file, checkpoint_id) for file in self._full]
+        self._full = []
+        if payloads:
+            _sync_directory(self._pending)
+        return payloads
+
+    def _finish_file(self) -> None:
+        if self._file is not None:
+            self._file.finish()
+            self._full.append(self._file)
+            self._file = None
+
+    def _prepared(self, file: _OpenFile, checkpoint_id: int) -> dict[str, str]:
+        name = file.path.name.replace("-open-", f"-{checkpoint_id}-", 1)
+        try:
+            os.rename(file.path, self._pending / name)
+        except FileNotFoundError:
+            raise StorageError(
+                f"{file.path} is gone before it was prepared: a newer attempt of the job has taken over, or somebody "
+                f"has cleaned up in {self._pending}, where nothing may be deleted while the job runs"
+            ) from None
+        return {"pending": str(self._pending / name), "final": str(self._directory / self._final_name(name))}
+
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+        del permit
+        # Where it was prepared, which may be under another job or another directory than those of now.
+        pending, final = Path(committable.payload["pending"]), Path(committable.payload["final"])
+        try:
+            os.rename(pending, final)
+            result = CommitResult.COMMITTED
+        except FileNotFoundError:
+            if not final.exists():
+                raise StorageError(
+                    f"{committable.name} cannot be committed: there is neither {pending} nor {final}. Rows are lost "
+                    "unless somebody has moved the committed file away; restore an older snapshot that does not need it"
+                ) from None
+            result = CommitResult.ALREADY_COMMITTED
+        # Also if somebody else has renamed it, who may have died before this.
+        _sync_directory(final.parent)
+        return result
+
+    def abort_newer(self, checkpoint_id: int) -> None:
+        for path in self._pending.iterdir():
+            match = _PENDING_FILE.fullmatch(path.name)
+            if match is None or int(match["attempt"]) >= self._context.attempt:
+                continue
+            if match["checkpoint"] == "open" or int(match["checkpoint"]) > checkpoint_id:
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        full, self._full = self._full, []
+        for done in full:
+            done.path.unlink(missing_ok=True)
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.abandon()
+
+    def _final_name(self, pending: str) -> str:
+        """Begins with the uid, and sorts by checkpoint."""
+        match = _PENDING_FILE.fullmatch(pending)
+        assert match is not None
+        checkpoint = f"{int(match['checkpoint']):010d}"
+        rest = pending.split("-", 3)[3]
+        uid = self._context.uid[:_MAX_UID_IN_NAME]
+        return f"{uid}-{checkpoint}-{match['subtask']}-{match['attempt']}-{rest}"
+
+
+class _OpenFile:
+    """A file that is being written. Rows are put together first, so that it does not consist of tiny pieces."""
+
+    def __init__(self, path: Path, format: str, schema: pa.Schema) -> None:
+        self.path = path
+        self._file: BufferedWriter = open(path, "xb")  # noqa: SIM115  # closed by finish or abandon
+        self._encoder = encoder(format, self._file, schema)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _FLUSH_ROWS or self._bytes >= _FLUSH_BYTES:
+            self._flush()
+
+    @property
+    def size_bytes(self) -> int:
+        """About how large it is by now."""
+        return self._file.tell() + self._bytes
+
+    def finish(self) -> None:
+        """Make it complete and durable."""
+        self._flush()
+        self._encoder.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Its rows will be written again."""
+        try:
+            self._encoder.close()
+        finally:
+            self._file.close()
+            self.path.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._encoder.write(self._waiting)
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+
+def read_files(directory: AnyPath) -> pa.Table:
+    """All rows that were committed to a directory, file by file; without columns if there are none."""
+    found = [read_whole(path) for path in sorted(Path(directory).iterdir())]
+    tables = [table for table in found if table is not None]
+    return pa.concat_tables(tables) if tables else pa.table({})
+
+
+def _make_directory(path: Path, root: Path) -> None:
+    """Make a directory under `root`, so that it is still there after a crash of the machine."""
+    path.mkdir(parents=True, exist_ok=True)
+    while path != root.parent and path != path.parent:
+        path = path.parent
+        _sync_directory(path)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,161 @@
+"""Files as a source: those that are there, or those that appear in a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from snapline.config import Duration, duration_ms
+from snapline.config import Path as AnyPath
+from snapline.connectors.files.file_formats import READ_FORMATS, FileRows, infer_schema, open_rows, row_groups
+from snapline.connectors.files.file_listing import FileSet
+from snapline.contracts.schemas import SchemaLike, checked_schema
+from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.errors import ConfigurationError, RestoreError, StorageError
+
+MAX_WATCHED_FILES = 200_000
+
+_PARTS_PER_SUBTASK = 4
+
+
+class Files(Source):
+    """The rows of files, each read once: of one file, of all below a directory, or of those that match a pattern.
+
+    Files with a name that begins with a dot or an underline are left out. With `watch` the source does not end: it
+    looks for new files that often. A file must be complete when it appears under its name, so write it under a hidden
+    one and rename it; it is not read again if it is changed later, and must not be before it is read.
+
+    format: "parquet", "csv" (with the names of the columns in the first line) or "jsonl" (one JSON object a line).
+    schema: the columns to read; without it all those of the first file there is now. Others are left out.
+    """
+
+    def __init__(
+        self,
+        path: AnyPath,
+        *,
+        format: str = "parquet",
+        schema: SchemaLike | None = None,
+        watch: Duration | None = None,
+    ) -> None:
+        if format not in READ_FORMATS:
+            raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, READ_FORMATS))}")
+        self._format = format
+        self._files = FileSet(path)
+        self._watch_ms = None if watch is None else duration_ms(watch, setting="watch")
+        if self._watch_ms == 0:
+            raise ConfigurationError(f'Files(watch={watch!r}): looking takes time; use for example "1s"')
+        if watch is not None and self._files.is_single:
+            raise ConfigurationError(f"Files({str(self._files)!r}, watch=...): this is one file; watch its directory")
+        if schema is None:
+            names = self._files.find()
+            if not names:
+                raise ConfigurationError(
+                    f"Files({str(self._files)!r}): there are no files to tell the columns from; check the path, or "
+                    "give schema="
+                )
+            schema = infer_schema(self._full(names[0]), format)
+        self._schema = checked_schema(schema, f"Files({str(self._files)!r})")
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def is_bounded(self) -> bool:
+        return self._watch_ms is None
+
+    @property
+    def in_step(self) -> bool:
+        return False
+
+    @property
+    def discovery_interval_ms(self) -> int | None:
+        return self._watch_ms
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        """Files; where there are few of them and they are Parquet, ranges of row groups."""
+        if self._watch_ms is not None:
+            return ()
+        names = self._files.find()
+        parts = -(-_PARTS_PER_SUBTASK * parallelism // max(len(names), 1))
+        if self._format != "parquet" or parts <= 1:
+            return [_whole(self._full(name)) for name in names]
+        return [part for name in names for part in _parts(self._full(name), parts)]
+
+    def discover(self, known: Any) -> tuple[Sequence[Split], Any]:
+        """Files that are new since. Those that are gone are forgotten."""
+        names = self._files.find()
+        if len(names) > MAX_WATCHED_FILES:
+            raise StorageError(
+                f"there are {len(names)} files in {str(self._files)!r}, and at most {MAX_WATCHED_FILES} can be "
+                "watched; move those that have been read to another place"
+            )
+        before = frozenset(known or ())
+        return [_whole(self._full(name)) for name in names if name not in before], names
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        del context
+        return FilesReader(self._format, self._schema)
+
+    def _full(self, name: str) -> str:
+        return f"{self._files.root}/{name}"
+
+
+class FilesReader(SourceReader):
+    """Reads its splits one after the other. A position is that of `FileRows`."""
+
+    def __init__(self, format: str, schema: pa.Schema) -> None:
+        self._format = format
+        self._schema = schema
+        self._splits: list[tuple[Split, Position]] = []
+        self._open: FileRows | None = None
+
+    def add_split(self, split: Split, position: Position) -> None:
+        if not (isinstance(split, dict) and {"path", "groups"} <= split.keys()):
+            raise RestoreError(f"{split!r} is no split of Files; was the snapshot taken with another source?")
+        self._splits.append((split, position))
+        if self._open is None:
+            # After a restore they may be those of several subtasks: the later files must not make the others late.
+            self._splits.sort(key=_place)
+
+    def read(self) -> pa.RecordBatch | Wait | None:
+        while self._splits:
+            if self._open is None:
+                split, position = self._splits[0]
+                self._open = open_rows(split["path"], self._format, self._schema, split["groups"], position)
+            given = self._open.read()
+            if given is not None:
+                return given
+            self.close()
+            self._splits.pop(0)
+        return None
+
+    def positions(self) -> Sequence[tuple[Split, Position]]:
+        if self._open is None:
+            return list(self._splits)
+        return [(self._splits[0][0], self._open.position), *self._splits[1:]]
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+
+def _place(entry: tuple[Split, Position]) -> tuple[str, int]:
+    split, _ = entry
+    return split["path"], (split["groups"] or [0])[0]
+
+
+def _whole(path: str) -> Split:
+    return {"path": path, "groups": None}
+
+
+def _parts(path: str, parts: int) -> list[Split]:
+    """Up to so many splits of a Parquet file."""
+    groups = row_groups(path)
+    parts = max(min(parts, groups), 1)
+    ends = [groups * part // parts for part in range(parts + 1)]
+    return [{"path": path, "groups": [first, end]} for first, end in pairwise(ends)]

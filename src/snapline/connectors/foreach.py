@@ -1,0 +1,189 @@
+"""Sinks that hand rows to a function, or print them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from snapline.config import Size, size_bytes
+from snapline.connectors.generate import whole_number
+from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+from snapline.errors import ConfigurationError, UserCodeError
+
+RowFunction: TypeAlias = Callable[[dict[str, Any]], Any]
+TableFunction: TypeAlias = Callable[[pa.Table, str], Any]
+
+_SLICE_ROWS = 65_536
+_MAX_LIMIT = 1_000_000_000
+
+
+class Foreach(Sink):
+    """Calls a function with every row, as a dict, as soon as it comes.
+
+    At least once: after a failure it is called again with the rows since the last checkpoint. If the function is an
+    object with a method `open`, that is called with the `SinkContext` before the first row, and a method `close` at
+    the end; every subtask has a copy of its own.
+    """
+
+    def __init__(self, function: RowFunction) -> None:
+        self._function = _checked(function, "Foreach", "a row")
+
+    def writer(self, context: SinkContext) -> SinkWriter:
+        return _ForeachWriter(self._function, context)
+
+
+class ForeachBatch(Sink):
+    """Calls `function(table, commit_id)` with all rows of a subtask since the last checkpoint, once that is complete.
+
+    It is called again with the same rows and the same id, perhaps by another process, if the job fails before it is
+    known to have returned. A function that keeps the id with what it writes, in one transaction, and does nothing for
+    one it has seen, so has an effect exactly once. Calls of one subtask come one after the other, in the order of the
+    checkpoints, on a thread of their own. `open` and `close` are as for `Foreach`.
+
+    max_size: how much a subtask may have between two checkpoints: the rows are kept in memory and in the checkpoint.
+    """
+
+    def __init__(self, function: TableFunction, *, max_size: Size = "64mb") -> None:
+        self._function = _checked(function, "ForeachBatch", "a table and a commit id")
+        self._max_bytes = size_bytes(max_size, setting="max_size")
+
+    def writer(self, context: SinkContext) -> SinkWriter:
+        return _ForeachBatchWriter(self._function, context, self._max_bytes)
+
+
+class Print(Sink):
+    """Prints rows to the standard output of the process they are in, as soon as they come; at least once.
+
+    On Spark that is the log of an executor, which in local mode comes out on the terminal. Every subtask prints its
+    first `limit` rows in each attempt; None is no limit. The name of the sink goes before each, with the number of
+    the subtask if there are several.
+    """
+
+    def __init__(self, limit: int | None = 1000) -> None:
+        self._limit = None if limit is None else whole_number("limit", limit, 0, _MAX_LIMIT)
+
+    def writer(self, context: SinkContext) -> SinkWriter:
+        return _PrintWriter(self._limit, context)
+
+
+class _Uncommitted(SinkWriter):
+    """A writer that has nothing to commit."""
+
+    def prepare(self, checkpoint_id: int) -> Sequence[Any]:
+        del checkpoint_id
+        return ()
+
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+        # Of another kind of sink that was under this uid before.
+        del permit
+        raise UserCodeError(f"{committable.name} was prepared by another kind of sink; give this one another uid")
+
+    def abort_newer(self, checkpoint_id: int) -> None:
+        """There is nothing to drop."""
+
+
+class _ForeachWriter(_Uncommitted):
+    def __init__(self, function: RowFunction, context: SinkContext) -> None:
+        self._function = function
+        self._what = f"the function of the sink {context.uid!r}"
+        _call_if_there(function, "open", context)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        for row in batch.to_pylist():
+            try:
+                self._function(row)
+            except Exception as error:
+                raise UserCodeError(f"{self._what} raised {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        _call_if_there(self._function, "close")
+
+
+class _ForeachBatchWriter(SinkWriter):
+    """What is prepared is the rows themselves, as Arrow IPC streams."""
+
+    def __init__(self, function: TableFunction, context: SinkContext, max_bytes: int) -> None:
+        self._function = function
+        self._what = f"the function of the sink {context.uid!r}"
+        self._uid = context.uid
+        self._max_bytes = max_bytes
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+        _call_if_there(function, "open", context)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes > self._max_bytes:
+            raise UserCodeError(
+                f"sink {self._uid!r}: more than {self._max_bytes} bytes between two checkpoints; take them more often "
+                "(Checkpoints(interval=...)), use more subtasks, or raise ForeachBatch(max_size=...)"
+            )
+
+    def prepare(self, checkpoint_id: int) -> Sequence[Any]:
+        del checkpoint_id
+        batches, self._batches, self._bytes = self._batches, [], 0
+        if not batches:
+            return ()
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, batches[0].schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+        return (out.getvalue().to_pybytes(),)
+
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+        del permit
+        if not isinstance(committable.payload, bytes):
+            raise UserCodeError(f"{committable.name} was prepared by another kind of sink; give this one another uid")
+        with pa.ipc.open_stream(committable.payload) as stream:
+            table = stream.read_all()
+        try:
+            self._function(table, committable.name)
+        except Exception as error:
+            raise UserCodeError(
+                f"{self._what} raised for {committable.name} {type(error).__name__}: {error}"
+            ) from error
+        return CommitResult.COMMITTED
+
+    def abort_newer(self, checkpoint_id: int) -> None:
+        """What was prepared is in checkpoints only."""
+
+    def close(self) -> None:
+        _call_if_there(self._function, "close")
+
+
+class _PrintWriter(_Uncommitted):
+    def __init__(self, limit: int | None, context: SinkContext) -> None:
+        self._left = limit
+        number = f"/{context.subtask}" if context.parallelism > 1 else ""
+        self._start = f"{context.uid}{number}> "
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._left == 0:
+            return
+        wanted = batch.num_rows if self._left is None else min(self._left, batch.num_rows)
+        starts = [*range(0, wanted, _SLICE_ROWS), wanted]
+        for start, end in pairwise(starts):
+            rows = batch.slice(start, end - start).to_pylist()
+            sys.stdout.write("".join(f"{self._start}{row}\n" for row in rows))
+        if self._left is not None:
+            self._left -= wanted
+            if self._left == 0:
+                sys.stdout.write(f"{self._start}... no more is printed; Print(limit=...) says how much\n")
+        sys.stdout.flush()
+
+
+def _checked(function: Any, sink: str, arguments: str) -> Any:
+    if not callable(function):
+        raise ConfigurationError(f"{sink}({function!r}): give a function of {arguments}")
+    return function
+
+
+def _call_if_there(function: Any, method: str, *arguments: Any) -> None:
+    found = getattr(function, method, None)
+    if callable(found):
+        found(*arguments)

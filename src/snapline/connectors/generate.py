@@ -1,0 +1,216 @@
+"""Streams that a function makes: the same rows whoever reads them, in splits that advance side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from snapline.contracts.schemas import SchemaLike, checked_schema, conform
+from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.errors import ConfigurationError, RestoreError, UserCodeError
+
+RowsFunction: TypeAlias = Callable[[int, int], pa.RecordBatch]
+"""Given the number of a first row and how many are wanted, gives those rows; always the same for the same number."""
+
+MAX_ROWS = 1 << 62
+MAX_BATCH_ROWS = 1_000_000
+MAX_SPLITS = 100_000
+
+_FULL_BATCH_ROWS = 32_768
+_TURNS = 8
+"""How many blocks a split of a short stream has at least, so that it is spread over all splits."""
+_SHORTEST_WAIT_S = 0.01
+"""Rows that fall due within this time come together, so that a high rate does not mean tiny batches."""
+_MOST_BEHIND_S = 1.0
+"""Who was held up for longer does not catch up with the rest: the rate is a limit."""
+
+
+class Generate(Source):
+    """The rows that a function makes, numbered from 0 on: `function(start, count)` gives rows `start` and following.
+
+    The rows are cut into blocks, and the blocks dealt out to `splits` in turn, as many as there are subtasks if not
+    said: split 1 of 4 holds the blocks 1, 5, 9 and so on. All splits are read at the same time, so if the time of rows
+    rises with their number it rises alike in all subtasks. The number of splits is fixed when the job starts, and is
+    the most subtasks that a later version of the job can keep busy.
+
+    rows: how many there are; without it they never end.
+    rows_per_second: of all subtasks together; without it rows come as fast as they can.
+    batch_rows: the rows of a block, and the most of a batch. If not said, 32,768, or as many as fall due within 10 ms
+        if that is less, and few enough for every split to have some.
+    """
+
+    def __init__(
+        self,
+        function: RowsFunction,
+        rows: int | None = None,
+        *,
+        schema: SchemaLike,
+        rows_per_second: float | None = None,
+        splits: int | None = None,
+        batch_rows: int | None = None,
+    ) -> None:
+        if not callable(function):
+            raise ConfigurationError(f"Generate({function!r}): give a function(start, count) that gives a RecordBatch")
+        if rows_per_second is not None and not (_is_number(rows_per_second) and 0 < rows_per_second < float("inf")):
+            raise ConfigurationError(f"rows_per_second={rows_per_second!r}: use more than 0, or leave it out")
+        self._function = function
+        self._schema = checked_schema(schema, type(self).__name__)
+        self._rows = None if rows is None else whole_number("rows", rows, 0, MAX_ROWS)
+        self._rows_per_second = rows_per_second
+        self._splits = None if splits is None else whole_number("splits", splits, 1, MAX_SPLITS)
+        self._batch_rows = None if batch_rows is None else whole_number("batch_rows", batch_rows, 1, MAX_BATCH_ROWS)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def is_bounded(self) -> bool:
+        return self._rows is not None
+
+    @property
+    def in_step(self) -> bool:
+        return True
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        number = self._splits or parallelism
+        block = self._block_rows(number)
+        return [{"first": first, "step": number, "block": block} for first in range(number)]
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        del context
+        return GenerateReader(self._function, self._schema, self._rows, self._rows_per_second)
+
+    def _block_rows(self, splits: int) -> int:
+        if self._batch_rows is not None:
+            return self._batch_rows
+        block = _FULL_BATCH_ROWS
+        if self._rows is not None:
+            block = min(block, self._rows // (splits * _TURNS))
+        if self._rows_per_second is not None:
+            block = min(block, int(self._rows_per_second * _SHORTEST_WAIT_S / splits))
+        return max(block, 1)
+
+
+class GenerateReader(SourceReader):
+    """Makes the rows of its splits, always those with the lowest numbers."""
+
+    def __init__(
+        self,
+        function: RowsFunction,
+        schema: pa.Schema,
+        rows: int | None,
+        rows_per_second: float | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._function = function
+        self._schema = schema
+        self._rows = rows
+        self._rows_per_second = rows_per_second
+        self._clock = clock
+        self._splits: list[_Blocks] = []
+        self._paid_until_s: float | None = None
+
+    def add_split(self, split: Split, position: Position) -> None:
+        try:
+            first, step, block = int(split["first"]), int(split["step"]), int(split["block"])
+        except (TypeError, KeyError, ValueError):
+            raise _no_split(split) from None
+        if not (0 <= first < step and block > 0):
+            raise _no_split(split)
+        added = _Blocks(split, first, step, block, self._rows, 0 if position is None else position)
+        if not added.is_done:
+            self._splits.append(added)
+
+    def read(self) -> pa.RecordBatch | Wait | None:
+        if not self._splits:
+            return None
+        # Never a later row because a split that is behind has had its share: time would run ahead of its rows.
+        split = min(self._splits, key=_start)
+        if self._rows_per_second is None:
+            return self._take(split, split.left)
+        count, wait_s = self._due(split.left, sum(self._rows_per_second / other.step for other in self._splits))
+        return self._take(split, count) if count else Wait(wait_s)
+
+    def _due(self, left: int, rate: float) -> tuple[int, float]:
+        """How many of so many rows may come now, and if none how long to wait for some."""
+        now_s = self._clock()
+        if self._paid_until_s is None:
+            self._paid_until_s = now_s
+        self._paid_until_s = max(self._paid_until_s, now_s - _MOST_BEHIND_S - 1 / rate)
+        least = min(left, max(1, int(rate * _SHORTEST_WAIT_S)))
+        allowed = int((now_s - self._paid_until_s) * rate + 1e-6)
+        if allowed < least:
+            return 0, max(self._paid_until_s + least / rate - now_s, 1e-4)
+        count = min(left, allowed)
+        self._paid_until_s += count / rate
+        return count, 0.0
+
+    def positions(self) -> Sequence[tuple[Split, Position]]:
+        return [(split.split, split.taken) for split in self._splits]
+
+    def _take(self, split: _Blocks, count: int) -> pa.RecordBatch:
+        batch = self._function(split.start, count)
+        if not isinstance(batch, pa.RecordBatch) or batch.num_rows != count:
+            given = f"{batch.num_rows} rows" if isinstance(batch, pa.RecordBatch) else f"a {type(batch).__name__}"
+            raise UserCodeError(
+                f"the function of Generate gave {given} for {count} rows from {split.start} on; it must give a "
+                "RecordBatch with exactly those"
+            )
+        split.taken += count
+        if split.is_done:
+            self._splits.remove(split)
+        return conform(batch, self._schema, "the function of Generate")
+
+
+class _Blocks:
+    """How far a split is. `taken` counts its rows, `start` is the number of the next.
+
+    A split whose next row has the number `end` or more is done.
+    """
+
+    def __init__(self, split: Split, first: int, step: int, block: int, end: int | None, taken: int) -> None:
+        self.split = split
+        self.step = step
+        self.taken = taken
+        self._first = first
+        self._block = block
+        self._end = MAX_ROWS if end is None else end
+
+    @property
+    def start(self) -> int:
+        blocks, within = divmod(self.taken, self._block)
+        return (self._first + blocks * self.step) * self._block + within
+
+    @property
+    def left(self) -> int:
+        """How many rows are left of the block."""
+        return min(self._block - self.taken % self._block, self._end - self.start)
+
+    @property
+    def is_done(self) -> bool:
+        return self.start >= self._end
+
+
+def whole_number(setting: str, value: Any, least: int, most: int) -> int:
+    """`value`; `ConfigurationError` if it is no whole number in these limits."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ConfigurationError(f"{setting}={value!r}: use a whole number from {least} to {most}")
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _start(split: _Blocks) -> int:
+    return split.start
+
+
+def _no_split(split: Split) -> RestoreError:
+    return RestoreError(
+        f"{split!r} is no split of a stream that a function makes; was the snapshot taken with another source?"
+    )

@@ -1,0 +1,202 @@
+"""Rows of a Python iterable, or of a function that makes one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator as Iteration
+from itertools import islice, pairwise
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from snapline.contracts.schemas import SchemaLike, checked_schema
+from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.errors import ConfigurationError, RestoreError, UserCodeError
+from snapline.state.exact_cast import shortened
+
+Items: TypeAlias = Iterable[Any]
+"""Rows as dicts or tuples, or whole RecordBatches."""
+
+_BATCH_ITEMS = 4096
+_SKIP_ITEMS = 65_536
+_LONGEST_READ_S = 0.02
+"""An iterable that is slower gives smaller batches: barriers wait for a read to end."""
+_INFER_ITEMS = 1000
+_ADVICE = "give the schema of the rows, such as schema='user STRING, n BIGINT'"
+
+
+class Iterator(Source):
+    """The rows of a list, or of what a function without arguments gives each time it is called: a generator function.
+
+    Each item is a row, as a dict or as a tuple in the order of the columns, or a whole RecordBatch. Keys that a dict
+    lacks are null. A list or tuple is read by all subtasks, each a part of it; the iterable of a function by one. After
+    a restart it is begun anew and as many items are skipped as were read before: it has to give the same ones again.
+
+    schema: of the rows; without it that of the first 1000 items of a list. A function always needs it.
+    """
+
+    def __init__(self, items: Sequence[Any] | Callable[[], Items], schema: SchemaLike | None = None) -> None:
+        if not (callable(items) or isinstance(items, list | tuple)):
+            raise ConfigurationError(
+                f"Iterator({shortened(items)}): a restart could not read it again; give a list or tuple, or a function "
+                "without arguments that gives an iterable, such as a generator function"
+            )
+        if schema is None:
+            if callable(items):
+                raise ConfigurationError(f"Iterator(function): {_ADVICE}")
+            schema = _inferred(items[:_INFER_ITEMS])
+        self._items = items
+        self._schema = checked_schema(schema, "Iterator")
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def is_bounded(self) -> bool:
+        return True
+
+    def splits(self, parallelism: int) -> Sequence[Split]:
+        """Ranges of items; those of a function are not known beforehand."""
+        if callable(self._items):
+            return [[0, None]]
+        number = len(self._items)
+        ends = [number * part // parallelism for part in range(parallelism + 1)]
+        return [[first, end] for first, end in pairwise(ends) if first < end]
+
+    def reader(self, context: ReaderContext) -> SourceReader:
+        return IteratorReader(self._items, self._schema, f"the iterator of the source {context.uid!r}")
+
+
+def _first(entry: tuple[Split, int]) -> int:
+    split, _ = entry
+    return int(split[0])
+
+
+class IteratorReader(SourceReader):
+    """Reads its splits one after the other. A position is how many items of the split were read."""
+
+    def __init__(
+        self,
+        items: Sequence[Any] | Callable[[], Items],
+        schema: pa.Schema,
+        what: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._items = items
+        self._schema = schema
+        self._what = what
+        self._clock = clock
+        self._splits: list[tuple[Split, int]] = []
+        self._open: Iteration[Any] | None = None
+        self._to_skip = 0
+        self._held: pa.RecordBatch | None = None
+
+    def add_split(self, split: Split, position: Position) -> None:
+        if not (isinstance(split, list) and len(split) == 2):
+            raise RestoreError(f"{split!r} is no split of Iterator; was the snapshot taken with another source?")
+        self._splits.append((split, 0 if position is None else int(position)))
+        if self._open is None:
+            # After a restore they may be those of several subtasks: later items must not make the others late.
+            self._splits.sort(key=_first)
+
+    def read(self) -> pa.RecordBatch | Wait | None:
+        if not self._splits:
+            return None
+        split, position = self._splits[0]
+        if self._open is None:
+            self._open = self._opened(split, position)
+        if self._to_skip:
+            self._skip(self._open, position)
+            return Wait(0)
+        rows, batch, has_ended = self._next_items(self._open)
+        self._splits[0] = (split, position + len(rows) + (batch is not None))
+        if has_ended:
+            self._splits.pop(0)
+            self._open = None
+        if rows:
+            return _batch(rows, self._schema, self._what)
+        return batch if batch is not None else Wait(0)
+
+    def positions(self) -> Sequence[tuple[Split, Position]]:
+        # An item that was taken out of the iterable but not given is not read yet.
+        return list(self._splits)
+
+    def _opened(self, split: Split, position: int) -> Iteration[Any]:
+        first, end = split
+        if not callable(self._items):
+            return iter(self._items[first + position : end])
+        self._to_skip = position
+        try:
+            return iter(self._items())
+        except TypeError as error:
+            raise UserCodeError(
+                f"{self._what}: {error}; give a function without arguments whose result can be iterated over"
+            ) from error
+
+    def _skip(self, items: Iteration[Any], position: int) -> None:
+        wanted = min(self._to_skip, _SKIP_ITEMS)
+        skipped = sum(1 for _ in islice(items, wanted))
+        if skipped < wanted:
+            raise UserCodeError(
+                f"{self._what} has ended before item {position}, up to which it was read before the restart; it must "
+                "give the same items every time"
+            )
+        self._to_skip -= skipped
+
+    def _next_items(self, items: Iteration[Any]) -> tuple[list[Any], pa.RecordBatch | None, bool]:
+        """Rows, or one batch, or neither if the end is reached; and whether it is."""
+        if self._held is not None:
+            batch, self._held = self._held, None
+            return [], batch, False
+        rows: list[Any] = []
+        until_s = self._clock() + _LONGEST_READ_S
+        for item in items:
+            if isinstance(item, pa.RecordBatch):
+                if not rows:
+                    return rows, item, False
+                self._held = item
+                return rows, None, False
+            rows.append(item)
+            if len(rows) >= _BATCH_ITEMS or self._clock() >= until_s:
+                return rows, None, False
+        return rows, None, True
+
+
+def _batch(rows: list[Any], schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """A batch of rows; `UserCodeError` says which one is wrong."""
+    try:
+        if all(isinstance(row, dict) for row in rows):
+            unknown = set().union(*rows) - set(schema.names)
+            if unknown:
+                raise UserCodeError(
+                    f"{what} gave a row with {sorted(map(str, unknown))[0]!r}; its schema has "
+                    f"{', '.join(map(repr, schema.names))}"
+                )
+            return pa.RecordBatch.from_pylist(rows, schema=schema)
+        for row in rows:
+            if not isinstance(row, tuple | list) or len(row) != len(schema):
+                raise UserCodeError(
+                    f"{what} gave {shortened(row)}; a row is a dict or a tuple with the {len(schema)} columns "
+                    f"{', '.join(map(repr, schema.names))}, all of one kind"
+                )
+        columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise UserCodeError(f"{what} gave rows that do not fit its schema: {error}") from error
+
+
+def _inferred(items: Sequence[Any]) -> pa.Schema:
+    if items and isinstance(items[0], pa.RecordBatch):
+        return items[0].schema
+    if not items or not all(isinstance(item, dict) for item in items):
+        raise ConfigurationError(f"Iterator: only the schema of dicts and RecordBatches can be told; {_ADVICE}")
+    try:
+        schema = pa.Table.from_pylist(list(items)).schema
+    except pa.ArrowException as error:
+        raise ConfigurationError(f"Iterator: the types of the columns cannot be told: {error}; {_ADVICE}") from error
+    for field in schema:
+        if pa.types.is_null(field.type):
+            raise ConfigurationError(f"Iterator: the type of the column {field.name!r} is unknown; {_ADVICE}")
+    return schema

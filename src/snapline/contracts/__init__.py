@@ -1,0 +1,1 @@
+"""What users and connectors implement: operators, sources, sinks, hooks, functions, schemas."""

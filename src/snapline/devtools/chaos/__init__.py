@@ -1,0 +1,1 @@
+"""Jobs that suffer real failures, and the proof that they counted every row."""

@@ -1,0 +1,1 @@
+"""Replays small scripts against the machines of `protocol/`."""

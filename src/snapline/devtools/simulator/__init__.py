@@ -1,0 +1,1 @@
+"""The simulator: production code on a seeded kernel, under every fault."""

@@ -1,0 +1,255 @@
+"""Machines broken on purpose: a checker that lets one of them pass has no teeth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from snapline.devtools.simulator import archive, recovery
+from snapline.protocol.barriers.aligner import AligningHandler
+from snapline.protocol.barriers.barrier_events import OpenChannels
+from snapline.protocol.barriers.tracker import TrackingHandler
+from snapline.protocol.commit import Committable, Committer
+from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from snapline.protocol.coordinator.event_gate import EventGate
+from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
+from snapline.protocol.journal import Journal, Publication, Record, RecordKind
+from snapline.protocol.keygroups import EMPTY, KeyGroupRange
+from snapline.protocol.restore import restore_plan as restore
+from snapline.protocol.restore.redistribution import union
+from snapline.protocol.retention import retained_snapshots as retained
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
+from snapline.protocol.retention.shared_registry import SharedStateRegistry
+from snapline.protocol.snapshot import Snapshot, SubtaskState
+from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.subtask import subtask_events as s
+from snapline.protocol.subtask.subtask_machine import Life, SubtaskCheckpointing
+from snapline.types import SubtaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """What is broken: `owner.attribute` is replaced by what `build` makes of the original."""
+
+    name: str
+    about: str
+    owner: Any
+    attribute: str
+    build: Callable[[Any], Any]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The machine is broken while the context lasts."""
+        original = getattr(self.owner, self.attribute)
+        setattr(self.owner, self.attribute, self.build(original))
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.attribute, original)
+
+
+def _nothing(_original: Any) -> Any:
+    return lambda *_args, **_kwargs: None
+
+
+def _always(value: Any) -> Callable[[Any], Any]:
+    return lambda _original: lambda *_args, **_kwargs: value
+
+
+def _early_commit(original: Any) -> Any:
+    def acknowledge(self: SubtaskCheckpointing, running: Any) -> list[s.SubtaskEffect]:
+        effects: list[s.SubtaskEffect] = original(self, running)
+        committed = [
+            s.NotifyOperatorsCompleted(effect.checkpoint_id)
+            for effect in effects
+            if isinstance(effect, s.SendAcknowledgement)
+        ]
+        return [*effects, *committed]
+
+    return acknowledge
+
+
+def _acknowledge_twice(original: Any) -> Any:
+    def on_sync_finished(self: SubtaskCheckpointing, checkpoint_id: int, duration_ms: int) -> list[s.SubtaskEffect]:
+        effects: list[s.SubtaskEffect] = original(self, checkpoint_id, duration_ms)
+        return [s.SendAcknowledgement(self.execution, checkpoint_id, {}, SubtaskMetrics()), *effects]
+
+    return on_sync_finished
+
+
+def _late_preparation(original: Any) -> Any:
+    def trigger(self: SubtaskCheckpointing, *args: Any, **kwargs: Any) -> list[s.SubtaskEffect]:
+        effects: list[s.SubtaskEffect] = original(self, *args, **kwargs)
+        prepare = [effect for effect in effects if isinstance(effect, s.PrepareSnapshot)]
+        return [effect for effect in effects if effect not in prepare] + prepare
+
+    return trigger
+
+
+def _count_duplicates(original: Any) -> Any:
+    def acknowledge(self: PendingCheckpoint, subtask: SubtaskId, state: dict[str, SubtaskState]) -> c.AckResult:
+        result: c.AckResult = original(self, subtask, state)
+        if result is c.AckResult.DUPLICATE and self._missing_tasks:
+            self._missing_tasks.discard(min(self._missing_tasks))
+            return c.AckResult.SUCCESS
+        return result
+
+    return acknowledge
+
+
+def _no_fence(original: Any) -> Any:
+    def publication(self: Journal, wanted: Record) -> Publication:
+        if wanted.kind.is_claim or wanted.kind is RecordKind.SEAL:
+            outcome: Publication = original(self, wanted)
+            return outcome
+        is_in = any(record.is_same(wanted) for record in self.records)
+        return Publication.APPENDED if is_in else Publication.OPEN
+
+    return publication
+
+
+def _shifted_range(original: Any) -> Any:
+    def key_group_range(max_parallelism: int, parallelism: int, index: int) -> KeyGroupRange:
+        found: KeyGroupRange = original(max_parallelism, parallelism, index)
+        return KeyGroupRange(found.start + 1, found.end) if found.end > found.start else EMPTY
+
+    return key_group_range
+
+
+def _earlier(original: Any) -> Any:
+    def unregister(self: SharedStateRegistry[Any], lowest_checkpoint_id: int) -> Any:
+        return original(self, lowest_checkpoint_id + 1)
+
+    return unregister
+
+
+def _complete_unpublished(_original: Any) -> Any:
+    def on_metadata_written(self: CheckpointCoordinator, checkpoint_id: int, size_bytes: int) -> None:
+        pending = self._pending[checkpoint_id]
+        pending.metadata_bytes = size_bytes
+        pending.step("metadata written", PendingPhase.PUBLISHING)
+        pending.step("published", PendingPhase.COMPLETED)
+        self._complete(pending, pending.timestamp_ms)
+
+    return on_metadata_written
+
+
+def _leave_at_once(_original: Any) -> Any:
+    def on_data_ended(self: SubtaskCheckpointing, _final_from: int) -> list[s.SubtaskEffect]:
+        self._outputs_consumed = not self._has_outputs
+        self._step("end of data without final checkpoint", Life.LEAVING)
+        return [s.BroadcastEndOfData(0), *self._leave()]
+
+    return on_data_ended
+
+
+def _all_false(_original: Any) -> Any:
+    return lambda mapping: tuple(False for _ in range(1 + max((old for new in mapping for old in new), default=0)))
+
+
+def _own_everything(original: Any) -> Any:
+    def add(self: RetainedSnapshots, snapshot: Snapshot, *, claim: bool) -> None:  # noqa: ARG001
+        original(self, snapshot, claim=True)
+
+    return add
+
+
+def _trigger_at_first(original: Any) -> Any:
+    def track(self: TrackingHandler, checkpoint_id: int, barrier: Any, now_ms: int) -> Any:
+        count = original(self, checkpoint_id, barrier, now_ms)
+        if count is not None:
+            count.target = 1
+        return count
+
+    return track
+
+
+def _no_committables(_original: Any) -> Any:
+    def snapshot(_self: Committer, _checkpoint_id: int) -> tuple[Committable, ...]:
+        return ()
+
+    return snapshot
+
+
+def _old_restore_point(_original: Any) -> Any:
+    return lambda _own, given: given
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("no-blocking", "aligned channels are read on", AligningHandler, "_block", _nothing),
+    Mutant(
+        "early-commit",
+        "sinks commit when they acknowledge",
+        SubtaskCheckpointing,
+        "_acknowledge_if_done",
+        _early_commit,
+    ),
+    Mutant(
+        "late-preparation",
+        "sinks prepare behind the snapshot",
+        SubtaskCheckpointing,
+        "_on_triggered",
+        _late_preparation,
+    ),
+    Mutant("no-fence", "an older attempt may publish", Journal, "publication", _no_fence),
+    Mutant(
+        "ack-twice",
+        "acknowledges before it has written, and after",
+        SubtaskCheckpointing,
+        "_on_sync_finished",
+        _acknowledge_twice,
+    ),
+    Mutant(
+        "duplicate-counts",
+        "a repeated acknowledgement counts again",
+        PendingCheckpoint,
+        "acknowledge",
+        _count_duplicates,
+    ),
+    Mutant(
+        "forget-captured", "arriving in-flight data is not captured", AligningHandler, "is_capturing", _always(False)
+    ),
+    Mutant("in-flight-dropped", "in-flight data is not restored", restore, "_assign_channels", _nothing),
+    Mutant("no-filter", "replayed in-flight data is taken by all", restore, "is_ambiguous", _all_false),
+    Mutant("wrong-owner", "a key group has no owner on rescale", restore, "key_group_range", _shifted_range),
+    Mutant("split-as-union", "list state goes to everyone", restore, "split", lambda _original: union),
+    Mutant("shared-deleted-early", "shared files go too soon", SharedStateRegistry, "unregister_unused", _earlier),
+    Mutant(
+        "retention",
+        "the newest checkpoint goes too",
+        retained,
+        "subsumed",
+        lambda _original: lambda entries, _: tuple(entries),
+    ),
+    Mutant("delete-unclaimed", "what the job does not own is deleted", RetainedSnapshots, "_restore", _own_everything),
+    Mutant("no-sweep", "nobody sweeps up after a crash", archive, "orphans", _always(())),
+    Mutant("open-gate", "coordinator events overtake the barrier", EventGate, "close", _nothing),
+    Mutant(
+        "unpublished",
+        "complete before it is canonical",
+        CheckpointCoordinator,
+        "_on_metadata_written",
+        _complete_unpublished,
+    ),
+    Mutant(
+        "no-final-checkpoint",
+        "tasks leave with effects uncommitted",
+        SubtaskCheckpointing,
+        "_on_data_ended",
+        _leave_at_once,
+    ),
+    Mutant("no-committables", "prepared transactions are not saved", Committer, "snapshot", _no_committables),
+    Mutant("old-restore-point", "recovery forgets later checkpoints", recovery, "restore_point", _old_restore_point),
+    Mutant("ends-ignored", "an ended channel is waited for", OpenChannels, "close", _nothing),
+    Mutant(
+        "tracker-hurries", "the tracker triggers at the first barrier", TrackingHandler, "_track", _trigger_at_first
+    ),
+)
+"""Every mutant must be caught by some seed, and soon."""
+
+
+def find_mutant(name: str) -> Mutant | None:
+    return next((mutant for mutant in MUTANTS if mutant.name == name), None)

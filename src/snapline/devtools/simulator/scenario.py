@@ -1,0 +1,291 @@
+"""What one seed is about: a job, its settings, the faults it meets, and what its user does to it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+from snapline.config import CheckpointMode, Checkpoints, Duration
+from snapline.protocol.barriers.barrier_events import HandlerMode, aligned_only_vertices, handler_mode
+from snapline.types import ClaimMode, ExternalizedRetention, Partitioning
+
+MAX_PARALLELISM = 8
+KEYS = 24
+
+
+class Role(Enum):
+    """What a simulated operator does with records; all but sources and sinks pass them on."""
+
+    SOURCE = "source"
+    SPLIT_LIST = "split list"
+    UNION_LIST = "union list"
+    KEYED = "keyed"
+    SINK = "sink"
+
+
+@dataclass(frozen=True, slots=True)
+class SimEdge:
+    """Data flows from one vertex to another. Records of a broadcast edge are kept but not passed on."""
+
+    id: str
+    source: str
+    target: str
+    partitioning: Partitioning
+
+
+@dataclass(frozen=True, slots=True)
+class SimVertex:
+    """A vertex without its parallelism, which may change from one run of the job to the next."""
+
+    id: str
+    role: Role
+    splits: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The job: vertices from sources to sinks, and edges."""
+
+    vertices: tuple[SimVertex, ...]
+    edges: tuple[SimEdge, ...]
+
+    def inputs(self, vertex: str) -> list[SimEdge]:
+        return [edge for edge in self.edges if edge.target == vertex]
+
+    def outputs(self, vertex: str) -> list[SimEdge]:
+        return [edge for edge in self.edges if edge.source == vertex]
+
+    @property
+    def aligned_only(self) -> frozenset[str]:
+        return aligned_only_vertices((edge.source, edge.target, edge.partitioning) for edge in self.edges)
+
+
+class Fault(Enum):
+    """What may go wrong."""
+
+    SUBTASK_CRASH = "subtask crash"
+    SLOT_CRASH = "slot crash"
+    DRIVER_CRASH = "driver crash"
+    TWO_CRASHES = "two crashes in a row"
+    MESSAGE_LOST = "message lost"
+    MESSAGE_LATE = "message late"
+    MESSAGE_DOUBLED = "message doubled"
+    STORAGE_SLOW = "storage slow"
+    STORAGE_FAILS = "storage fails"
+    METADATA_FAILS = "storage fails for metadata"
+    ZOMBIE_SLOT = "zombie slot"
+    ZOMBIE_DRIVER = "zombie driver"
+    COMMIT_FAILS_ONCE = "commit fails once"
+    COMMIT_FAILS_ALWAYS = "commit fails until the faults stop"
+    COMMIT_ANSWER_LOST = "commit succeeds without its answer"
+
+
+class Ending(Enum):
+    """How one run of the job ends, and what the next one starts from."""
+
+    FINISH = "finish"
+    STOP = "stop with savepoint"
+    STOP_DRAIN = "stop with savepoint and drain"
+    CANCEL_AND_RESTORE_CHECKPOINT = "restore latest checkpoint of a cancelled job"
+    CANCEL_AND_RESTORE_SAVEPOINT = "restore savepoint"
+    CANCEL_AND_RESTORE_OLDER_SAVEPOINT = "restore older savepoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One submission of the job, from its start to `ending`."""
+
+    parallelism: dict[str, int]
+    ending: Ending
+    claim_mode: ClaimMode
+    user_acts_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Everything about a seed that is decided before the first step."""
+
+    seed: int
+    topology: Topology
+    mode: HandlerMode
+    checkpoints: Checkpoints
+    runs: tuple[Run, ...]
+    faults: frozenset[Fault]
+    quiet_from_ms: int
+    slow_vertices: frozenset[str]
+    has_hook: bool
+
+    @property
+    def is_exactly_once(self) -> bool:
+        return self.mode is not HandlerMode.TRACKER
+
+    def handler_of(self, vertex: str) -> HandlerMode:
+        """The handler of a vertex. The purely unaligned one is only for vertices that see unaligned barriers alone."""
+        if self.mode is HandlerMode.UNALIGNED and vertex in self.topology.aligned_only:
+            return handler_mode(self.checkpoints)
+        return self.mode
+
+
+_FAULT_GROUPS: tuple[tuple[Fault, ...], ...] = (
+    (),
+    (Fault.SUBTASK_CRASH,),
+    (Fault.SLOT_CRASH,),
+    (Fault.DRIVER_CRASH,),
+    (Fault.TWO_CRASHES,),
+    (Fault.ZOMBIE_SLOT,),
+    (Fault.ZOMBIE_DRIVER,),
+    (Fault.ZOMBIE_DRIVER,),
+)
+_MINOR_FAULTS = (
+    Fault.MESSAGE_LOST,
+    Fault.MESSAGE_LATE,
+    Fault.MESSAGE_DOUBLED,
+    Fault.STORAGE_SLOW,
+    Fault.STORAGE_FAILS,
+    Fault.METADATA_FAILS,
+    Fault.COMMIT_FAILS_ONCE,
+    Fault.COMMIT_FAILS_ALWAYS,
+    Fault.COMMIT_ANSWER_LOST,
+)
+
+
+def make_scenario(seed: int, handler: HandlerMode | None = None) -> Scenario:
+    """The scenario of a seed; `handler` fixes the barrier handler and leaves all else as the seed has it."""
+    rng = random.Random(f"scenario-{seed}")  # noqa: S311  # chance that one seed repeats, no secret
+    mode = rng.choice(list(HandlerMode))
+    mode = handler if handler is not None else mode
+    topology = _make_topology(rng)
+    faults: set[Fault] = set()
+    for _ in range(rng.choice((1, 2, 2))):
+        faults.update(rng.choice(_FAULT_GROUPS))
+    faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
+    runs = _make_runs(rng, topology, may_take_savepoints=mode is not HandlerMode.UNALIGNED)
+    incremental = rng.random() < 0.4
+    policy = rng.choice(list(ExternalizedRetention))
+    if any(run.ending is Ending.CANCEL_AND_RESTORE_CHECKPOINT for run in runs):
+        policy = ExternalizedRetention.RETAIN_ON_CANCELLATION
+    checkpoints = _make_checkpoints(rng, mode, policy, incremental=incremental)
+    slow = frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5)
+    return Scenario(
+        seed,
+        topology,
+        mode,
+        checkpoints,
+        runs,
+        frozenset(faults),
+        quiet_from_ms=rng.randint(120, 400) + 150 * (len(runs) - 1),
+        slow_vertices=slow,
+        has_hook=rng.random() < 0.5,
+    )
+
+
+def _make_checkpoints(
+    rng: random.Random, mode: HandlerMode, policy: ExternalizedRetention, *, incremental: bool
+) -> Checkpoints:
+    unaligned = mode in (HandlerMode.UNALIGNED, HandlerMode.ALTERNATING)
+    aligned_timeout: Duration = f"{rng.randint(1, 25)}ms" if mode is HandlerMode.ALTERNATING else 0
+    return Checkpoints(
+        interval=f"{rng.randint(15, 60)}ms",
+        timeout=f"{rng.randint(150, 400)}ms",
+        min_pause=f"{rng.randint(1, 20)}ms" if rng.random() < 0.3 else 0,
+        mode=CheckpointMode.AT_LEAST_ONCE if mode is HandlerMode.TRACKER else CheckpointMode.EXACTLY_ONCE,
+        unaligned=unaligned,
+        aligned_timeout=aligned_timeout,
+        max_concurrent=1 if unaligned else rng.choice((1, 1, 2)),
+        retained=rng.choice((1, 1, 2)),
+        incremental=incremental,
+        storage="checkpoints",
+        savepoint_dir="savepoints",
+        externalized=policy,
+        history=3,
+    )
+
+
+def _make_topology(rng: random.Random) -> Topology:
+    """One to four layers between several sources and their sinks; every vertex is reached and leads somewhere."""
+    vertices: list[SimVertex] = []
+    edges: list[SimEdge] = []
+
+    def connect(source: str, target: str, partitioning: Partitioning) -> None:
+        edges.append(SimEdge(f"{source}->{target}", source, target, partitioning))
+
+    sources = [f"source-{number}" for number in range(rng.choice((1, 1, 2, 2, 3)))]
+    for name in sources:
+        splits = tuple(rng.randint(2, 12) for _ in range(rng.randint(1, 6)))
+        vertices.append(SimVertex(name, Role.SOURCE, splits))
+    open_ends = list(sources)
+    for layer in range(rng.randint(0, 3)):
+        width = 1 if len(open_ends) < 3 else 2
+        next_ends: list[str] = []
+        for number in range(width):
+            name = f"op-{layer}-{number}"
+            role = rng.choice((Role.SPLIT_LIST, Role.UNION_LIST, Role.KEYED, Role.KEYED))
+            inputs = [open_ends.pop(rng.randrange(len(open_ends)))]
+            if open_ends and (number == width - 1 or rng.random() < 0.6):
+                inputs.append(open_ends.pop(rng.randrange(len(open_ends))))
+            vertices.append(SimVertex(name, role))
+            for position, upstream in enumerate(inputs):
+                connect(upstream, name, _pick_partitioning(rng, role, may_broadcast=position > 0))
+            next_ends.append(name)
+        open_ends.extend(next_ends)
+    _add_sinks(rng, open_ends, vertices, connect)
+    return Topology(tuple(vertices), tuple(edges))
+
+
+def _add_sinks(rng: random.Random, open_ends: list[str], vertices: list[SimVertex], connect: object) -> None:
+    assert callable(connect)
+    remaining = list(open_ends)
+    number = 0
+    while remaining:
+        name = f"sink-{number}"
+        number += 1
+        vertices.append(SimVertex(name, Role.SINK))
+        inputs = [remaining.pop()]
+        if remaining and rng.random() < 0.5:
+            inputs.append(remaining.pop())
+        for upstream in inputs:
+            connect(upstream, name, _pick_partitioning(rng, Role.SINK, may_broadcast=False))
+    if rng.random() < 0.25:
+        vertices.append(SimVertex(f"sink-{number}", Role.SINK))
+        upstream = rng.choice([vertex.id for vertex in vertices if vertex.role is not Role.SINK])
+        connect(upstream, f"sink-{number}", _pick_partitioning(rng, Role.SINK, may_broadcast=False))
+
+
+def _pick_partitioning(rng: random.Random, role: Role, *, may_broadcast: bool) -> Partitioning:
+    if role is Role.KEYED:
+        return Partitioning.BROADCAST if may_broadcast and rng.random() < 0.3 else Partitioning.HASH
+    choices = [Partitioning.REBALANCE, Partitioning.HASH, Partitioning.HASH, Partitioning.FORWARD]
+    if may_broadcast:
+        choices.append(Partitioning.BROADCAST)
+    if role is Role.SINK:
+        choices.append(Partitioning.GLOBAL)
+    return rng.choice(choices)
+
+
+def _make_parallelism(rng: random.Random, topology: Topology) -> dict[str, int]:
+    """Random, but equal on both sides of a forward edge."""
+    parallelism: dict[str, int] = {}
+    for vertex in topology.vertices:
+        parallelism[vertex.id] = rng.choice((1, 2, 2, 3, 4))
+    for _ in topology.vertices:
+        for edge in topology.edges:
+            if edge.partitioning is Partitioning.FORWARD:
+                both = min(parallelism[edge.source], parallelism[edge.target])
+                parallelism[edge.source] = parallelism[edge.target] = both
+    return parallelism
+
+
+def _make_runs(rng: random.Random, topology: Topology, *, may_take_savepoints: bool) -> tuple[Run, ...]:
+    runs: list[Run] = []
+    endings = [ending for ending in Ending if ending is not Ending.FINISH]
+    endings += [Ending.CANCEL_AND_RESTORE_CHECKPOINT] * 3  # the only way to rescale with in-flight data
+    if not may_take_savepoints:
+        endings = [Ending.CANCEL_AND_RESTORE_CHECKPOINT]
+    parallelism = _make_parallelism(rng, topology)
+    for _ in range(rng.choice((0, 0, 1, 1, 1, 2))):
+        runs.append(Run(parallelism, rng.choice(endings), rng.choice(list(ClaimMode)), rng.randint(40, 200)))
+        if rng.random() < 0.85:
+            parallelism = _make_parallelism(rng, topology)
+    runs.append(Run(parallelism, Ending.FINISH, rng.choice(list(ClaimMode)), 0))
+    return tuple(runs)

@@ -1,0 +1,40 @@
+"""Everything the driver knows of a job that is about to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from snapline.api.settings import Execution
+from snapline.config import Checkpoints, NoRestart, RestartStrategy
+from snapline.contracts.master_hook import MasterHook
+from snapline.contracts.source import Source
+from snapline.graph.execution_plan import ExecutionPlan
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job, checked and planned. `shipment` is what its processes get: see `graph/shipment.py`."""
+
+    job_id: str
+    name: str
+    plan: ExecutionPlan
+    sources: Mapping[str, Source]
+    hooks: Mapping[str, MasterHook]
+    checkpoints: Checkpoints
+    execution: Execution
+    restart: RestartStrategy
+    shipment: bytes
+
+    @property
+    def takes_last_checkpoint(self) -> bool:
+        return takes_last_checkpoint(self.checkpoints, self.restart)
+
+
+def takes_last_checkpoint(checkpoints: Checkpoints, restart: RestartStrategy) -> bool:
+    """Whether subtasks that have read everything wait for one more checkpoint, which makes their last output final.
+
+    If not, each makes it final at its own end: that is right only for a job that never goes back.
+    """
+    may_go_back = checkpoints.is_periodic or not isinstance(restart, NoRestart)
+    return may_go_back and checkpoints.after_tasks_finish

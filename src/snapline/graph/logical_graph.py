@@ -1,0 +1,100 @@
+"""The logical graph, checked as a whole: order, uids and parallelism of its operators."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from snapline.api.graph_nodes import Node
+from snapline.api.job import Job
+from snapline.errors import ConfigurationError, EngineError
+from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT
+
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+def in_order(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, each behind all that its rows come from, else as they were; `EngineError` if they go in circles."""
+    known = set(nodes)
+    placed: set[Node] = set()
+    ordered: list[Node] = []
+    waiting = list(nodes)
+    for node in nodes:
+        for item in node.inputs:
+            if item.node not in known:
+                raise EngineError(f"{node} takes rows of {item.node}, which is not in the job")
+    while waiting:
+        ready = next((node for node in waiting if all(item.node in placed for item in node.inputs)), None)
+        if ready is None:
+            raise EngineError(f"rows would go in circles between {', '.join(map(str, waiting))}")
+        placed.add(ready)
+        ordered.append(ready)
+        waiting.remove(ready)
+    return ordered
+
+
+def check_ends(nodes: Sequence[Node]) -> None:
+    """`ConfigurationError` if nothing comes in, or nothing goes out."""
+    if not any(node.source is not None for node in nodes):
+        raise ConfigurationError("the job has no source; begin with job.source(...)")
+    if not any(node.is_sink for node in nodes):
+        raise ConfigurationError(
+            "the job has no sink, so all its work would be for nothing; end with .sink(..., uid=...)"
+        )
+
+
+def uids(nodes: Iterable[Node]) -> dict[Node, str]:
+    """The uid of each node: the user's, or one made of its name and of how many of that name come before it."""
+    nodes = list(nodes)
+    given = Counter(node.uid for node in nodes if node.uid is not None)
+    for node in nodes:
+        if node.uid is None:
+            if node.needs_uid:
+                raise ConfigurationError(
+                    f"the operator {node.name!r} needs a uid, which its state is found by when the job is changed and "
+                    'started again; give one, for example uid="per-user"'
+                )
+        elif not isinstance(node.uid, str) or not _UID.fullmatch(node.uid):
+            raise ConfigurationError(
+                f"{node.uid!r} cannot be a uid; use up to 128 letters, digits, '-', '_' and '.', with a letter or a "
+                "digit first"
+            )
+        elif given[node.uid] > 1:
+            raise ConfigurationError(
+                f"the uid {node.uid!r} is used {given[node.uid]} times; give each operator its own"
+            )
+    made: dict[Node, str] = {}
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        uid = node.uid
+        while uid is None:
+            counts[node.name] += 1
+            made_uid = f"{node.name}-{counts[node.name]}"
+            uid = None if made_uid in given else made_uid
+        made[node] = uid
+    return made
+
+
+def parallelisms(job: Job, nodes: Iterable[Node]) -> dict[Node, int]:
+    """In how many subtasks each node runs; `ConfigurationError` if that is out of bounds."""
+    most = job.max_parallelism
+    if most is not None and not _is_count(most, MAX_PARALLELISM_LIMIT):
+        raise ConfigurationError(f"max_parallelism={most!r}: use a whole number from 1 to {MAX_PARALLELISM_LIMIT}")
+    limit = MAX_PARALLELISM_LIMIT if most is None else most
+    reason = "" if most is None else ", the job's max_parallelism"
+    if not _is_count(job.parallelism, limit):
+        raise ConfigurationError(f"parallelism={job.parallelism!r}: use a whole number from 1 to {limit}{reason}")
+    made: dict[Node, int] = {}
+    for node in nodes:
+        parallelism = job.parallelism if node.parallelism is None else node.parallelism
+        if not _is_count(parallelism, limit):
+            raise ConfigurationError(
+                f"parallelism={parallelism!r} of {node}: use a whole number from 1 to {limit}{reason}"
+            )
+        made[node] = parallelism
+    return made
+
+
+def _is_count(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most

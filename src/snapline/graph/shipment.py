@@ -1,0 +1,94 @@
+"""A job as it travels to the processes that run it: pickled by the driver, carried by Spark, never by our sockets."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import cloudpickle
+
+from snapline.api.settings import Execution
+from snapline.config import Checkpoints
+from snapline.contracts.operator import Operator
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.graph.execution_plan import ExecutionPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What a process of the job unpacks. `operators` are pickled by vertex, each operator for itself.
+
+    `takes_last_checkpoint` is as in `graph/job_spec.py`.
+    """
+
+    job_id: str
+    plan: ExecutionPlan
+    checkpoints: Checkpoints
+    execution: Execution
+    takes_last_checkpoint: bool
+    operators: Mapping[str, tuple[bytes, ...]]
+
+    def make_operators(self, vertex_id: str) -> list[Operator]:
+        """New copies of a vertex's operators; `UserCodeError` if something they need is not there."""
+        made: list[Operator] = []
+        planned = self.plan.vertex(vertex_id).operators
+        for operator, data in zip(planned, self.operators[vertex_id], strict=True):
+            try:
+                made.append(pickle.loads(data))  # noqa: S301  # the driver's own, brought by Spark like any closure
+            except ModuleNotFoundError as error:
+                raise UserCodeError(
+                    f"operator {operator.uid!r} needs the module {error.name!r}, which Spark's executors do not have; "
+                    "install it where they run, or ship it: spark.sparkContext.addPyFile(...), or --py-files and "
+                    "--archives of spark-submit"
+                ) from error
+            except Exception as error:
+                raise UserCodeError(
+                    f"operator {operator.uid!r} cannot be unpacked on the executors: {type(error).__name__}: {error}; "
+                    "do driver and executors have the same versions of Python and of all packages?"
+                ) from error
+        return made
+
+
+def pack(
+    job_id: str,
+    plan: ExecutionPlan,
+    checkpoints: Checkpoints,
+    execution: Execution,
+    takes_last_checkpoint: bool,
+    operators: Mapping[str, Sequence[Operator]],
+) -> bytes:
+    """The job as bytes; `ConfigurationError` names the operator that cannot be pickled, and why."""
+    packed: dict[str, tuple[bytes, ...]] = {}
+    for vertex in plan.vertices:
+        parts: list[bytes] = []
+        for planned, operator in zip(vertex.operators, operators[vertex.id], strict=True):
+            try:
+                parts.append(cloudpickle.dumps(operator))
+            except Exception as error:
+                raise ConfigurationError(
+                    f"operator {planned.uid!r} ({planned.name}) cannot be pickled and sent to the executors: "
+                    f"{type(error).__name__}: {error}. Functions may not hold connections, locks, open files or the "
+                    "SparkSession; make those in the operator's `open`, or on first use"
+                ) from error
+        packed[vertex.id] = tuple(parts)
+    shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed)
+    # The version apart: what another one has packed may not even be unpickled.
+    return pickle.dumps((_version(), cloudpickle.dumps(shipment)))
+
+
+def unpack(data: bytes) -> Shipment:
+    """The job again; `data` must come from the driver through Spark. `UserCodeError` if another version packed it."""
+    version, packed = pickle.loads(data)  # noqa: S301  # as above
+    if version != _version():
+        raise UserCodeError(
+            f"the driver has version {version} of Snapline, and the executors have {_version()}; install the same one"
+        )
+    shipment = pickle.loads(packed)  # noqa: S301  # as above
+    assert isinstance(shipment, Shipment)
+    return shipment
+
+
+def _version() -> str:
+    return importlib.metadata.version("snapline")

@@ -1,0 +1,387 @@
+"""Aggregates in keyed state: what rows add to, and results are taken from, for whole batches at once.
+
+They are the same for running aggregates and for windows. Those of windows have a namespace, the window: calls then take
+an array with the namespace of each row.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.errors import EngineError
+from snapline.operators.projection import Evaluation
+from snapline.state.batch_keys import Rows
+from snapline.state.columns import converted
+from snapline.state.groups import Groups
+from snapline.state.key_index import Bools
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.keyed_states import MapState, ReducingState
+from snapline.state.stable_hash import Ints
+
+COUNT = pa.int64()
+
+
+class Inputs:
+    """The rows of a batch as aggregates see them: columns without dictionaries, and which rows each `where` keeps."""
+
+    def __init__(self, batch: pa.RecordBatch, masks: Mapping[int, pa.Array]) -> None:
+        self.batch = batch
+        self._masks = masks
+        self._columns: dict[str, pa.Array] = {}
+
+    def column(self, name: str) -> pa.Array:
+        if name not in self._columns:
+            self._columns[name] = decoded(self.batch.column(name))
+        return self._columns[name]
+
+    def mask(self, where: int | None) -> pa.Array | None:
+        """True for the rows a condition keeps; none if there is no condition."""
+        return None if where is None else self._masks[where]
+
+    def rows(self, where: int | None, *needed: pa.Array) -> Ints | None:
+        """The rows a condition keeps in which none of the `needed` values is null; none if that is all of them."""
+        keep: Bools | None = None
+        mask = self.mask(where)
+        if mask is not None:
+            keep = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
+        for values in needed:
+            if values.null_count:
+                valid = values.is_valid().to_numpy(zero_copy_only=False)
+                keep = valid if keep is None else keep & valid
+        return None if keep is None or keep.all() else np.flatnonzero(keep)
+
+
+class Accumulator(ABC):
+    """One aggregate in keyed state. It is pickled with the job; `open` comes before all other calls.
+
+    `result` is the type of what comes out, `where` the number of the condition rows have to meet.
+    """
+
+    result: pa.DataType
+    where: int | None = None
+
+    @abstractmethod
+    def open(self, backend: KeyedBackend, name: str, namespace: pa.DataType | None) -> None:
+        """Declare its states under its name."""
+
+    @abstractmethod
+    def add(self, keys: Rows, inputs: Inputs, namespace: pa.Array | None) -> None:
+        """Take in the rows of a batch."""
+
+    @abstractmethod
+    def take(self, keys: Rows, namespace: pa.Array | None) -> pa.Array:
+        """The result for each row."""
+
+    @abstractmethod
+    def take_together(self, keys: Rows, groups: Groups, namespace: pa.Array) -> pa.Array:
+        """The result for each group of rows, of which every row brings in what its namespace has.
+
+        Rows count in their order, where that matters.
+        """
+
+    @abstractmethod
+    def move(self, keys: Rows, sources: pa.Array, targets: pa.Array) -> None:
+        """Merge what is in one namespace into another, for each row. Sources are all different, and no targets."""
+
+    @abstractmethod
+    def delete(self, keys: Rows, namespace: pa.Array | None) -> None:
+        """Begin anew."""
+
+    def parts(self, name: str) -> dict[str, Reduced] | None:
+        """By the names of its states what rows can be reduced to by themselves, to be merged later; none if nothing."""
+        del name
+        return None
+
+    def merging(self, name: str) -> Accumulator:
+        """One with the same states that takes in rows whose columns are the parts of this one."""
+        raise EngineError(f"the aggregate {name!r} has no parts to merge")
+
+
+class Accumulators:
+    """The aggregates of one operator by name, and the conditions they have."""
+
+    def __init__(self, by_name: Mapping[str, Accumulator], conditions: Sequence[pc.Expression]) -> None:
+        self.by_name = dict(by_name)
+        self._conditions = tuple(conditions)
+        self._evaluation: Evaluation | None = None
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """Of the results."""
+        return [pa.field(name, item.result) for name, item in self.by_name.items()]
+
+    @property
+    def parts(self) -> dict[str, Reduced] | None:
+        """What rows can be reduced to before they are sent; none if one of the aggregates needs the rows themselves."""
+        made: dict[str, Reduced] = {}
+        for name, accumulator in self.by_name.items():
+            parts = accumulator.parts(name)
+            if parts is None:
+                return None
+            made |= parts
+        return made
+
+    def merging(self) -> Accumulators:
+        """The same ones for rows whose columns are `parts`."""
+        return Accumulators({name: item.merging(name) for name, item in self.by_name.items()}, ())
+
+    def inputs(self, batch: pa.RecordBatch) -> Inputs:
+        """The rows of a batch as the aggregates see them."""
+        if not self._conditions:
+            return Inputs(batch, {})
+        if self._evaluation is None:
+            # Not before it is pickled.
+            self._evaluation = Evaluation(self._conditions)
+        return Inputs(batch, dict(enumerate(self._evaluation.arrays(batch))))
+
+    def open(self, backend: KeyedBackend, namespace: pa.DataType | None = None) -> None:
+        for name, accumulator in self.by_name.items():
+            accumulator.open(backend, name, namespace)
+
+    def add(self, keys: Rows, batch: pa.RecordBatch, namespace: pa.Array | None = None) -> None:
+        inputs = self.inputs(batch)
+        for accumulator in self.by_name.values():
+            accumulator.add(keys, inputs, namespace)
+
+    def take(self, keys: Rows, namespace: pa.Array | None = None) -> list[pa.Array]:
+        return [accumulator.take(keys, namespace) for accumulator in self.by_name.values()]
+
+    def take_together(self, keys: Rows, groups: Groups, namespace: pa.Array) -> list[pa.Array]:
+        return [accumulator.take_together(keys, groups, namespace) for accumulator in self.by_name.values()]
+
+    def move(self, keys: Rows, sources: pa.Array, targets: pa.Array) -> None:
+        for accumulator in self.by_name.values():
+            accumulator.move(keys, sources, targets)
+
+    def delete(self, keys: Rows, namespace: pa.Array | None = None) -> None:
+        for accumulator in self.by_name.values():
+            accumulator.delete(keys, namespace)
+
+
+def decoded(column: pa.Array) -> pa.Array:
+    """Values instead of a dictionary and indices."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def keyed_backend(keyed: KeyedBackend | None, what: str) -> KeyedBackend:
+    """The keyed state of an operator that cannot do without."""
+    if keyed is None:
+        raise EngineError(f"{what} was opened without keyed state")
+    return keyed
+
+
+def chosen(keys: Rows, namespace: pa.Array | None, rows: Ints | None) -> tuple[Rows, pa.Array | None]:
+    """Some rows of a batch; `rows` of none is all of them."""
+    if rows is None:
+        return keys, namespace
+    return keys.take(rows), None if namespace is None else namespace.take(pa.array(rows))
+
+
+# Numbers.
+
+
+class Reduced(Accumulator):
+    """Sum, min, max, first or last of a column, without its nulls."""
+
+    _state: ReducingState
+
+    def __init__(self, column: str, reduce: str, result: pa.DataType, where: int | None) -> None:
+        self.column = column
+        self.reduce = reduce
+        self.result = result
+        self.where = where
+
+    def open(self, backend: KeyedBackend, name: str, namespace: pa.DataType | None) -> None:
+        self._state = backend.reducing_state(name, self.result, self.reduce, namespace=namespace)
+
+    def add(self, keys: Rows, inputs: Inputs, namespace: pa.Array | None) -> None:
+        self._state.add_all(keys, self.values(inputs), namespace)
+
+    def parts(self, name: str) -> dict[str, Reduced] | None:
+        return {name: self}
+
+    def merging(self, name: str) -> Accumulator:
+        return Reduced(name, self.reduce, self.result, None)
+
+    def values(self, inputs: Inputs) -> pa.Array:
+        """What each row brings in; nulls bring in nothing."""
+        values, mask = inputs.column(self.column), inputs.mask(self.where)
+        return values if mask is None else pc.if_else(mask, values, pa.scalar(None, values.type))
+
+    def take(self, keys: Rows, namespace: pa.Array | None) -> pa.Array:
+        return self._state.take(keys, namespace)
+
+    def take_together(self, keys: Rows, groups: Groups, namespace: pa.Array) -> pa.Array:
+        values = self._state.take(keys, namespace)
+        together = converted(getattr(groups, self.reduce)(values), self.result)
+        if self.reduce != "sum" or not values.null_count:
+            return together
+        return pc.if_else(pc.greater(groups.sum(values.is_valid()), 0), together, pa.scalar(None, self.result))
+
+    def move(self, keys: Rows, sources: pa.Array, targets: pa.Array) -> None:
+        values = self._state.take(keys, sources)
+        self._state.delete(keys, sources)
+        self._state.add_all(keys, values, targets)
+
+    def delete(self, keys: Rows, namespace: pa.Array | None) -> None:
+        self._state.delete(keys, namespace)
+
+
+class Counted(Reduced):
+    """How many rows there are, or those in which a column is not null. Where there is none it is 0.
+
+    With `counted` the column has how many there were already.
+    """
+
+    def __init__(self, column: str | None, where: int | None, *, counted: bool = False) -> None:
+        super().__init__(column or "", "sum", COUNT, where)
+        self._counted = counted
+
+    def merging(self, name: str) -> Accumulator:
+        return Counted(name, None, counted=True)
+
+    def values(self, inputs: Inputs) -> pa.Array:
+        if self._counted:
+            return inputs.column(self.column)
+        rows = inputs.rows(self.where, *([inputs.column(self.column)] if self.column else []))
+        ones = np.full(inputs.batch.num_rows, int(rows is None), dtype=np.int64)
+        if rows is not None:
+            ones[rows] = 1
+        return pa.array(ones)
+
+    def take(self, keys: Rows, namespace: pa.Array | None) -> pa.Array:
+        return _or_zero(super().take(keys, namespace))
+
+    def take_together(self, keys: Rows, groups: Groups, namespace: pa.Array) -> pa.Array:
+        return _or_zero(super().take_together(keys, groups, namespace))
+
+
+class Mean(Accumulator):
+    """A sum and how many values it is of."""
+
+    result = pa.float64()
+
+    def __init__(self, column: str, total: pa.DataType, where: int | None) -> None:
+        self._sum = Reduced(column, "sum", total, where)
+        self._count = Counted(column, where)
+
+    def _state_names(self, name: str) -> list[str]:
+        return [f"{name}/sum", f"{name}/count"]
+
+    def open(self, backend: KeyedBackend, name: str, namespace: pa.DataType | None) -> None:
+        for part, state in zip(self._parts, self._state_names(name), strict=True):
+            part.open(backend, state, namespace)
+
+    def add(self, keys: Rows, inputs: Inputs, namespace: pa.Array | None) -> None:
+        for part in self._parts:
+            part.add(keys, inputs, namespace)
+
+    def parts(self, name: str) -> dict[str, Reduced] | None:
+        return dict(zip(self._state_names(name), self._parts, strict=True))
+
+    def merging(self, name: str) -> Accumulator:
+        merged = Mean(self._sum.column, self._sum.result, None)
+        total, count = self._state_names(name)
+        merged._sum = Reduced(total, "sum", self._sum.result, None)
+        merged._count = Counted(count, None, counted=True)
+        return merged
+
+    def take(self, keys: Rows, namespace: pa.Array | None) -> pa.Array:
+        return self._divided(lambda part: part.take(keys, namespace))
+
+    def take_together(self, keys: Rows, groups: Groups, namespace: pa.Array) -> pa.Array:
+        return self._divided(lambda part: part.take_together(keys, groups, namespace))
+
+    def move(self, keys: Rows, sources: pa.Array, targets: pa.Array) -> None:
+        for part in self._parts:
+            part.move(keys, sources, targets)
+
+    def delete(self, keys: Rows, namespace: pa.Array | None) -> None:
+        for part in self._parts:
+            part.delete(keys, namespace)
+
+    @property
+    def _parts(self) -> tuple[Reduced, Counted]:
+        return self._sum, self._count
+
+    @staticmethod
+    def _as_float(values: pa.Array) -> pa.Array:
+        return values.cast(pa.float64(), safe=False)
+
+    def _divided(self, taken: Callable[[Accumulator], pa.Array]) -> pa.Array:
+        total, count = (self._as_float(taken(part)) for part in self._parts)
+        # A sum of nothing is null, so nothing is divided by 0.
+        return pc.divide(total, pc.if_else(total.is_valid(), count, 1.0))
+
+
+def _or_zero(counts: pa.Array) -> pa.Array:
+    return pc.fill_null(counts, 0) if counts.null_count else counts
+
+
+# Sets.
+
+
+class Distinct(Accumulator):
+    """How many different values a column has: the values, and their number, so that a result costs no walk."""
+
+    result = COUNT
+    _values: MapState
+    _counts: ReducingState
+
+    def __init__(self, column: str, kind: pa.DataType, where: int | None) -> None:
+        self._column = column
+        self._kind = kind
+        self.where = where
+
+    def _state_names(self, name: str) -> list[str]:
+        return [f"{name}/values", f"{name}/count"]
+
+    def open(self, backend: KeyedBackend, name: str, namespace: pa.DataType | None) -> None:
+        values, count = self._state_names(name)
+        self._values = backend.map_state(values, self._kind, pa.int32(), namespace=namespace)
+        self._counts = backend.reducing_state(count, COUNT, "sum", namespace=namespace)
+
+    def add(self, keys: Rows, inputs: Inputs, namespace: pa.Array | None) -> None:
+        values = inputs.column(self._column)
+        rows = inputs.rows(self.where, values)
+        keys, namespace = chosen(keys, namespace, rows)
+        self._insert(keys, values if rows is None else values.take(pa.array(rows)), namespace)
+
+    def _insert(self, keys: Rows, values: pa.Array, namespace: pa.Array | None) -> None:
+        is_new = self._values.take(keys, values, namespace).is_null().to_numpy(zero_copy_only=False)
+        if not is_new.any():
+            return
+        rows = np.flatnonzero(is_new)
+        keys, namespace = chosen(keys, namespace, rows)
+        values = values.take(pa.array(rows))
+        # Of several rows with the same value one is left: the one whose number is found afterwards.
+        numbers = pa.array(np.arange(len(rows), dtype=np.int32))
+        self._values.put_all(keys, values, numbers, namespace)
+        winners = pc.equal(self._values.take(keys, values, namespace), numbers).to_numpy(zero_copy_only=False)
+        keys, namespace = chosen(keys, namespace, np.flatnonzero(winners))
+        self._counts.add_all(keys, pa.array(np.ones(len(keys), dtype=np.int64)), namespace)
+
+    def take(self, keys: Rows, namespace: pa.Array | None) -> pa.Array:
+        return _or_zero(self._counts.take(keys, namespace))
+
+    def take_together(self, keys: Rows, groups: Groups, namespace: pa.Array) -> pa.Array:
+        if groups.indices is None:
+            return self.take(keys, namespace)
+        rows, values, _ = self._values.entries(keys, namespace)
+        found = pa.table([pa.array(groups.indices[rows]), values], ["group", "value"])
+        distinct = found.group_by(["group", "value"], use_threads=False).aggregate([]).column("group").to_numpy()
+        return pa.array(np.bincount(distinct, minlength=groups.count).astype(np.int64))
+
+    def move(self, keys: Rows, sources: pa.Array, targets: pa.Array) -> None:
+        rows, values, _ = self._values.entries(keys, sources)
+        self.delete(keys, sources)
+        self._insert(keys.take(rows), values, targets.take(pa.array(rows)))
+
+    def delete(self, keys: Rows, namespace: pa.Array | None) -> None:
+        self._values.delete(keys, namespace)
+        self._counts.delete(keys, namespace)

@@ -1,0 +1,130 @@
+"""Running aggregates by key."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.operators.aggregates.accumulators import Accumulators, chosen, decoded, keyed_backend
+from snapline.state.batch_keys import Rows
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.keyed_states import ValueState
+from snapline.state.stable_hash import Ints
+
+CHANGED = "changed/keys"
+"""The state that says which keys have changed since they were last emitted; it is empty in every checkpoint."""
+
+
+class ChangedKeys:
+    """The keys, or keys and windows, that have changed since they were last asked for.
+
+    The key columns of a batch are kept only for keys that a state does not know to have changed yet. Whoever has one
+    takes everything out ahead of each barrier.
+    """
+
+    _state: ValueState
+
+    def __init__(self, backend: KeyedBackend, namespace: pa.DataType | None = None) -> None:
+        self._state = backend.value_state(CHANGED, pa.int32(), namespace=namespace)
+        self._backend = backend
+        self._pieces: list[tuple[list[pa.Array], pa.Array | None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, keys: Rows, columns: list[pa.Array], namespace: pa.Array | None = None) -> None:
+        """The keys of a batch, and the columns they were made of, have changed."""
+        known = self._state.take(keys, namespace)
+        if not known.null_count:
+            return
+        rows = np.flatnonzero(known.is_null().to_numpy(zero_copy_only=False))
+        keys, namespace = chosen(keys, namespace, rows)
+        # Of several rows of a key one is left: the one whose number is found afterwards.
+        numbers = pa.array(np.arange(len(rows), dtype=np.int32))
+        self._state.put(keys, numbers, namespace)
+        winners = np.flatnonzero(pc.equal(self._state.take(keys, namespace), numbers).to_numpy(zero_copy_only=False))
+        _, namespace = chosen(keys, namespace, winners)
+        self._pieces.append(([column.take(pa.array(rows[winners])) for column in columns], namespace))
+
+    def take(self) -> tuple[Rows, list[pa.Array], pa.Array | None]:
+        """The keys that have changed, each once, with their columns and namespaces; none is left."""
+        columns = [pa.concat_arrays(list(parts)) for parts in zip(*(piece[0] for piece in self._pieces), strict=True)]
+        namespaces = [piece[1] for piece in self._pieces if piece[1] is not None]
+        self._pieces.clear()
+        namespace = pa.concat_arrays(namespaces) if namespaces else None
+        keys = self._backend.keys(columns)
+        self._state.delete(keys, namespace)
+        return keys, columns, namespace
+
+
+class RunningAggregates(Operator):
+    """Keeps aggregates for each key, and emits those of the keys in a batch after each batch.
+
+    With `emit_every_ms` it emits those that have changed at that interval of processing time, and ahead of barriers.
+    """
+
+    _keyed: KeyedBackend
+    _changed: ChangedKeys
+
+    def __init__(self, accumulators: Accumulators, schema: pa.Schema, emit_every_ms: int | None = None) -> None:
+        self._accumulators = accumulators
+        self._schema = schema
+        self._emit_every_ms = emit_every_ms
+        self._emit_at_ms: int | None = None
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._keyed = keyed_backend(context.states.keyed, f"aggregate {context.uid!r}")
+        self._accumulators.open(self._keyed)
+        if self._emit_every_ms is not None:
+            self._changed = ChangedKeys(self._keyed)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        if not batch.num_rows:
+            return
+        columns = [decoded(batch.column(name)) for name in self.context.key_columns]
+        keys = self._keyed.keys(columns)
+        self._accumulators.add(keys, batch)
+        if self._emit_every_ms is None:
+            rows = first_rows(self._keyed, keys)
+            self._emit(keys.take(rows), [column.take(pa.array(rows)) for column in columns])
+            return
+        self._changed.add(keys, columns)
+        if self._emit_at_ms is None:
+            self._emit_at_ms = self.context.clock() + self._emit_every_ms
+
+    def _emit(self, keys: Rows, columns: list[pa.Array]) -> None:
+        """Emit the results of keys that are all different, made of these columns."""
+        self.context.emit(pa.RecordBatch.from_arrays([*columns, *self._accumulators.take(keys)], schema=self._schema))
+
+    def _flush(self) -> None:
+        self._emit_at_ms = None
+        if self._emit_every_ms is not None and self._changed:
+            keys, columns, _ = self._changed.take()
+            self._emit(keys, columns)
+
+    def next_wakeup_ms(self) -> int | None:
+        return self._emit_at_ms
+
+    def wakeup(self, now_ms: int) -> None:
+        if self._emit_at_ms is not None and now_ms >= self._emit_at_ms:
+            self._flush()
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        del checkpoint_id
+        self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+
+
+def first_rows(backend: KeyedBackend, keys: Rows) -> Ints:
+    """The row in which each distinct key comes first, in order."""
+    last_rows, groups = backend.distinct(keys)
+    first = np.empty(len(last_rows), dtype=np.int64)
+    first[groups[::-1]] = np.arange(len(keys) - 1, -1, -1)
+    first.sort()
+    return first

@@ -1,0 +1,63 @@
+"""Watermarks made in the middle of a job."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.source import Watermarks
+from snapline.operators.source_head import newest_time_ms
+from snapline.types import IDLE, MAX_WATERMARK
+
+
+class AssignWatermarks(Operator):
+    """Passes rows on and tells event time from them; the watermarks that come in end here, but for the last.
+
+    It is idle when those before it are, or when nothing has come for the time its watermarks say.
+    """
+
+    makes_watermarks = True
+
+    def __init__(self, watermarks: Watermarks) -> None:
+        self._watermarks = watermarks
+        self._watermark_ms = -MAX_WATERMARK
+        self._idle_at_ms: int | None = None
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._stay_awake()
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        was_idle = self._is_idle
+        self.context.emit(batch)
+        if batch.num_rows:
+            self._stay_awake()
+        newest_ms = newest_time_ms(batch.column(self._watermarks.column))
+        if newest_ms is None:
+            return
+        watermark_ms = newest_ms - self._watermarks.delay_ms - 1
+        if watermark_ms > self._watermark_ms or was_idle:
+            self._watermark_ms = max(watermark_ms, self._watermark_ms)
+            self.context.emit_watermark(self._watermark_ms)
+
+    def watermark(self, timestamp_ms: int) -> None:
+        # Those before it may have been idle, which was passed on: they are no more.
+        if timestamp_ms != MAX_WATERMARK and self._watermark_ms != -MAX_WATERMARK and not self._is_idle:
+            self.context.emit_watermark(self._watermark_ms)
+
+    def next_wakeup_ms(self) -> int | None:
+        return self._idle_at_ms
+
+    def wakeup(self, now_ms: int) -> None:
+        if self._idle_at_ms is not None and now_ms >= self._idle_at_ms:
+            self._idle_at_ms = None
+            self.context.emit_watermark(IDLE)
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._watermarks.idle_after_ms > 0 and self._idle_at_ms is None
+
+    def _stay_awake(self) -> None:
+        if self._watermarks.idle_after_ms:
+            self._idle_at_ms = self.context.clock() + self._watermarks.idle_after_ms

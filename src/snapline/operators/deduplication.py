@@ -1,0 +1,146 @@
+"""One row for each key: the first, or the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.errors import EngineError
+from snapline.operators.sort_codes import sort_codes
+from snapline.state.key_index import Bools
+from snapline.state.keyed_backend import KeyedBackend, Ttl
+from snapline.state.keyed_states import ValueState
+from snapline.state.stable_hash import Ints
+
+
+class KeepFirst(Operator):
+    """Passes on the first row of each key. With `ttl` a key is forgotten so long after its first row."""
+
+    _keyed: KeyedBackend
+    _seen: ValueState
+
+    def __init__(self, ttl: Ttl | None = None) -> None:
+        self._ttl = ttl
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._keyed = _keyed_state(context)
+        self._seen = self._keyed.value_state("seen", pa.bool_(), ttl=self._ttl)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        if not batch.num_rows:
+            return
+        keys = self._keyed.keys([batch.column(name) for name in self.context.key_columns])
+        seen = self._seen.take(keys)
+        if not seen.null_count:
+            return
+        new = np.flatnonzero(seen.is_null().to_numpy(zero_copy_only=False))
+        keys = keys if len(new) == len(keys) else keys.take(new)
+        _, groups = self._keyed.distinct(keys)
+        firsts = np.empty(int(groups.max()) + 1, dtype=np.int64)
+        firsts[groups[::-1]] = np.arange(len(groups))[::-1]
+        firsts.sort()
+        self._seen.put(
+            keys if len(firsts) == len(keys) else keys.take(firsts), pa.array(np.ones(len(firsts), np.bool_))
+        )
+        rows = new[firsts]
+        self.context.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows)))
+
+
+class KeepLast(Operator):
+    """Passes on the newest row of each key in a batch if there was none newer: an update of what it gave before.
+
+    The newest is that with the greatest value of the first column of `by`, of equal ones by the next, nulls and NaN
+    being the least, and in the end the one that came last; without `by` it is that which came last. With `ttl` a key is
+    forgotten so long after its newest row came.
+    """
+
+    _keyed: KeyedBackend
+    _newest: ValueState | None
+
+    def __init__(self, by: Sequence[pa.Field] = (), ttl: Ttl | None = None) -> None:
+        self._by = tuple(by)
+        self._ttl = ttl
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._keyed = _keyed_state(context)
+        self._newest = None
+        if self._by:
+            kind = self._by[0].type if len(self._by) == 1 else pa.struct(self._by)
+            self._newest = self._keyed.value_state("newest", kind, ttl=self._ttl)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        if not batch.num_rows:
+            return
+        keys = self._keyed.keys([batch.column(name) for name in self.context.key_columns])
+        lasts, groups = self._keyed.distinct(keys)
+        if self._newest is None:
+            rows = np.sort(lasts)
+        else:
+            times = [_without_nan(batch.column(field.name)) for field in self._by]
+            rows = _newest_rows(times, lasts, groups)
+            chosen = keys if len(rows) == len(keys) else keys.take(rows)
+            new = self._together([column.take(pa.array(rows)) for column in times])
+            changed = np.flatnonzero(_not_less(new, self._newest.take(chosen)))
+            rows = rows[changed]
+            self._newest.put(
+                chosen if len(changed) == len(chosen) else chosen.take(changed), new.take(pa.array(changed))
+            )
+        if rows.size:
+            self.context.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows)))
+
+    def _together(self, times: list[pa.Array]) -> pa.Array:
+        """As they are in state."""
+        return times[0] if len(times) == 1 else pa.StructArray.from_arrays(times, fields=list(self._by))
+
+
+def _newest_rows(times: Sequence[pa.Array], lasts: Ints, groups: Ints) -> Ints:
+    """For each distinct key the row with the greatest times, the last of equal ones; in the order of the rows."""
+    if len(lasts) == len(groups):
+        return np.arange(len(groups))
+    codes = [sort_codes(column, descending=True) for column in times]
+    if len(codes) == 1 and bool((codes[0][1:] <= codes[0][:-1]).all()):
+        return np.sort(lasts)
+    # Oldest first, and of equal ones the one that came last behind the others: it is the last to be written down.
+    order = len(groups) - 1 - np.lexsort([code[::-1] for code in reversed(codes)])[::-1]
+    rows = np.empty(len(lasts), dtype=np.int64)
+    rows[groups[order]] = order
+    rows.sort()
+    return rows
+
+
+def _not_less(new: pa.Array, old: pa.Array) -> Bools:
+    """Whether new values are as great as old ones; null is less than everything, and as great as null."""
+    if not pa.types.is_struct(new.type):
+        return _flags(pc.fill_null(pc.greater_equal(new, old), old.is_null()))
+    is_greater = _flags(old.is_null())
+    is_equal = ~is_greater
+    for number in range(new.type.num_fields):
+        mine, its = new.field(number), old.field(number)
+        is_greater |= is_equal & _flags(pc.fill_null(pc.greater(mine, its), pc.and_(mine.is_valid(), its.is_null())))
+        is_equal &= _flags(pc.fill_null(pc.equal(mine, its), pc.and_(mine.is_null(), its.is_null())))
+    return is_greater | is_equal
+
+
+def _flags(array: pa.Array) -> Bools:
+    result: Bools = array.to_numpy(zero_copy_only=False)
+    return result.copy()
+
+
+def _without_nan(column: pa.Array) -> pa.Array:
+    if not pa.types.is_floating(column.type):
+        return column
+    return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+
+
+def _keyed_state(context: OperatorContext) -> KeyedBackend:
+    if context.states.keyed is None:
+        raise EngineError(f"deduplicate {context.uid!r} was opened without keyed state")
+    return context.states.keyed

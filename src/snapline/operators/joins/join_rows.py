@@ -1,0 +1,162 @@
+"""What all joins share: how rows are kept and put together, and which row meets which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.state.batch_keys import Rows
+from snapline.state.key_index import Bools
+from snapline.state.keyed_backend import KeyedBackend, Ttl
+from snapline.state.keyed_states import ListState, Spans
+from snapline.state.stable_hash import Ints
+
+MAX_ROWS = 1 << 16
+"""Of a batch that a join emits: two small batches may have very many pairs."""
+
+LEFT, RIGHT = 0, 1
+NAMES = ("left", "right")
+
+_NOTHING = pa.bool_()
+"""What a row is kept as that has no columns but those of its key."""
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type that values of a column are kept and come out as."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(kind) else kind
+
+
+def plain(column: pa.Array) -> pa.Array:
+    kind = plain_type(column.type)
+    return column if column.type == kind else column.cast(kind)
+
+
+class RowType:
+    """Rows of a keyed stream without their key, as one column of structs."""
+
+    def __init__(self, schema: pa.Schema, key_columns: Sequence[str]) -> None:
+        self.key_columns = tuple(key_columns)
+        self.columns = tuple(name for name in schema.names if name not in self.key_columns)
+        self.fields = [pa.field(name, plain_type(schema.field(name).type)) for name in self.columns]
+        self.type: pa.DataType = pa.struct(self.fields) if self.fields else _NOTHING
+
+    def keys(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        return [plain(batch.column(name)) for name in self.key_columns]
+
+    def rows(self, batch: pa.RecordBatch) -> pa.Array:
+        """What is kept of the rows of a batch."""
+        if not self.fields:
+            return pa.array(np.ones(batch.num_rows, dtype=np.bool_))
+        return pa.StructArray.from_arrays([plain(batch.column(name)) for name in self.columns], fields=self.fields)
+
+    def arrays(self, rows: pa.Array | None, count: int) -> list[pa.Array]:
+        """The columns of rows; nulls if there are none."""
+        if rows is None:
+            return [pa.nulls(count, field.type) for field in self.fields]
+        return list(rows.flatten()) if self.fields else []
+
+
+@dataclass(frozen=True, slots=True)
+class JoinLayout:
+    """The rows of both sides, and how they become one.
+
+    `schema` is that of what a join emits. `order` says where each of its columns comes from, by their numbers: those of
+    the key, then those of the left rows, of the right rows, and what the join adds.
+    """
+
+    sides: tuple[RowType, RowType]
+    schema: pa.Schema
+    order: tuple[int, ...]
+
+    def batch(
+        self, keys: Sequence[pa.Array], left: pa.Array | None, right: pa.Array | None, added: Sequence[pa.Array] = ()
+    ) -> pa.RecordBatch:
+        """Rows that were joined; those of a side that is none are nulls."""
+        count = len(keys[0])
+        arrays = [*keys, *self.sides[LEFT].arrays(left, count), *self.sides[RIGHT].arrays(right, count), *added]
+        return pa.RecordBatch.from_arrays([arrays[number] for number in self.order], schema=self.schema)
+
+    def one_sided(
+        self, side: int, keys: Sequence[pa.Array], rows: pa.Array, added: Sequence[pa.Array] = ()
+    ) -> pa.RecordBatch:
+        """Rows of one side that have nothing on the other."""
+        return self.batch(keys, rows if side == LEFT else None, rows if side == RIGHT else None, added)
+
+
+class Pairs:
+    """Which row goes with which elements: for each row those from `starts` on, `counts` of them."""
+
+    def __init__(self, starts: Ints, counts: Ints) -> None:
+        self._ends = np.cumsum(counts)
+        self._shift = starts - self._ends + counts
+        self.count = int(self._ends[-1]) if len(counts) else 0
+
+    def __iter__(self) -> Iterator[tuple[Ints, Ints]]:
+        """Rows and elements, some pairs at a time."""
+        for first in range(0, self.count, MAX_ROWS):
+            numbers = np.arange(first, min(first + MAX_ROWS, self.count))
+            rows = np.searchsorted(self._ends, numbers, side="right")
+            yield rows, numbers + self._shift[rows]
+
+
+class KeptSide:
+    """The rows of one side by key. If it `tells_alone`, those that have met no row of the other side are apart."""
+
+    def __init__(
+        self,
+        keyed: KeyedBackend,
+        side: int,
+        kind: pa.DataType,
+        *,
+        tells_alone: bool,
+        ttl: Ttl | None = None,
+        namespace: pa.DataType | None = None,
+    ) -> None:
+        name = NAMES[side]
+        self.rows = keyed.list_state(name, kind, ttl=ttl, namespace=namespace)
+        self.alone: ListState | None = None
+        if tells_alone:
+            self.alone = keyed.list_state(f"{name} alone", kind, ttl=ttl, namespace=namespace)
+
+    def add(self, keys: Rows, rows: pa.Array, has_met: Bools, namespace: pa.Array | None = None) -> None:
+        """Keep rows, of which some have met one of the other side."""
+        if self.alone is None:
+            self.rows.append(keys, rows, namespace)
+            return
+        for state, chosen in ((self.rows, np.flatnonzero(has_met)), (self.alone, np.flatnonzero(~has_met))):
+            _append(state, keys, rows, chosen, chosen, namespace)
+
+    def met(self, keys: Rows, spans: Spans, has_met: Bools, namespace: pa.Array | None = None) -> None:
+        """Of those alone, which `spans` holds for the keys, some have met one now."""
+        assert self.alone is not None
+        # A list can only be removed as a whole, so what stays alone is appended again.
+        is_touched_row = np.zeros(len(keys), dtype=np.bool_)
+        is_touched_row[spans.rows[has_met]] = True
+        is_touched, rows = is_touched_row[spans.rows], np.flatnonzero(is_touched_row)
+        self.alone.delete(keys.take(rows), None if namespace is None else namespace.take(pa.array(rows)))
+        for state, chosen in ((self.rows, has_met), (self.alone, is_touched & ~has_met)):
+            elements = np.flatnonzero(chosen)
+            _append(state, keys, spans.values, elements, spans.rows[elements], namespace)
+
+    def states(self) -> list[ListState]:
+        return [self.rows] if self.alone is None else [self.rows, self.alone]
+
+    def delete(self, keys: Rows, namespace: pa.Array) -> None:
+        for state in self.states():
+            state.delete(keys, namespace)
+
+
+def _append(
+    state: ListState, keys: Rows, values: pa.Array, chosen: Ints, rows: Ints, namespace: pa.Array | None
+) -> None:
+    """Add chosen values, of keys of these rows."""
+    if chosen.size:
+        namespaces = None if namespace is None else namespace.take(pa.array(rows))
+        state.append(keys.take(rows), values.take(pa.array(chosen)), namespaces)

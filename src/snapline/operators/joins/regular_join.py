@@ -1,0 +1,125 @@
+"""Joins of two streams by key, of all rows there have been."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.errors import EngineError, UserCodeError
+from snapline.operators.joins.join_rows import LEFT, JoinLayout, KeptSide, Pairs
+from snapline.operators.projection import Evaluation
+from snapline.state.batch_keys import Rows
+from snapline.state.key_index import Bools
+from snapline.state.keyed_backend import KeyedBackend, Ttl
+from snapline.state.keyed_states import ListState, Spans
+from snapline.state.stable_hash import Ints
+
+INSERT, DELETE = "insert", "delete"
+
+
+class JoinStreams(Operator):
+    """Puts every row together with those of the other side that have the same key, whichever comes first.
+
+    `padded` says for each side whether its rows come out also without a partner, until the first one comes: then the
+    last column says whether a row is new or is taken back. `where` has to be true for a pair besides.
+    """
+
+    _keyed: KeyedBackend
+    _sides: tuple[KeptSide, KeptSide]
+    _where: Evaluation | None
+
+    def __init__(
+        self, layout: JoinLayout, padded: tuple[bool, bool], ttl: Ttl | None = None, where: pc.Expression | None = None
+    ) -> None:
+        self._layout = layout
+        self._padded = padded
+        self._ttl = ttl
+        self._condition = where
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        if context.states.keyed is None:
+            raise EngineError(f"join {context.uid!r} was opened without keyed state")
+        self._keyed = keyed = context.states.keyed
+        left, right = (
+            KeptSide(keyed, side, kind.type, tells_alone=self._padded[side], ttl=self._ttl)
+            for side, kind in enumerate(self._layout.sides)
+        )
+        self._sides = left, right
+        self._where = None if self._condition is None else Evaluation([self._condition])
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        if not batch.num_rows:
+            return
+        side, other = input_index, 1 - input_index
+        kind = self._layout.sides[side]
+        columns, rows = kind.keys(batch), kind.rows(batch)
+        keys = self._keyed.keys(columns)
+        has_met = np.zeros(batch.num_rows, dtype=np.bool_)
+        if not self._padded[side]:
+            # Ahead of the search, which then need not look for the keys again.
+            self._sides[side].add(keys, rows, has_met)
+        for state in self._sides[other].states():
+            self._meet(side, columns, rows, keys, state, has_met)
+        if self._padded[side]:
+            alone = np.flatnonzero(~has_met)
+            self._emit_alone(side, [column.take(pa.array(alone)) for column in columns], rows, alone, INSERT)
+            self._sides[side].add(keys, rows, has_met)
+
+    def _meet(
+        self, side: int, columns: list[pa.Array], rows: pa.Array, keys: Rows, state: ListState, has_met: Bools
+    ) -> None:
+        """Emit the pairs of rows with those of a state of the other side, and mark those that have met one."""
+        spans = state.spans(keys)
+        pairs = Pairs(spans.starts, spans.counts)
+        if not pairs.count:
+            return
+        other, is_alone = self._sides[1 - side], state is self._sides[1 - side].alone
+        has_been_met = np.zeros(len(spans.values), dtype=np.bool_)
+        joined = []
+        for mine, theirs in pairs:
+            batch, chosen = self._joined(side, columns, rows, spans, mine, theirs)
+            has_met[mine[chosen]] = True
+            has_been_met[theirs[chosen]] = True
+            if is_alone:
+                joined.append(batch)
+            elif batch.num_rows:
+                self.context.emit(batch)
+        if not is_alone:
+            return
+        # What is taken back comes ahead of what is there instead.
+        taken_back = np.flatnonzero(has_been_met)
+        of_keys = pa.array(spans.rows[taken_back])
+        self._emit_alone(1 - side, [column.take(of_keys) for column in columns], spans.values, taken_back, DELETE)
+        for batch in joined:
+            if batch.num_rows:
+                self.context.emit(batch)
+        if taken_back.size:
+            other.met(keys, spans, has_been_met)
+
+    def _joined(
+        self, side: int, columns: list[pa.Array], rows: pa.Array, spans: Spans, mine: Ints, theirs: Ints
+    ) -> tuple[pa.RecordBatch, Ints | slice]:
+        """Pairs put together, without those for which the condition is not true, and which of them are left."""
+        at = pa.array(mine)
+        parts = rows.take(at), spans.values.take(pa.array(theirs))
+        left, right = parts if side == LEFT else parts[::-1]
+        batch = self._layout.batch([column.take(at) for column in columns], left, right, self._change(INSERT, len(at)))
+        if self._where is None:
+            return batch, slice(None)
+        try:
+            (mask,) = self._where.arrays(batch)
+        except pa.ArrowException as error:
+            raise UserCodeError(f"join {self.context.uid!r}: where= failed for a row: {error}") from error
+        chosen = np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
+        return batch.take(pa.array(chosen)), chosen
+
+    def _emit_alone(self, side: int, columns: list[pa.Array], rows: pa.Array, chosen: Ints, change: str) -> None:
+        if chosen.size:
+            taken = rows.take(pa.array(chosen))
+            self.context.emit(self._layout.one_sided(side, columns, taken, self._change(change, len(taken))))
+
+    def _change(self, change: str, count: int) -> list[pa.Array]:
+        return [pa.repeat(change, count)] if any(self._padded) else []

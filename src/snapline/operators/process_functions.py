@@ -1,0 +1,260 @@
+"""Functions with state and timers as operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from snapline.api.contexts import BatchContext, ProcessContext
+from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction, ProcessFunction
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.schemas import conform
+from snapline.errors import SnaplineError, UserCodeError
+from snapline.operators.row_batches import MAX_ROWS, Row, batch_of, raised, rows_of
+from snapline.operators.row_timers import RowTimers
+from snapline.operators.row_values import RowBatch
+from snapline.state.exact_cast import shortened
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.timers import TimeDomain
+from snapline.types import MAX_WATERMARK
+
+_NAME = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One input of a function: the columns of its key, none if it has no key, and that of its event time, if any."""
+
+    key_columns: tuple[str, ...]
+    time_column: str | None
+    is_broadcast: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOutputs:
+    """The schemas of what a function emits, and of its side outputs by name."""
+
+    schema: pa.Schema
+    side_outputs: Mapping[str, pa.Schema]
+
+
+class Process(Operator):
+    """Calls a function with each row of one stream, or of two."""
+
+    _context: ProcessContext
+    _keyed: KeyedBackend | None
+    _timers: RowTimers | None
+    _batch: RowBatch | None
+    _is_open = False
+
+    def __init__(
+        self,
+        function: ProcessFunction | CoProcessFunction,
+        sides: Sequence[Side],
+        outputs: FunctionOutputs,
+        *,
+        has_uid: bool,
+        has_event_time: bool,
+    ) -> None:
+        self._function = function
+        self._sides = tuple(sides)
+        self._outputs = outputs
+        self._has_uid = has_uid
+        self._has_event_time = has_event_time
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._what = f"{_NAME} {context.uid!r}"
+        self._keyed = context.states.keyed
+        self._timers = None if self._keyed is None else RowTimers(self._keyed)
+        self._batch = None if self._keyed is None else RowBatch(self._keyed)
+        self._context = ProcessContext(
+            _NAME,
+            context,
+            self._timers,
+            self._batch,
+            tuple(self._outputs.side_outputs),
+            has_uid=self._has_uid,
+            has_event_time=self._has_event_time,
+            has_broadcast=any(side.is_broadcast for side in self._sides),
+        )
+        function = self._function
+        self._calls: tuple[Callable[[Row, ProcessContext], Any], ...] = (
+            (function.process,)
+            if isinstance(function, ProcessFunction)
+            else (function.process_first, function.process_second)
+        )
+        self._is_open = True
+        _call(self._what, function.open, self._context)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        side, call, context = self._sides[input_index], self._calls[input_index], self._context
+        context._key_columns, context._time_column = side.key_columns, side.time_column
+        context._may_write_broadcast = side.is_broadcast
+        try:
+            if side.key_columns:
+                self._process_keyed(batch, side, call)
+            else:
+                if self._keyed is not None:
+                    self._keyed.select_none()
+                for row in rows_of(batch):
+                    context._row = row
+                    self._check(call(row, context))
+        except Exception as error:
+            raise raised(self._what, error) from error
+        finally:
+            context._row = None
+        self._flush()
+
+    def _process_keyed(self, batch: pa.RecordBatch, side: Side, call: Callable[[Row, ProcessContext], Any]) -> None:
+        context, keyed, values = self._context, self._keyed, self._batch
+        assert keyed is not None
+        assert values is not None
+        keys = keyed.keys([batch.column(name) for name in side.key_columns])
+        groups = values.groups if values.begin(keys) else None
+        select = keyed.select
+        for number, row in enumerate(rows_of(batch)):
+            select(keys, number)
+            if groups is not None:
+                values.group = groups[number]
+            context._row = row
+            self._check(call(row, context))
+        values.end()
+
+    def _check(self, made: object) -> None:
+        """Look at what a call of the function gave, and whether it has emitted so much that it has to go on."""
+        if made is not None:
+            raise UserCodeError(f"the function gave {shortened(made)}; rows are passed on with context.emit(row)")
+        if len(self._context._rows) >= MAX_ROWS:
+            self._flush()
+
+    def watermark(self, timestamp_ms: int) -> None:
+        self._context._watermark_ms = timestamp_ms
+        self._fire(TimeDomain.EVENT, timestamp_ms)
+
+    def next_wakeup_ms(self) -> int | None:
+        return None if self._timers is None else self._timers.next_ms(TimeDomain.PROCESSING)
+
+    def wakeup(self, now_ms: int) -> None:
+        self._fire(TimeDomain.PROCESSING, now_ms)
+
+    def _fire(self, domain: TimeDomain, until_ms: int) -> None:
+        if self._timers is None:
+            return
+        context, function = self._context, self._function
+        context._may_write_broadcast = False
+        context.time_domain = domain
+
+        def call(time_ms: int, key: Any) -> None:
+            context._key = key
+            self._check(function.on_timer(time_ms, context))
+
+        try:
+            self._timers.fire(domain, until_ms, call)
+        except Exception as error:
+            raise raised(self._what, error) from error
+        finally:
+            context.time_domain = None
+        self._flush()
+
+    def _flush(self) -> None:
+        """Pass on what the function has emitted."""
+        context = self._context
+        if context._rows:
+            batch = batch_of(context._rows, self._outputs.schema, self._what)
+            context._rows.clear()
+            self.context.emit(batch)
+        for name, rows in context._side_rows.items():
+            if rows:
+                batch = batch_of(rows, self._outputs.side_outputs[name], f"{self._what}, side output {name!r},")
+                rows.clear()
+                self.context.emit_to(name, batch)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._function.close()
+
+
+class ProcessBatches(Operator):
+    """Calls a function with each batch of a stream."""
+
+    _context: BatchContext
+    _keyed: KeyedBackend | None
+    _is_open = False
+
+    def __init__(self, function: BatchProcessFunction, outputs: FunctionOutputs, *, has_uid: bool) -> None:
+        self._function = function
+        self._outputs = outputs
+        self._has_uid = has_uid
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._what = f"{_NAME} {context.uid!r}"
+        self._keyed = context.states.keyed
+        self._context = BatchContext(_NAME, context, self._emit, self._emit_to, has_uid=self._has_uid)
+        self._is_open = True
+        _call(self._what, self._function.open, self._context)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        _call(self._what, self._function.process_batch, batch, self._context)
+
+    def watermark(self, timestamp_ms: int) -> None:
+        self._context._watermark_ms = timestamp_ms
+        self._fire(TimeDomain.EVENT, timestamp_ms)
+
+    def next_wakeup_ms(self) -> int | None:
+        return None if self._keyed is None else self._keyed.timers().next_ms(TimeDomain.PROCESSING)
+
+    def wakeup(self, now_ms: int) -> None:
+        self._fire(TimeDomain.PROCESSING, now_ms)
+
+    def _fire(self, domain: TimeDomain, until_ms: int) -> None:
+        if self._keyed is None:
+            return
+        timers = self._keyed.timers()
+        self._context.time_domain = domain
+        # What is due at the end may set more timers, which are due at once as well: once, and not for ever.
+        rounds = 100_000 if until_ms == MAX_WATERMARK else None
+        fired = 0
+        while (due := timers.due(domain, until_ms)) is not None:
+            _call(self._what, self._function.on_timers, due, self._context)
+            fired += 1
+            if rounds is not None and fired >= rounds:
+                raise UserCodeError(
+                    f"{self._what}: after the end of all rows timers go on setting more; look at context.has_ended in "
+                    "on_timers, and set none then"
+                )
+        self._context.time_domain = None
+
+    def _emit(self, batch: pa.RecordBatch) -> None:
+        self.context.emit(conform(self._checked(batch), self._outputs.schema, self._what))
+
+    def _emit_to(self, name: str, batch: pa.RecordBatch) -> None:
+        schema = self._outputs.side_outputs.get(name)
+        if schema is None:
+            known = ", ".join(map(repr, self._outputs.side_outputs)) or "none"
+            raise UserCodeError(f"there is no side output {name!r}, there is {known}; name it in side_outputs=")
+        self.context.emit_to(name, conform(self._checked(batch), schema, f"{self._what}, side output {name!r},"))
+
+    def _checked(self, batch: Any) -> pa.RecordBatch:
+        if not isinstance(batch, pa.RecordBatch):
+            raise UserCodeError(f"{shortened(batch)} was emitted; emit a pyarrow.RecordBatch")
+        return batch
+
+    def close(self) -> None:
+        if self._is_open:
+            self._function.close()
+
+
+def _call(what: str, function: Callable[..., Any], *arguments: Any) -> None:
+    """Call something of the user's; what it raises names the operator."""
+    try:
+        function(*arguments)
+    except Exception as error:
+        if isinstance(error, SnaplineError) and not isinstance(error, UserCodeError):
+            raise
+        raise raised(what, error) from error

@@ -1,0 +1,150 @@
+"""Batches as rows of Python values, and rows as batches: what functions of single rows work with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from snapline.errors import SnaplineError, UserCodeError
+from snapline.state.exact_cast import exact_array, exact_cast, shortened
+
+Row: TypeAlias = dict[str, Any]
+"""The values of one row by column."""
+
+MAX_ROWS = 10_000
+"""Rows that functions give are collected up to about so many before they are passed on."""
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """The rows of a batch; structs and maps are dicts."""
+    schema = batch.schema
+    own = [name for name, kind in zip(schema.names, schema.types, strict=True) if _is_slow(kind)]
+    if not own:
+        rows: list[Row] = batch.to_pylist()
+        return rows
+    columns = [pa.nulls(batch.num_rows) if name in own else batch.column(name) for name in schema.names]
+    rows = pa.RecordBatch.from_arrays(columns, names=schema.names).to_pylist()
+    for name in own:
+        for row, value in zip(rows, values_of(batch.column(name)), strict=True):
+            row[name] = value
+    return rows
+
+
+def values_of(column: pa.Array) -> list[Any]:
+    """The values of one column, as `rows_of` has them."""
+    if not _is_slow(column.type):
+        plain: list[Any] = column.to_pylist()
+        return plain
+    if pa.types.is_timestamp(column.type):
+        return _times(column)
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    return values
+
+
+def _is_slow(kind: pa.DataType) -> bool:
+    """Whether Arrow by itself makes values of this type one by one in Python, or lists of pairs of maps."""
+    if pa.types.is_timestamp(kind):
+        return kind.unit != "ns" and kind.tz in (None, "UTC")
+    return _has_map(kind)
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _times(column: pa.Array) -> list[datetime | None]:
+    values: list[datetime | None] = column.to_numpy(zero_copy_only=False).astype("datetime64[us]").tolist()
+    if column.type.tz is None:
+        return values
+    zone, combine = pa.scalar(0, column.type).as_py().tzinfo, datetime.combine
+    # Several times as quick as `replace`.
+    return [None if value is None else combine(value, value.time(), zone) for value in values]
+
+
+def batch_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """Rows that a function has given as a batch; `UserCodeError` if they do not fit the schema exactly.
+
+    Each has to have all columns and no others: a wrong name must not turn into nulls. `what` names the function.
+    """
+    try:
+        lengths = set(map(len, rows))
+        columns = [list(map(itemgetter(name), rows)) for name in schema.names]
+    except (TypeError, KeyError, AttributeError, IndexError):
+        raise _wrong_row(rows, schema, what) from None
+    if lengths - {len(schema)}:
+        raise _wrong_row(rows, schema, what)
+    return pa.RecordBatch.from_arrays(
+        [column_of(column, field, what) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def column_of(values: Sequence[Any], field: pa.Field, what: str) -> pa.Array:
+    """Values that a function has given for a column as an array; `UserCodeError` if one of them is of another type."""
+    try:
+        array = array_of(values, field.type)
+    except UserCodeError as error:
+        raise UserCodeError(
+            f"{what} gave the column {field.name!r} other values than its schema says, {field.type}: {error}"
+        ) from error
+    if not field.nullable and array.null_count:
+        raise UserCodeError(f"{what} gave None for the column {field.name!r}, which its schema says has no nulls")
+    return array
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Python values as an array of a type, none of them changed; `UserCodeError` if that cannot be.
+
+    The same as `exact_array`, but for the common types without looking at every value from Python.
+    """
+    try:
+        if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
+            # What Arrow makes of them without being told shows what they are: told, it would cut off 1.5 to 1.
+            return exact_cast(pa.array(values), kind, may_round=False)
+        if pa.types.is_float64(kind):
+            return pa.array(values, kind)
+        if pa.types.is_timestamp(kind) and _are_times(values, kind):
+            return exact_cast(pa.array(values, pa.timestamp("us", kind.tz)), kind, may_round=False)
+    except (pa.ArrowException, UserCodeError, TypeError, ValueError, OverflowError):
+        pass  # the long way finds the value that is to blame, or none
+    return exact_array(values, kind)
+
+
+def _are_times(values: Sequence[Any], kind: pa.DataType) -> bool:
+    is_naive = kind.tz is None
+    return all(value is None or (type(value) is datetime and (value.tzinfo is None) == is_naive) for value in values)
+
+
+def _wrong_row(rows: Sequence[Any], schema: pa.Schema, what: str) -> UserCodeError:
+    for row in rows:
+        if not isinstance(row, Mapping):
+            return UserCodeError(f"{what} gave {shortened(row)}; a row must be a dict with a value for each column")
+        missing = [name for name in schema.names if name not in row]
+        extra = [name for name in row if name not in schema.names]
+        if missing or extra:
+            break
+    else:
+        return UserCodeError(f"{what} gave rows that are no dicts")
+    parts = [
+        f"{word} {', '.join(map(repr, names))}" for word, names in (("without", missing), ("with", extra)) if names
+    ]
+    near = [found[0] for name in extra if (found := get_close_matches(str(name), missing, 1))]
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    named = ", ".join(map(repr, schema.names))
+    return UserCodeError(
+        f"{what} gave a row {' and '.join(parts)}{hint}; its schema has {named}: give each of them, None for null, and "
+        "no others"
+    )
+
+
+def raised(what: str, error: Exception) -> SnaplineError:
+    """What to raise if a function of the user's has raised: an error that names the operator."""
+    if isinstance(error, SnaplineError) and not isinstance(error, UserCodeError):
+        return error
+    if isinstance(error, UserCodeError):
+        return UserCodeError(f"{what}: {error}")
+    return UserCodeError(f"{what} raised {type(error).__name__}: {error}")

@@ -1,0 +1,170 @@
+"""Sinks as operators: rows are prepared ahead of a barrier, and committed once the checkpoint is durable."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.sink import CommitResult, Committable, Sink, SinkContext, SinkWriter
+from snapline.errors import SnaplineError, UserCodeError
+from snapline.protocol.commit import AbortNewer, Commit, CommitEffect, Committer, FailCommit
+from snapline.state.exact_cast import shortened
+from snapline.state.operator_state import OperatorList
+
+_log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+class SinkOperator(Operator):
+    """Writes rows with a sink's writer and commits what it has prepared, in order and one at a time.
+
+    What is prepared and not known to be committed is in the state, so that whoever restores it commits it.
+    """
+
+    _writer: SinkWriter | None = None
+    _committer: Committer
+    _committables: OperatorList
+    _orders: deque[Commit]
+    _is_closed: threading.Event
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self._is_committing = False
+        self._last_id = 0
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._last_id = max(context.restored_id, context.prepared_until, 0)
+        self._orders = deque()
+        self._is_closed = threading.Event()
+        self._committer = Committer(context.attempt, max_retries=context.committer_retries)
+        self._committables = context.states.operator.list_state("committables", bytes)
+        self._writer = self.sink.writer(
+            SinkContext(context.job_id, context.uid, context.subtask, context.parallelism, context.attempt)
+        )
+        restored = [Committable(*msgspec.msgpack.decode(entry)) for entry in self._committables]
+        self._carry_out(self._committer.restored(context.restored_id, restored, prepared_until=context.prepared_until))
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        if batch.num_rows:
+            self._opened.write(batch)
+
+    # Checkpoints.
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._last_id = max(self._last_id, checkpoint_id)
+        payloads = self._plain(self._opened.prepare(checkpoint_id))
+        context = self.context
+        prefix = f"{context.job_id}/{context.uid}/{context.subtask}/{context.attempt}/{checkpoint_id}"
+        committables = [
+            Committable(f"{prefix}/{number}", checkpoint_id, payload) for number, payload in enumerate(payloads)
+        ]
+        self._committer.prepared(checkpoint_id, committables, len(committables))
+
+    def snapshot(self, checkpoint_id: int) -> None:
+        self._committables.set(
+            msgspec.msgpack.encode([entry.name, entry.checkpoint_id, entry.payload])
+            for entry in self._committer.snapshot(checkpoint_id)
+        )
+
+    def finish(self) -> None:
+        """Without checkpoints the end of the input is what makes everything final; else the last checkpoint is."""
+        if not self.context.takes_last_checkpoint:
+            self.prepare_snapshot(self._last_id + 1)
+            self._carry_out(self._committer.ended())
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        self._carry_out(self._committer.completed(checkpoint_id))
+
+    @property
+    def has_unfinished_work(self) -> bool:
+        return self._writer is not None and bool(self._committer.pending)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._is_closed.set()
+            self._writer.close()
+
+    # Commits.
+
+    def _carry_out(self, effects: Sequence[CommitEffect], *, is_retry: bool = False) -> None:
+        for effect in effects:
+            match effect:
+                case AbortNewer(checkpoint_id):
+                    self._opened.abort_newer(checkpoint_id)
+                case Commit() if is_retry:
+                    self._orders.appendleft(effect)
+                case Commit():
+                    self._orders.append(effect)
+                case FailCommit(_, error):
+                    raise UserCodeError(
+                        f"sink {self.context.uid!r}: {error}. What was prepared is kept in the checkpoint, and the "
+                        "commit is tried again after a restart: look at what is outside"
+                    )
+        self._commit_next()
+
+    def _commit_next(self) -> None:
+        if self._is_committing or not self._orders:
+            return
+        order = self._orders.popleft()
+        self._is_committing = True
+        self.context.background(lambda: self._commit(order), lambda answer: self._answered(order.committable, answer))
+
+    def _commit(self, order: Commit) -> CommitResult:
+        """On another thread."""
+        if order.committable.retries:
+            pause_s = min(_FIRST_PAUSE_S * 2 ** (order.committable.retries - 1), _LONGEST_PAUSE_S)
+            if self._is_closed.wait(pause_s):
+                return CommitResult.RETRY_LATER
+        return self._opened.commit(order.committable, order.permit)
+
+    def _answered(self, committable: Committable, answer: Future[CommitResult]) -> None:
+        self._is_committing = False
+        try:
+            result = answer.result()
+        except SnaplineError:
+            raise
+        except Exception as error:
+            raise UserCodeError(
+                f"sink {self.context.uid!r} could not commit {committable.name}: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(result, CommitResult):
+            raise UserCodeError(
+                f"sink {self.context.uid!r}: the commit of {committable.name} gave {shortened(result)}; it must give a "
+                "CommitResult"
+            )
+        if result is CommitResult.FAILED_KNOWN:
+            _log.warning(
+                "sink %s: the commit of %s has failed for good, and what it holds is dropped",
+                self.context.uid,
+                committable.name,
+            )
+        effects = self._committer.answered(committable.name, result)
+        self._carry_out(effects, is_retry=result is CommitResult.RETRY_LATER)
+
+    def _plain(self, payloads: Sequence[Any]) -> list[Any]:
+        """Payloads as whoever restores them sees them."""
+        try:
+            plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(list(payloads)))
+        except (TypeError, msgspec.MsgspecError, OverflowError) as error:
+            raise UserCodeError(
+                f"sink {self.context.uid!r} prepared something that is no plain data: {error}; use numbers, text, "
+                "bytes, lists and dicts with text keys"
+            ) from error
+        return plain
+
+    @property
+    def _opened(self) -> SinkWriter:
+        assert self._writer is not None
+        return self._writer

@@ -1,0 +1,154 @@
+"""Sources as operators: splits, positions and event time of one subtask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.schemas import checked_schema, conform
+from snapline.contracts.source import ReaderContext, Source, SourceReader, Wait, Watermarks
+from snapline.errors import EngineError, UserCodeError
+from snapline.state.exact_cast import shortened
+from snapline.state.operator_state import OperatorList
+
+_PER_MILLISECOND = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+"""What to multiply a timestamp of a unit with, and divide it by, for milliseconds."""
+
+
+class SourceOperator(Operator):
+    """Reads the splits that are assigned to one subtask. It has no input: the runtime calls `read`.
+
+    A subtask asks for the next split when it has read all it has; where splits are read in step it asks at once, even
+    if it has restored some, since what nobody had yet is dealt out again after a restore. As long as there may be more
+    it asks again, and the answer comes when there is something for it.
+    """
+
+    _reader: SourceReader | None = None
+    _splits: OperatorList
+
+    def __init__(self, source: Source, watermarks: Watermarks | None = None) -> None:
+        self._source = source
+        self._schema = checked_schema(source.schema, f"the source {type(source).__name__}")
+        self._watermarks = watermarks
+        self._watermark_ms: int | None = None
+        self._last_read_ms = 0
+        self._is_dry = True
+        self._has_asked = False
+        self._may_be_more = True
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._reader = self._source.reader(
+            ReaderContext(context.job_id, context.uid, context.subtask, context.parallelism)
+        )
+        self._splits = context.states.operator.list_state("splits", bytes)
+        for entry in self._splits:
+            split, position = msgspec.msgpack.decode(entry)
+            self._reader.add_split(split, position)
+            self._is_dry = False
+        self._last_read_ms = context.clock()
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        raise EngineError(f"the source {self.context.uid!r} was given a batch of {batch.num_rows} rows, {input_index=}")
+
+    # Splits.
+
+    @property
+    def wants_split(self) -> bool:
+        """Whether to ask the driver for splits now."""
+        return self._may_be_more and not self._has_asked and (self._is_dry or self._source.in_step)
+
+    def asked(self) -> None:
+        """The driver has been asked; `assign` will be called with its answer."""
+        self._has_asked = True
+
+    def assign(self, event: Mapping[str, Any]) -> None:
+        """Take the answer of the driver: `splits` to read, and whether there may be `more` of them."""
+        for split in event["splits"]:
+            self._opened.add_split(split, None)
+            self._is_dry = False
+        self._may_be_more = event["more"]
+        self._has_asked = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything is read and nothing more will be assigned."""
+        return self._is_dry and not self._may_be_more
+
+    # Rows.
+
+    def read(self) -> pa.RecordBatch | Wait | None:
+        """The next rows; none if everything that was assigned is read."""
+        if self._is_dry:
+            return None
+        given = self._opened.read()
+        if given is None:
+            self._is_dry = True
+            return None
+        if isinstance(given, Wait):
+            return given
+        if not isinstance(given, pa.RecordBatch):
+            raise UserCodeError(
+                f"the source {self.context.uid!r} gave {shortened(given)}; a reader must give a RecordBatch, Wait or "
+                "None"
+            )
+        batch = conform(given, self._schema, f"the source {self.context.uid!r}")
+        if batch.num_rows:
+            self._last_read_ms = self.context.clock()
+            self._advance(batch)
+        return batch
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """Event time as the rows read so far tell it; none before the first, or without watermarks. Never goes back."""
+        return self._watermark_ms
+
+    def is_idle(self, now_ms: int) -> bool:
+        """Whether so long nothing was read that this subtask is to be left out when event time is told."""
+        if self._watermarks is None or self._watermarks.idle_after_ms == 0:
+            return False
+        return now_ms - self._last_read_ms >= self._watermarks.idle_after_ms
+
+    def _advance(self, batch: pa.RecordBatch) -> None:
+        if self._watermarks is None:
+            return
+        newest_ms = newest_time_ms(batch.column(self._watermarks.column))
+        if newest_ms is not None:
+            watermark_ms = newest_ms - self._watermarks.delay_ms - 1
+            self._watermark_ms = watermark_ms if self._watermark_ms is None else max(self._watermark_ms, watermark_ms)
+
+    # Checkpoints.
+
+    def snapshot(self, checkpoint_id: int) -> None:
+        del checkpoint_id
+        self._splits.set([msgspec.msgpack.encode([split, at]) for split, at in self._opened.positions()])
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        self._opened.checkpoint_completed(checkpoint_id)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    @property
+    def _opened(self) -> SourceReader:
+        assert self._reader is not None
+        return self._reader
+
+
+def newest_time_ms(column: pa.Array) -> int | None:
+    """The greatest of timestamps, or of whole numbers of milliseconds, in milliseconds; none if all are null."""
+    kind = column.type
+    if not pa.types.is_timestamp(kind):
+        newest: int | None = pc.max(column).as_py()
+        return newest
+    value = pc.max(column.cast(pa.int64())).as_py()
+    if value is None:
+        return None
+    times, parts = _PER_MILLISECOND[kind.unit]
+    return int(value) * times // parts

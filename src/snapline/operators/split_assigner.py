@@ -1,0 +1,120 @@
+"""Dealing out the splits of a source, on the driver."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, TypeAlias
+
+import msgspec
+
+from snapline.contracts.source import Source, Split
+from snapline.errors import DamagedError, EngineError, UserCodeError
+
+Answer: TypeAlias = dict[str, Any]
+"""For a subtask that has asked: `splits` to read, and whether there may be `more` of them later."""
+
+
+class _State(msgspec.Struct, frozen=True):
+    """What a checkpoint holds: the splits that are not assigned, and what the source knows of all it has discovered."""
+
+    splits: list[Any]
+    known: Any
+
+
+class SplitAssigner:
+    """Knows the splits of one source that no subtask has yet. Every split is given to one subtask, once.
+
+    They go one by one to whoever asks; those that are read in step are shared out: each subtask has a share of its own,
+    whenever it asks for it. Who asks in vain while there may be more is answered later.
+    """
+
+    def __init__(self, source: Source, parallelism: int) -> None:
+        self._source = source
+        self._parallelism = parallelism
+        self._unassigned: list[deque[Split]] = [deque() for _ in range(parallelism if source.in_step else 1)]
+        """For each subtask its share, or for all of them together."""
+        self._dealt_out = 0
+        self._known: Any = None
+        self._waiting: list[int] = []
+        self._is_discovering = source.discovery_interval_ms is not None
+        if self._is_discovering and source.is_bounded:
+            raise UserCodeError(f"{type(source).__name__} is bounded, so there can be nothing more to discover in it")
+
+    @property
+    def known(self) -> Any:
+        """What the next call of `Source.discover` has to be given."""
+        return self._known
+
+    def start(self) -> None:
+        """The job starts from its beginning. Blocks."""
+        self._share_out(self._plain(list(self._source.splits(self._parallelism))))
+        if self._is_discovering:
+            self.discovered(self._source.discover(None))
+
+    def restore(self, data: bytes) -> None:
+        """The job starts from a snapshot that holds `data`."""
+        try:
+            state = msgspec.msgpack.decode(data, type=_State)
+        except msgspec.MsgspecError as error:
+            raise DamagedError(f"the unassigned splits in the snapshot cannot be read: {error}") from error
+        self._known = state.known
+        self._share_out(state.splits)
+
+    def snapshot(self) -> bytes:
+        """What is not assigned yet, and what is known."""
+        return msgspec.msgpack.encode(_State(list(chain.from_iterable(self._unassigned)), self._known))
+
+    def assign(self, subtask: int) -> list[tuple[int, Answer]]:
+        """A subtask asks. Returned is who is answered now: not always the one who asks, and perhaps others with it."""
+        if not 0 <= subtask < self._parallelism:
+            raise EngineError(f"subtask {subtask} asks for splits at parallelism {self._parallelism}")
+        if subtask not in self._waiting:
+            self._waiting.append(subtask)
+        return self._answers()
+
+    def discovered(self, found: tuple[Sequence[Split], Any]) -> list[tuple[int, Answer]]:
+        """Take in what `Source.discover` gave. Returned are the answers to those who have waited for it."""
+        try:
+            splits, known = found
+        except (TypeError, ValueError):
+            raise UserCodeError(
+                f"discover() of {type(self._source).__name__} gave {type(found).__name__}; it must give splits and "
+                "what is known"
+            ) from None
+        new, self._known = self._plain([list(splits), known])
+        self._share_out(new)
+        return self._answers()
+
+    def _answers(self) -> list[tuple[int, Answer]]:
+        given = {subtask: self._take(subtask) for subtask in self._waiting}
+        # Nobody is told that there is no more before everything has an owner: who has heard that may end for good.
+        more = self._is_discovering or any(self._unassigned)
+        self._waiting = [subtask for subtask in self._waiting if more and not given[subtask]]
+        return [
+            (subtask, {"splits": splits, "more": more})
+            for subtask, splits in given.items()
+            if subtask not in self._waiting
+        ]
+
+    def _take(self, subtask: int) -> list[Split]:
+        in_step = self._source.in_step
+        queue = self._unassigned[subtask if in_step else 0]
+        return [queue.popleft() for _ in range(len(queue) if in_step else min(1, len(queue)))]
+
+    def _share_out(self, splits: Sequence[Split]) -> None:
+        for split in splits:
+            self._unassigned[self._dealt_out % len(self._unassigned)].append(split)
+            self._dealt_out += 1
+
+    def _plain(self, data: list[Any]) -> list[Any]:
+        """What travels and is kept is what every subtask sees, also the one that gets it first."""
+        try:
+            plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(data))
+        except (TypeError, msgspec.MsgspecError, OverflowError) as error:
+            raise UserCodeError(
+                f"a split of {type(self._source).__name__} is no plain data: {error}; use numbers, text, bytes, lists "
+                "and dicts with text keys"
+            ) from error
+        return plain

@@ -1,0 +1,155 @@
+"""Operators without state that call a function of the user's with batches, or with each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.schemas import conform
+from snapline.errors import UserCodeError
+from snapline.operators.row_batches import MAX_ROWS, Row, batch_of, raised, rows_of
+from snapline.state.exact_cast import shortened
+
+if TYPE_CHECKING:
+    from snapline.api.batch_formats import Format
+
+
+class MapBatches(Operator):
+    """Applies a function to each batch."""
+
+    def __init__(self, function: Callable[[Any], Any], schema: pa.Schema, form: Format) -> None:
+        self._function = function
+        self._schema = schema
+        self._format = form
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._format.open()
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        what = f"map_batches {self.context.uid!r}"
+        form = self._format
+        try:
+            # The function may be a generator, whose code runs while its batches are taken.
+            made = [
+                item for item in form.batches(self._function(form.given(batch)), self._schema, what) if item.num_rows
+            ]
+        except UserCodeError:
+            raise
+        except Exception as error:
+            raise raised(what, error) from error
+        for item in made:
+            self.context.emit(conform(item, self._schema, what))
+
+
+class Filter(Operator):
+    """Keeps the rows of which a function of the batch says true."""
+
+    def __init__(self, predicate: Callable[[Any], Any], form: Format) -> None:
+        self._predicate = predicate
+        self._format = form
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._format.open()
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        what = f"filter {self.context.uid!r}"
+        try:
+            mask = self._format.mask(self._predicate(self._format.given(batch)))
+            mask = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+            mask = mask if isinstance(mask, pa.Array) else pa.array(mask)
+            mask = mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask
+        except Exception as error:
+            raise raised(what, error) from error
+        if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
+            raise UserCodeError(
+                f"{what}: the function gave {len(mask)} values of the type {mask.type} for {batch.num_rows} rows; it "
+                "must give true or false for each"
+            )
+        kept = batch.filter(mask)
+        if kept.num_rows:
+            self.context.emit(kept)
+
+
+class FilterRows(Operator):
+    """Keeps the rows of which a function of a row says true."""
+
+    def __init__(self, predicate: Callable[[Row], Any]) -> None:
+        self._predicate = predicate
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        what = f"filter {self.context.uid!r}"
+        try:
+            answers = list(map(self._predicate, rows_of(batch)))
+        except Exception as error:
+            raise raised(what, error) from error
+        try:
+            mask = pa.array(answers, pa.bool_())
+        except (pa.ArrowException, TypeError, ValueError):
+            wrong = next((answer for answer in answers if answer is not None and not isinstance(answer, bool)), answers)
+            raise UserCodeError(
+                f"{what}: the function gave {shortened(wrong)} for a row; it must give True or False. A function of "
+                "whole batches is filter(..., format='arrow')"
+            ) from None
+        kept = batch.filter(mask)
+        if kept.num_rows:
+            self.context.emit(kept)
+
+
+class MapRows(Operator):
+    """Makes one row of each row."""
+
+    def __init__(self, function: Callable[[Row], Any], schema: pa.Schema) -> None:
+        self._function = function
+        self._schema = schema
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        what = f"map {self.context.uid!r}"
+        try:
+            made = list(map(self._function, rows_of(batch)))
+        except Exception as error:
+            raise raised(what, error) from error
+        if made:
+            self.context.emit(batch_of(made, self._schema, what))
+
+
+class FlatMapRows(Operator):
+    """Makes any number of rows of each row."""
+
+    def __init__(self, function: Callable[[Row], Any], schema: pa.Schema) -> None:
+        self._function = function
+        self._schema = schema
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        what = f"flat_map {self.context.uid!r}"
+        made: list[Any] = []
+        for row in rows_of(batch):
+            try:
+                given = self._function(row)
+                if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict):
+                    made.extend(given)
+                    given = None
+            except Exception as error:
+                raise raised(what, error) from error
+            if given is not None:
+                raise UserCodeError(
+                    f"{what} gave {shortened(given)} for a row; it must give several rows, for example a list of "
+                    "dicts, or None. For one row there is map()"
+                )
+            if len(made) >= MAX_ROWS:
+                self._emit(made, what)
+                made = []
+        self._emit(made, what)
+
+    def _emit(self, rows: list[Any], what: str) -> None:
+        if rows:
+            self.context.emit(batch_of(rows, self._schema, what))

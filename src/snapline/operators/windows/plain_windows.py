@@ -1,0 +1,303 @@
+"""Windows that share nothing: tumbling and given ones, the global one, and sliding ones that count rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.contracts.operator import OperatorContext
+from snapline.operators.aggregates.accumulators import Accumulators, chosen
+from snapline.operators.aggregates.list_accumulators import group_of_rows, ranks
+from snapline.operators.windows.window_operator import FAR_MS, WindowOperator, WindowSettings
+from snapline.operators.windows.window_results import Results
+from snapline.state.batch_keys import Rows
+from snapline.state.groups import Groups
+from snapline.state.keyed_states import ValueState
+from snapline.state.stable_hash import Ints
+from snapline.state.timers import DueTimers
+
+_WAITING = 1
+_FIRED = 2
+"""What the state of a window says: its timer is set, or it was complete before."""
+
+
+class Spans(ABC):
+    """Which windows rows are in, and what these are called in state."""
+
+    namespace: pa.DataType = pa.int64()
+    has_end = True
+    columns: tuple[str, ...] = ()
+    """Where rows have the bounds of their window, if they do."""
+
+    @abstractmethod
+    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
+        """Rows, starts and ends: one for each window of each row, by row. No rows: each row is in one window.
+
+        `times` are those of the rows, or those in their `columns`.
+        """
+
+    @abstractmethod
+    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
+        """Windows as they are called in state."""
+
+    @abstractmethod
+    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
+        """The starts and ends of windows."""
+
+
+class FixedSpans(Spans):
+    """Windows of one size, of which one begins every so often."""
+
+    def __init__(self, size_ms: int, every_ms: int, offset_ms: int) -> None:
+        self._size_ms = size_ms
+        self._every_ms = every_ms
+        self._offset_ms = offset_ms
+
+    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
+        (at,) = times
+        last = at - (at - self._offset_ms) % self._every_ms
+        if self._size_ms == self._every_ms:
+            return None, last, last + self._size_ms
+        copies = -(-self._size_ms // self._every_ms)
+        starts = (last[:, None] - np.arange(copies) * self._every_ms).ravel()
+        rows = np.repeat(np.arange(len(at)), copies)
+        kept = np.flatnonzero(starts + self._size_ms > at[rows])
+        return rows[kept], starts[kept], starts[kept] + self._size_ms
+
+    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
+        del ends
+        return pa.array(starts)
+
+    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
+        starts = namespaces.to_numpy()
+        return starts, starts + self._size_ms
+
+
+class GivenSpans(Spans):
+    """Windows that are in the rows."""
+
+    namespace = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
+
+    def __init__(self, start: str, end: str) -> None:
+        self.columns = (start, end)
+
+    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
+        starts, ends = times
+        return None, starts, ends
+
+    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
+        return pa.StructArray.from_arrays([pa.array(starts), pa.array(ends)], fields=list(self.namespace))
+
+    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
+        starts, ends = namespaces.flatten()
+        return starts.to_numpy(), ends.to_numpy()
+
+
+class GlobalSpan(Spans):
+    """One window for everything."""
+
+    has_end = False
+
+    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
+        (at,) = times
+        return None, np.zeros(len(at), dtype=np.int64), np.full(len(at), 3 * FAR_MS)
+
+    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
+        del ends
+        return pa.array(starts)
+
+    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
+        return namespaces.to_numpy(), np.full(len(namespaces), 3 * FAR_MS)
+
+
+class PlainWindows(WindowOperator):
+    """Keeps each window by itself.
+
+    A state says of each key and window whether its timer is set, so that timers cost nothing for all but the first row.
+    A timer is known by its time: that of the last millisecond of its window, or of the end of the lateness, or an
+    earlier one for early results.
+    """
+
+    _windows: ValueState
+    _seen: ValueState | None = None
+
+    def __init__(self, settings: WindowSettings, accumulators: Accumulators, results: Results, spans: Spans) -> None:
+        super().__init__(settings, accumulators, results)
+        self._spans = spans
+        self.namespace = spans.namespace
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._windows = self._keyed.value_state("windows/open", pa.int8(), namespace=self.namespace)
+        if self._settings.firing.early_rows is not None:
+            self._seen = self._keyed.value_state("windows/rows", pa.int64(), namespace=self.namespace)
+
+    def _take_in(self, batch: pa.RecordBatch) -> None:
+        bounds = [self._milliseconds(batch, name) for name in self._spans.columns]
+        rows, starts, ends = self._spans.assign(*(bounds or [self._times(batch)]))
+        is_late = ends - 1 + self._settings.lateness_ms <= self._watermark_ms
+        if is_late.any():
+            every = np.arange(batch.num_rows) if rows is None else rows
+            accepted, known = np.zeros((2, batch.num_rows), dtype=np.bool_)
+            known[every] = True
+            rows, starts, ends = every[~is_late], starts[~is_late], ends[~is_late]
+            accepted[rows] = True
+            self._late(batch, known & ~accepted)
+        if rows is not None:
+            batch = batch.take(pa.array(rows))
+        if not batch.num_rows:
+            return
+        columns = self._key_columns(batch)
+        keys, namespaces = self._keyed.keys(columns), self._spans.pack(starts, ends)
+        if self._spans.has_end:
+            self._expect(keys, namespaces, starts, ends)
+        if self._seen is not None:
+            self._add_in_rounds(self._seen, keys, columns, batch, namespaces, starts, ends)
+        else:
+            self._accumulators.add(keys, batch, namespaces)
+        if self._settings.lateness_ms and self._settings.firing.at_end:
+            self._fire_again(keys, columns, namespaces, starts, ends)
+        self._note_changed(keys, columns, namespaces)
+
+    def _expect(self, keys: Rows, namespaces: pa.Array, starts: Ints, ends: Ints) -> None:
+        """Set the timers of windows that have none."""
+        known = pc.fill_null(self._windows.take(keys, namespaces), 0).to_numpy(zero_copy_only=False)
+        is_new = known != _WAITING
+        if not is_new.any():
+            return
+        rows = np.flatnonzero(is_new)
+        keys, namespaces = chosen(keys, namespaces, rows)
+        starts, ends = starts[rows], ends[rows]
+        is_open = ends - 1 > self._watermark_ms
+        times = np.where(is_open, ends - 1, ends - 1 + self._settings.lateness_ms)
+        self._timers.register_all(self._domain, keys, pa.array(times), namespaces)
+        self._windows.put(keys, pa.array(np.where(is_open, _WAITING, _FIRED).astype(np.int8)), namespaces)
+        if self._settings.firing.event_every_ms is not None:
+            self._expect_early(keys, namespaces, np.maximum(starts, self._watermark_ms) + 1, ends)
+
+    def _expect_early(self, keys: Rows, namespaces: pa.Array, after: Ints, ends: Ints) -> None:
+        """Set timers for the next early results from a time on, if they come before the end."""
+        every_ms = self._settings.firing.event_every_ms
+        assert every_ms is not None
+        times = -(-after // every_ms) * every_ms
+        rows = np.flatnonzero(times < ends - 1)
+        if rows.size:
+            keys, namespaces = keys.take(rows), namespaces.take(pa.array(rows))
+            self._timers.register_all(self._domain, keys, pa.array(times[rows]), namespaces)
+
+    def _add_in_rounds(
+        self,
+        seen: ValueState,
+        keys: Rows,
+        columns: list[pa.Array],
+        batch: pa.RecordBatch,
+        namespaces: pa.Array,
+        starts: Ints,
+        ends: Ints,
+    ) -> None:
+        """Add rows, and emit each window after each so many of them: as if they had come one by one."""
+        firing = self._settings.firing
+        each = firing.early_rows
+        assert each is not None
+        positions: list[Ints] = []
+
+        def counted(old: pa.Array, groups: Groups) -> pa.Array:
+            before = pc.fill_null(old, 0).to_numpy(zero_copy_only=False)
+            owners = group_of_rows(groups)
+            positions.append(before[owners] + ranks(owners))
+            return pa.array((before + np.bincount(owners, minlength=groups.count)) % each)
+
+        seen.update(keys, counted, namespaces)
+        rounds = positions[0] // each
+        fires = (positions[0] + 1) % each == 0
+        if firing.at_end:
+            fires &= ends - 1 > self._watermark_ms
+        for number in range(int(rounds.max()) + 1):
+            rows = np.flatnonzero(rounds == number)
+            if len(rows) < len(keys):
+                self._accumulators.add(*_some(keys, batch, namespaces, rows))
+            else:
+                self._accumulators.add(keys, batch, namespaces)
+            firing_rows = rows[fires[rows]]
+            if firing_rows.size:
+                some, named = keys.take(firing_rows), namespaces.take(pa.array(firing_rows))
+                taken = [column.take(pa.array(firing_rows)) for column in columns]
+                self._fire(some, taken, named, starts[firing_rows], ends[firing_rows])
+                if firing.is_purging:
+                    self._accumulators.delete(some, named)
+
+    def _fire_again(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array, starts: Ints, ends: Ints) -> None:
+        """Emit complete windows that rows have come to within the lateness."""
+        rows = np.flatnonzero(ends - 1 <= self._watermark_ms)
+        if rows.size:
+            rows = rows[self._distinct(keys.take(rows), starts[rows], ends[rows])]
+            some, named = keys.take(rows), namespaces.take(pa.array(rows))
+            self._fire(some, [column.take(pa.array(rows)) for column in columns], named, starts[rows], ends[rows])
+
+    def _fire(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array, starts: Ints, ends: Ints) -> None:
+        taken = self._accumulators.take(keys, namespaces)
+        self._results.emit(self.context, columns, starts, ends, taken)
+
+    def _on_due(self, due: DueTimers) -> None:
+        assert due.namespaces is not None
+        starts, ends = self._spans.unpack(due.namespaces)
+        last = ends - 1
+        lateness_ms, at_end = self._settings.lateness_ms, self._settings.firing.at_end
+        is_complete = due.times == last
+        is_over = due.times == last + lateness_ms
+        is_early = ~(is_complete | is_over)
+        if is_early.any():
+            self._on_early(due, np.flatnonzero(is_early), starts, ends)
+        rows = np.flatnonzero(is_complete)
+        if rows.size:
+            keys, namespaces = _chosen_due(due, rows)
+            if at_end:
+                columns = [column.take(pa.array(rows)) for column in self._columns_of(due.keys)]
+                self._fire(keys, columns, namespaces, starts[rows], ends[rows])
+            if lateness_ms:
+                self._windows.put(keys, pa.array(np.full(len(rows), _FIRED, dtype=np.int8)), namespaces)
+                self._timers.register_all(self._domain, keys, pa.array(last[rows] + lateness_ms), namespaces)
+        rows = np.flatnonzero(is_over)
+        if rows.size:
+            self._forget(*_chosen_due(due, rows))
+
+    def _on_early(self, due: DueTimers, rows: Ints, starts: Ints, ends: Ints) -> None:
+        """Emit windows at an interval of event time, and set the next timers; those that are complete come anyway."""
+        rows = rows[ends[rows] - 1 > self._watermark_ms]
+        if not rows.size:
+            return
+        keys, namespaces = _chosen_due(due, rows)
+        self._expect_early(keys, namespaces, np.full(len(rows), self._watermark_ms + 1), ends[rows])
+        # Several intervals may have passed at once.
+        once = self._distinct(keys, starts[rows], ends[rows])
+        keys, namespaces, rows = keys.take(once), namespaces.take(pa.array(once)), rows[once]
+        columns = [column.take(pa.array(rows)) for column in self._columns_of(due.keys)]
+        self._fire(keys, columns, namespaces, starts[rows], ends[rows])
+
+    def _forget(self, keys: Rows, namespaces: pa.Array) -> None:
+        self._accumulators.delete(keys, namespaces)
+        self._windows.delete(keys, namespaces)
+        if self._seen is not None:
+            self._seen.delete(keys, namespaces)
+
+    def _fire_early(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array) -> None:
+        starts, ends = self._spans.unpack(namespaces)
+        rows = np.flatnonzero(ends - 1 > self._watermark_ms)
+        if rows.size:
+            some, named = keys.take(rows), namespaces.take(pa.array(rows))
+            self._fire(some, [column.take(pa.array(rows)) for column in columns], named, starts[rows], ends[rows])
+
+
+def _chosen_due(due: DueTimers, rows: Ints) -> tuple[Rows, pa.Array]:
+    assert due.namespaces is not None
+    if len(rows) == len(due):
+        return due.rows, due.namespaces
+    return due.rows.take(rows), due.namespaces.take(pa.array(rows))
+
+
+def _some(keys: Rows, batch: pa.RecordBatch, namespaces: pa.Array, rows: Ints) -> tuple[Rows, pa.RecordBatch, pa.Array]:
+    taken = pa.array(rows)
+    return keys.take(rows), batch.take(taken), namespaces.take(taken)

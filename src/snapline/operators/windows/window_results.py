@@ -1,0 +1,132 @@
+"""What windows emit: a row for each, or what a function of the user's makes of all its rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from snapline.contracts.operator import OperatorContext
+from snapline.contracts.schemas import conform
+from snapline.errors import UserCodeError
+from snapline.state.exact_cast import shortened
+from snapline.state.stable_hash import Ints
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+_EMIT_ROWS = 65_536
+"""Results are passed on by about so many."""
+
+_EMIT_BATCHES = 1024
+"""What functions give, often a row each, is passed on by so many."""
+
+
+class Window(NamedTuple):
+    """The bounds of a window, as values of its columns; `end` does not belong to it."""
+
+    start: Any
+    end: Any
+
+
+def bounds(times_ms: Ints, kind: pa.DataType) -> pa.Array:
+    """Milliseconds as a column of window bounds."""
+    numbers = pa.array(times_ms)
+    if not pa.types.is_timestamp(kind):
+        return numbers
+    return numbers.view(pa.timestamp("ms", tz=kind.tz)).cast(kind)
+
+
+class Results(ABC):
+    """Makes rows of what windows that fire have in state. `schema` is that of the rows."""
+
+    def __init__(self, schema: pa.Schema, bounds_kind: pa.DataType | None) -> None:
+        self.schema = schema
+        self._bounds = bounds_kind
+
+    @abstractmethod
+    def emit(
+        self, context: OperatorContext, keys: list[pa.Array], starts: Ints, ends: Ints, taken: list[pa.Array]
+    ) -> None:
+        """Emit what was taken for keys and windows."""
+
+    def _window_columns(self, starts: Ints, ends: Ints) -> list[pa.Array]:
+        return [] if self._bounds is None else [bounds(starts, self._bounds), bounds(ends, self._bounds)]
+
+
+class AggregateResults(Results):
+    """A row for each key and window. A bound that is a key column too is not there twice."""
+
+    def emit(
+        self, context: OperatorContext, keys: list[pa.Array], starts: Ints, ends: Ints, taken: list[pa.Array]
+    ) -> None:
+        bound = zip(WINDOW_COLUMNS, self._window_columns(starts, ends), strict=False)
+        windows = [column for name, column in bound if name not in context.key_columns]
+        columns = [*keys, *windows, *taken]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        for start in range(0, batch.num_rows, _EMIT_ROWS):
+            context.emit(batch.slice(start, _EMIT_ROWS))
+
+
+class FunctionResults(Results):
+    """What a function gives for a key, a window and a table of all its rows, which were taken as a list of structs."""
+
+    def __init__(
+        self, function: Callable[[Any, Any, pa.Table], Any], schema: pa.Schema, bounds_kind: pa.DataType | None
+    ) -> None:
+        super().__init__(schema, bounds_kind)
+        self._function = function
+
+    def emit(
+        self, context: OperatorContext, keys: list[pa.Array], starts: Ints, ends: Ints, taken: list[pa.Array]
+    ) -> None:
+        what = f"window process {context.uid!r}"
+        names = zip(*(column.to_pylist() for column in keys), strict=True)
+        windows = zip(*(column.to_pylist() for column in self._window_columns(starts, ends)), strict=True)
+        (lists,) = taken
+        made: list[pa.RecordBatch] = []
+        for row, key in enumerate(names):
+            window = None if self._bounds is None else Window(*next(windows))
+            table = pa.Table.from_struct_array(lists[row].values)
+            try:
+                given = list(batches_of(self._function(key if len(key) > 1 else key[0], window, table), self.schema))
+            except UserCodeError:
+                raise
+            except Exception as error:
+                raise UserCodeError(f"{what} raised {type(error).__name__}: {error}") from error
+            made += [conform(batch, self.schema, what) for batch in given if batch.num_rows]
+            if len(made) >= _EMIT_BATCHES:
+                self._emit_together(context, made)
+                made = []
+        self._emit_together(context, made)
+
+    def _emit_together(self, context: OperatorContext, made: list[pa.RecordBatch]) -> None:
+        for batch in pa.Table.from_batches(made, self.schema).combine_chunks().to_batches():
+            context.emit(batch)
+
+
+def batches_of(made: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """What a function gave, as batches: batches, tables, dicts of one row each, several of them, or nothing."""
+    if isinstance(made, pa.RecordBatch):
+        yield made
+    elif isinstance(made, pa.Table):
+        yield from made.to_batches()
+    elif isinstance(made, dict):
+        yield _rows([made], schema)
+    elif isinstance(made, Iterable) and not isinstance(made, str | bytes):
+        items = list(made)
+        if items and all(isinstance(item, dict) for item in items):
+            yield _rows(items, schema)
+            return
+        for item in items:
+            yield from batches_of(item, schema)
+    elif made is not None:
+        raise TypeError(f"it gave {shortened(made)}; it must give a batch, a table, dicts of rows, or None")
+
+
+def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    for row in rows:
+        if row.keys() != set(schema.names):
+            raise TypeError(f"it gave a row with {', '.join(map(str, row))}; its schema has {', '.join(schema.names)}")
+    return pa.RecordBatch.from_pylist(rows, schema=schema)

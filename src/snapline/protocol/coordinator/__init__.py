@@ -1,0 +1,1 @@
+"""When a checkpoint starts, who takes part, and when it is complete."""

@@ -1,0 +1,74 @@
+"""Events from operator coordinators to their subtasks: in order, sure to arrive, on the right side of each cut."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from snapline.protocol.coordinator.coordinator_events import DeliverOperatorEvent
+from snapline.protocol.coordinator.event_gate import Delivery, EventGate
+
+
+class OperatorEvents:
+    """The gates of all operator coordinators, and what has been sent but is not known to have arrived.
+
+    The next event for a subtask leaves when the one before is confirmed, so that a message that is late or comes
+    twice can't change the order.
+    """
+
+    def __init__(self, parallelism: Mapping[str, int]) -> None:
+        self._gates = {operator: EventGate(subtasks) for operator, subtasks in parallelism.items()}
+        self._next_sequence = 0
+        self._unconfirmed: dict[int, tuple[str, int]] = {}
+        self._waiting: dict[tuple[str, int], deque[DeliverOperatorEvent]] = {}
+
+    def send(self, operator: str, subtask: int, event: Any) -> list[DeliverOperatorEvent]:
+        """An operator coordinator sends something; it leaves now, or when the gate and those before it allow."""
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        self._unconfirmed[sequence] = (operator, subtask)
+        order = DeliverOperatorEvent(operator, subtask, event, sequence)
+        return self._pass(operator, self._gates[operator].send(subtask, order))
+
+    def snapshotted(self, operator: str, checkpoint_id: int) -> set[int]:
+        """Close the gate: the coordinator's state is taken. Returned are the events that are part of that state.
+
+        They must have arrived before the barrier starts, also those an earlier checkpoint still holds back.
+        """
+        self._gates[operator].close(checkpoint_id)
+        return {sequence for sequence, (sender, _) in self._unconfirmed.items() if sender == operator}
+
+    def acknowledged(self, operator: str, subtask: int, checkpoint_id: int) -> list[DeliverOperatorEvent]:
+        """A subtask's own state is taken: what was held back for it may follow."""
+        return self._pass(operator, self._gates[operator].acknowledged(subtask, checkpoint_id))
+
+    def released(self, checkpoint_id: int) -> list[DeliverOperatorEvent]:
+        """The checkpoint is over, one way or the other."""
+        return [
+            order
+            for operator, gate in self._gates.items()
+            for order in self._pass(operator, gate.released(checkpoint_id))
+        ]
+
+    def confirmed(self, sequence: int) -> list[DeliverOperatorEvent]:
+        """A subtask has an event; the next one for it may leave."""
+        target = self._unconfirmed.pop(sequence, None)
+        if target is None:
+            return []
+        waiting = self._waiting[target]
+        if waiting and waiting[0].sequence == sequence:
+            waiting.popleft()
+        return [waiting[0]] if waiting else []
+
+    def is_unconfirmed(self, sequence: int) -> bool:
+        return sequence in self._unconfirmed
+
+    def _pass(self, operator: str, deliveries: Iterable[Delivery]) -> list[DeliverOperatorEvent]:
+        orders = []
+        for subtask, order in deliveries:
+            waiting = self._waiting.setdefault((operator, subtask), deque())
+            waiting.append(order)
+            if len(waiting) == 1:
+                orders.append(order)
+        return orders

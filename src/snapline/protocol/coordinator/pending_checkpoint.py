@@ -1,0 +1,179 @@
+"""A checkpoint on its way: who has acknowledged, what has been collected, and what is still missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+
+from snapline.protocol.coordinator.checkpoint_plan import CheckpointPlan
+from snapline.protocol.coordinator.coordinator_events import AckResult
+from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.machine import TransitionTable
+from snapline.protocol.snapshot import OperatorState, Snapshot, StoredObject, SubtaskState, VertexInfo
+from snapline.types import SubtaskId
+
+
+class PendingPhase(Enum):
+    """Where a checkpoint stands in the coordinator."""
+
+    LOCATING = "LOCATING"
+    COORDINATORS = "COORDINATORS"
+    HOOKS = "HOOKS"
+    COLLECTING = "COLLECTING"
+    WRITING_METADATA = "WRITING_METADATA"
+    PUBLISHING = "PUBLISHING"
+    COMPLETED = "COMPLETED"
+    ABORTED = "ABORTED"
+
+
+_P = PendingPhase
+PENDING = TransitionTable(
+    "One checkpoint in the coordinator",
+    "Each step waits for the one before. What is published is canonical, whatever becomes of the driver then.",
+    _P.LOCATING,
+    [
+        (_P.LOCATING, "location created", _P.COORDINATORS),
+        (_P.COORDINATORS, "coordinators snapshotted", _P.HOOKS),
+        (_P.HOOKS, "hooks snapshotted", _P.COLLECTING),
+        (_P.COLLECTING, "fully acknowledged", _P.WRITING_METADATA),
+        (_P.WRITING_METADATA, "metadata written", _P.PUBLISHING),
+        (_P.PUBLISHING, "published", _P.COMPLETED),
+        (_P.LOCATING, "aborted", _P.ABORTED),
+        (_P.COORDINATORS, "aborted", _P.ABORTED),
+        (_P.HOOKS, "aborted", _P.ABORTED),
+        (_P.COLLECTING, "aborted", _P.ABORTED),
+        (_P.WRITING_METADATA, "aborted", _P.ABORTED),
+        (_P.PUBLISHING, "aborted", _P.ABORTED),
+    ],
+)
+
+
+class PendingCheckpoint:
+    """Collects one checkpoint of one attempt. Identity of a task is its execution: subtask and attempt."""
+
+    def __init__(
+        self,
+        checkpoint_id: int,
+        request: TriggerRequest,
+        plan: CheckpointPlan,
+        *,
+        timestamp_ms: int,
+        coordinators: Iterable[str],
+        hooks: Iterable[str],
+    ) -> None:
+        self.id = checkpoint_id
+        self.request = request
+        self.plan = plan
+        self.timestamp_ms = timestamp_ms
+        self.phase = PENDING.initial
+        self.location: str | None = None
+        self.metadata_bytes = 0
+        self.snapshot: Snapshot | None = None
+        self.unconfirmed_events: set[int] = set()
+        self._missing_tasks = set(plan.wait)
+        self._missing_coordinators = set(coordinators)
+        self._missing_hooks = set(hooks)
+        self._tasks: dict[SubtaskId, Mapping[str, SubtaskState]] = {}
+        self._coordinators: dict[str, StoredObject] = {}
+        self._hooks: dict[str, StoredObject] = {}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether all parts are in, so that only its own metadata can still fail it."""
+        return self.phase in (PendingPhase.WRITING_METADATA, PendingPhase.PUBLISHING)
+
+    @property
+    def coordinators_done(self) -> bool:
+        return not self._missing_coordinators and not self.unconfirmed_events
+
+    @property
+    def hooks_done(self) -> bool:
+        return not self._missing_hooks
+
+    @property
+    def is_fully_acknowledged(self) -> bool:
+        return not self._missing_tasks and self.coordinators_done and self.hooks_done
+
+    def step(self, cause: str, target: PendingPhase) -> None:
+        self.phase = PENDING.step(self.phase, cause, target)
+
+    def acknowledge(self, subtask: SubtaskId, state: Mapping[str, SubtaskState]) -> AckResult:
+        if subtask in self._tasks:
+            return AckResult.DUPLICATE
+        if subtask not in self._missing_tasks:
+            return AckResult.UNKNOWN
+        self._missing_tasks.discard(subtask)
+        self._tasks[subtask] = state
+        return AckResult.SUCCESS
+
+    def acknowledge_coordinator(self, operator: str, state: StoredObject) -> bool:
+        if operator not in self._missing_coordinators:
+            return False
+        self._missing_coordinators.discard(operator)
+        self._coordinators[operator] = state
+        return True
+
+    def acknowledge_hook(self, hook: str, state: StoredObject | None) -> bool:
+        if hook not in self._missing_hooks:
+            return False
+        self._missing_hooks.discard(hook)
+        if state is not None:
+            self._hooks[hook] = state
+        return True
+
+    def objects(self) -> Iterator[StoredObject]:
+        """Everything collected so far."""
+        for states in self._tasks.values():
+            for state in states.values():
+                yield from state.objects()
+        yield from self._coordinators.values()
+        yield from self._hooks.values()
+
+    def breaks_union_state(self, vertices: Iterable[VertexInfo]) -> str | None:
+        """The vertex whose union list state would be incomplete: some of its subtasks have ended, others not."""
+        for vertex in vertices:
+            if not vertex.union_state or vertex.id in self.plan.finished_vertices:
+                continue
+            states = [self._tasks.get(subtask) for subtask in vertex.subtasks()]
+            ended = [state is None or any(part.ended for part in state.values()) for state in states]
+            if any(ended) and (not all(ended) or None in states):
+                return vertex.id
+        return None
+
+    def to_snapshot(self, vertices: Iterable[VertexInfo], attempt: int) -> Snapshot:
+        """The finished snapshot, with the marks of tasks and operators that had finished before it."""
+        assert self.location is not None
+        finished_vertices = set(self.plan.finished_vertices)
+        operators: dict[str, OperatorState] = {}
+        for vertex in vertices:
+            for uid in vertex.operators:
+                if vertex.id in finished_vertices:
+                    subtasks: dict[int, SubtaskState] = {}
+                else:
+                    subtasks = {
+                        subtask.index: SubtaskState(finished=True)
+                        for subtask in self.plan.finished_subtasks
+                        if subtask.vertex == vertex.id
+                    }
+                    for subtask in vertex.subtasks():
+                        if subtask in self._tasks:
+                            subtasks[subtask.index] = self._tasks[subtask].get(uid, SubtaskState())
+                operators[uid] = OperatorState(
+                    uid,
+                    vertex.parallelism,
+                    vertex.max_parallelism,
+                    subtasks,
+                    self._coordinators.get(uid),
+                    vertex.id in finished_vertices,
+                )
+        request = self.request
+        return Snapshot(
+            self.id,
+            request.kind,
+            attempt,
+            self.timestamp_ms,
+            self.location,
+            operators,
+            dict(self._hooks),
+            request.format,
+        )

@@ -1,0 +1,1 @@
+"""The life of a job: attempts, restarts, slots, failures, and its end."""

@@ -1,0 +1,401 @@
+"""The life of a job: attempts, failures, restarts, and the ways it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from snapline.protocol.job.restart_policy import RestartPolicy
+from snapline.protocol.machine import TransitionTable
+from snapline.protocol.snapshot import Snapshot
+from snapline.types import ExecutionId, JobStatus, SubtaskId, TaskStatus
+
+# Events.
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """Somebody wants the job to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptClaimed:
+    """The attempt is this driver's: its claim is in the journal."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobHadEnded:
+    """The journal says that the job ended under an earlier driver; `stop` is the savepoint it was stopped with."""
+
+    status: JobStatus
+    stop: Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPrepared:
+    """What to restore is known; these subtasks have to run, and these have finished before."""
+
+    subtasks: frozenset[SubtaskId]
+    finished: frozenset[SubtaskId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PreparationFailed:
+    """Claiming, reading the store or planning the restore failed; `recoverable` if trying again may help."""
+
+    error: str
+    recoverable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DriverFenced:
+    """Another driver runs this job now."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReported:
+    """A task changed its status."""
+
+    execution: ExecutionId
+    status: TaskStatus
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentTimedOut:
+    """Tasks of this attempt did not come up in time."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRequested:
+    """Something demands a failover: too many failed checkpoints, a lost slot; no restart if it is not `recoverable`."""
+
+    attempt: int
+    cause: str
+    recoverable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TasksStopped:
+    """No task of this attempt can do anything that counts any more."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDue:
+    """The delay before the next attempt is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """The user cancels the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendRequested:
+    """The driver goes down in good order; another one will take over."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopSavepointCompleted:
+    """The savepoint the job stops with is durable."""
+
+    snapshot: Snapshot
+
+
+JobEvent: TypeAlias = (
+    JobSubmitted
+    | AttemptClaimed
+    | JobHadEnded
+    | AttemptPrepared
+    | PreparationFailed
+    | DriverFenced
+    | TaskReported
+    | DeploymentTimedOut
+    | FailureRequested
+    | TasksStopped
+    | RestartDue
+    | CancelRequested
+    | SuspendRequested
+    | StopSavepointCompleted
+)
+
+# Effects.
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAttempt:
+    """Claim the next attempt in the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareAttempt:
+    """Read the store, choose what to restore, and plan it."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeployTasks:
+    """Start these subtasks; report `DeploymentTimedOut` if they do not come up in time."""
+
+    attempt: int
+    subtasks: tuple[SubtaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartCheckpoints:
+    """Every task runs: checkpoints may begin."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopCheckpoints:
+    """The job has left the running state."""
+
+    attempt: int
+    shutdown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTasks:
+    """Stop all tasks of this attempt and report `TasksStopped`."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRestart:
+    """Report `RestartDue` after this delay."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopFailed:
+    """The savepoint is there, but the job did not end with it and goes on from it."""
+
+    snapshot: Snapshot
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """The job is over for this driver: record the end, and clean up as the status demands.
+
+    `stop` is the savepoint the job was stopped with. Nobody may be told of an end before it is recorded: until then
+    another driver may take over and go on.
+    """
+
+    status: JobStatus
+    cause: str
+    stop: Snapshot | None = None
+
+
+JobEffect: TypeAlias = (
+    ClaimAttempt
+    | PrepareAttempt
+    | DeployTasks
+    | StartCheckpoints
+    | StopCheckpoints
+    | CancelTasks
+    | ScheduleRestart
+    | StopFailed
+    | EndJob
+)
+
+_J = JobStatus
+LIFECYCLE = TransitionTable(
+    "Job",
+    "A failure leads through the restart strategy to the next attempt, or to the end.",
+    _J.CREATED,
+    [
+        (_J.CREATED, "submitted", _J.INITIALIZING),
+        (_J.INITIALIZING, "all tasks running", _J.RUNNING),
+        (_J.INITIALIZING, "all tasks finished", _J.FINISHED),
+        *[(_J.INITIALIZING, "had ended before", status) for status in (_J.FINISHED, _J.CANCELED, _J.FAILED)],
+        (_J.INITIALIZING, "failure", _J.FAILING),
+        (_J.RUNNING, "failure", _J.FAILING),
+        (_J.RUNNING, "all tasks finished", _J.FINISHED),
+        (_J.FAILING, "tasks stopped, restart allowed", _J.RESTARTING),
+        (_J.FAILING, "tasks stopped, no restart", _J.FAILED),
+        (_J.RESTARTING, "restart due", _J.INITIALIZING),
+        *[
+            (status, "cancel", _J.CANCELLING)
+            for status in (_J.CREATED, _J.INITIALIZING, _J.RUNNING, _J.FAILING, _J.RESTARTING)
+        ],
+        (_J.CANCELLING, "tasks stopped", _J.CANCELED),
+        *[
+            (status, "fenced or suspended", _J.SUSPENDED)
+            for status in (_J.CREATED, _J.INITIALIZING, _J.RUNNING, _J.FAILING, _J.RESTARTING, _J.CANCELLING)
+        ],
+    ],
+)
+
+
+class JobLifecycle:
+    """One driver's view of a job. The first failure of an attempt is its cause; what follows from it is not."""
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self.status = LIFECYCLE.initial
+        self.attempt = 0
+        self.cause = ""
+        self._policy = policy
+        self._tasks: dict[SubtaskId, TaskStatus] = {}
+        self._delay_ms: int | None = None
+        self._is_deployed = False
+        self._stop_snapshot: Snapshot | None = None
+
+    def handle(self, event: JobEvent, now_ms: int, jitter: float = 0.0) -> list[JobEffect]:
+        """Take one fact, return the orders that follow. `jitter` in [-1, 1] is the chance in a restart's delay."""
+        if self.status in LIFECYCLE.final_states:
+            return []
+        match event:
+            case JobSubmitted():
+                self._step("submitted", JobStatus.INITIALIZING)
+                return [ClaimAttempt()]
+            case AttemptClaimed(attempt):
+                if self.status is not JobStatus.INITIALIZING:
+                    return []
+                self.attempt = attempt
+                return [PrepareAttempt(attempt)]
+            case JobHadEnded(status, stop):
+                return self._on_had_ended(status, stop) if self.status is JobStatus.INITIALIZING else []
+            case AttemptPrepared(subtasks, finished):
+                return self._on_prepared(subtasks, finished) if self.status is JobStatus.INITIALIZING else []
+            case PreparationFailed(error, recoverable):
+                if self.status is not JobStatus.INITIALIZING:
+                    return []
+                return self._fail(error, now_ms, jitter, may_restart=recoverable)
+            case TaskReported(execution, status, error):
+                return self._on_task(execution, status, error, now_ms, jitter)
+            case DeploymentTimedOut(attempt):
+                if self.status is not JobStatus.INITIALIZING or not self._is_current(attempt):
+                    return []
+                missing = [str(task) for task, status in self._tasks.items() if status is TaskStatus.DEPLOYING]
+                return self._fail(f"tasks did not start in time: {', '.join(missing)}", now_ms, jitter)
+            case FailureRequested(attempt, cause, recoverable):
+                if not self._is_current(attempt) or not self._may_fail:
+                    return []
+                return self._fail(cause, now_ms, jitter, may_restart=recoverable)
+            case TasksStopped(attempt):
+                return self._on_stopped() if attempt == self.attempt else []
+            case RestartDue():
+                if self.status is not JobStatus.RESTARTING:
+                    return []
+                self._step("restart due", JobStatus.INITIALIZING)
+                return [ClaimAttempt()]
+            case CancelRequested():
+                return self._on_cancel()
+            case DriverFenced(attempt):
+                return self._suspend(f"attempt {attempt} of another driver runs this job")
+            case SuspendRequested():
+                return self._suspend("the driver is shutting down")
+            case StopSavepointCompleted(snapshot):
+                if self.status is not JobStatus.RUNNING or snapshot.attempt != self.attempt:
+                    return [StopFailed(snapshot, self.cause)]
+                self._stop_snapshot = snapshot
+                return []
+
+    def _is_current(self, attempt: int) -> bool:
+        """Whether this is the attempt whose tasks are deployed; a late word of an older one counts for nothing."""
+        return self._is_deployed and attempt == self.attempt
+
+    @property
+    def _may_fail(self) -> bool:
+        return self.status is JobStatus.INITIALIZING or self.status is JobStatus.RUNNING
+
+    def _on_had_ended(self, status: JobStatus, stop: Snapshot | None) -> list[JobEffect]:
+        self._step("had ended before", status)
+        return [EndJob(status, self.cause, stop)]
+
+    def _on_prepared(self, subtasks: frozenset[SubtaskId], finished: frozenset[SubtaskId]) -> list[JobEffect]:
+        self._tasks = dict.fromkeys(sorted(subtasks - finished), TaskStatus.DEPLOYING)
+        self._is_deployed = True
+        if not self._tasks:
+            return self._finish()
+        return [DeployTasks(self.attempt, tuple(self._tasks))]
+
+    def _on_task(
+        self, execution: ExecutionId, status: TaskStatus, error: str, now_ms: int, jitter: float
+    ) -> list[JobEffect]:
+        known = self._tasks.get(execution.subtask)
+        if known is None or known is TaskStatus.FINISHED or not self._is_current(execution.attempt):
+            return []
+        if not self._may_fail or (known is TaskStatus.RUNNING and status is TaskStatus.DEPLOYING):
+            return []
+        if status is TaskStatus.FAILED or status is TaskStatus.CANCELED:
+            return self._fail(f"{execution}: {error}", now_ms, jitter)
+        self._tasks[execution.subtask] = status
+        if self._all(TaskStatus.FINISHED):
+            return self._finish()
+        if self.status is JobStatus.INITIALIZING and self._all(TaskStatus.RUNNING, TaskStatus.FINISHED):
+            self._step("all tasks running", JobStatus.RUNNING)
+            return [StartCheckpoints(self.attempt)]
+        return []
+
+    def _all(self, *statuses: TaskStatus) -> bool:
+        return all(status in statuses for status in self._tasks.values())
+
+    def _finish(self) -> list[JobEffect]:
+        self._step("all tasks finished", JobStatus.FINISHED)
+        return [StopCheckpoints(self.attempt, shutdown=True), EndJob(JobStatus.FINISHED, "", self._stop_snapshot)]
+
+    def _fail(self, cause: str, now_ms: int, jitter: float, *, may_restart: bool = True) -> list[JobEffect]:
+        decision = self._policy.failed(now_ms, jitter) if may_restart else None
+        self._delay_ms = decision.delay_ms if decision is not None and decision.restart else None
+        self.cause = cause
+        effects: list[JobEffect] = []
+        if self._stop_snapshot is not None:
+            effects.append(StopFailed(self._stop_snapshot, cause))
+            self._stop_snapshot = None
+        self._step("failure", JobStatus.FAILING)
+        if not self._is_deployed:
+            return [*effects, *self._on_stopped()]
+        return [*effects, StopCheckpoints(self.attempt, shutdown=False), CancelTasks(self.attempt)]
+
+    def _on_stopped(self) -> list[JobEffect]:
+        if self.status is JobStatus.CANCELLING:
+            return self._end("tasks stopped", JobStatus.CANCELED)
+        if self.status is not JobStatus.FAILING:
+            return []
+        self._is_deployed = False
+        if self._delay_ms is None:
+            return self._end("tasks stopped, no restart", JobStatus.FAILED)
+        self._step("tasks stopped, restart allowed", JobStatus.RESTARTING)
+        return [ScheduleRestart(self._delay_ms)]
+
+    def _on_cancel(self) -> list[JobEffect]:
+        if self.status is JobStatus.CANCELLING:
+            return []
+        was_failing = self.status is JobStatus.FAILING
+        self._step("cancel", JobStatus.CANCELLING)
+        if not self._is_deployed:
+            return self._end("tasks stopped", JobStatus.CANCELED)
+        if was_failing:
+            return []
+        return [StopCheckpoints(self.attempt, shutdown=True), CancelTasks(self.attempt)]
+
+    def _suspend(self, cause: str) -> list[JobEffect]:
+        stop: Iterable[JobEffect] = (
+            [StopCheckpoints(self.attempt, shutdown=False), CancelTasks(self.attempt)] if self._is_deployed else []
+        )
+        self.cause = cause
+        self._step("fenced or suspended", JobStatus.SUSPENDED)
+        return [*stop, EndJob(JobStatus.SUSPENDED, cause)]
+
+    def _end(self, cause: str, status: JobStatus) -> list[JobEffect]:
+        self._step(cause, status)
+        return [EndJob(status, self.cause)]
+
+    def _step(self, cause: str, target: JobStatus) -> None:
+        self.status = LIFECYCLE.step(self.status, cause, target)

@@ -1,0 +1,1 @@
+"""Whether a snapshot fits a job, and which subtask gets what."""

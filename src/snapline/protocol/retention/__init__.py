@@ -1,0 +1,1 @@
+"""Which snapshots and objects are kept, and what may be deleted."""

@@ -1,0 +1,1 @@
+"""What monitoring shows of checkpoints."""

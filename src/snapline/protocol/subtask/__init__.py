@@ -1,0 +1,1 @@
+"""One subtask's part in checkpoints."""

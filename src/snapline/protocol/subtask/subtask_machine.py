@@ -1,0 +1,426 @@
+"""One subtask's part in checkpoints: from the barrier to the acknowledgement, and the way a subtask ends."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from snapline.errors import EngineError
+from snapline.protocol.barriers.barrier_events import ABORT_TO_FAILURE, AlignmentMetrics
+from snapline.protocol.machine import TransitionTable
+from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.subtask.subtask_events import (
+    AbortNotified,
+    AsynchronousPartFailed,
+    AsynchronousPartFinished,
+    BroadcastBarrier,
+    BroadcastCancelMarker,
+    BroadcastEndOfData,
+    CancelSnapshot,
+    CheckpointTriggered,
+    CompletionNotified,
+    DataEnded,
+    EndInput,
+    FailTask,
+    FinishTask,
+    HandlerAborted,
+    InputsFinished,
+    NotifyOperatorsAborted,
+    NotifyOperatorsCompleted,
+    NotifyOperatorsSubsumed,
+    OutputsConsumed,
+    OutputsFinished,
+    OutputTimerFired,
+    PartitionsEnded,
+    PrepareSnapshot,
+    PrioritizeOutputs,
+    ResumeSources,
+    SendAcknowledgement,
+    SendDecline,
+    SetOutputTimer,
+    StopSources,
+    SubtaskEffect,
+    SubtaskEvent,
+    SynchronousPartFailed,
+    SynchronousPartFinished,
+    TakeSnapshot,
+    TriggerReceived,
+    WriteSnapshot,
+)
+from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, ExecutionId, FailureReason
+
+
+class Life(Enum):
+    """Where the subtask stands as a whole."""
+
+    RUNNING = "RUNNING"
+    ENDED = "ENDED"
+    STOPPING = "STOPPING"
+    LEAVING = "LEAVING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+
+
+_L = Life
+LIFE = TransitionTable(
+    "Life of a subtask",
+    "After its data has ended a subtask waits for one more complete checkpoint, which commits its last effects. Then "
+    "it leaves, once those upstream have left, those downstream have taken in all that it sent, and it has answered "
+    "every checkpoint it has begun.",
+    _L.RUNNING,
+    [
+        (_L.RUNNING, "end of data", _L.ENDED),
+        (_L.RUNNING, "end of data without final checkpoint", _L.LEAVING),
+        (_L.RUNNING, "synchronous savepoint", _L.STOPPING),
+        (_L.ENDED, "final checkpoint complete", _L.LEAVING),
+        (_L.STOPPING, "end of data", _L.STOPPING),
+        (_L.ENDED, "savepoint complete", _L.LEAVING),
+        (_L.STOPPING, "savepoint complete", _L.LEAVING),
+        (_L.LEAVING, "end of data", _L.LEAVING),
+        (_L.LEAVING, "partitions ended and outputs consumed", _L.FINISHED),
+        (_L.LEAVING, "failure", _L.FAILED),
+        (_L.STOPPING, "savepoint aborted", _L.RUNNING),
+        (_L.STOPPING, "savepoint with drain aborted", _L.FAILED),
+        (_L.RUNNING, "failure", _L.FAILED),
+        (_L.ENDED, "failure", _L.FAILED),
+        (_L.STOPPING, "failure", _L.FAILED),
+    ],
+)
+
+
+class Phase(Enum):
+    """Where one checkpoint stands on this subtask."""
+
+    TRIGGERED = "TRIGGERED"
+    WRITING = "WRITING"
+    WRITTEN = "WRITTEN"
+    ACKNOWLEDGED = "ACKNOWLEDGED"
+    DECLINED = "DECLINED"
+    CANCELLED = "CANCELLED"
+
+
+_P = Phase
+SNAPSHOT = TransitionTable(
+    "One checkpoint on one subtask",
+    "The synchronous part holds up data, the asynchronous part does not. The acknowledgement waits for both sides.",
+    _P.TRIGGERED,
+    [
+        (_P.TRIGGERED, "synchronous part finished", _P.WRITING),
+        (_P.TRIGGERED, "synchronous part failed", _P.DECLINED),
+        (_P.WRITING, "asynchronous part finished", _P.WRITTEN),
+        (_P.WRITING, "asynchronous part failed", _P.DECLINED),
+        (_P.WRITING, "aborted", _P.CANCELLED),
+        (_P.WRITTEN, "inputs and outputs finished", _P.ACKNOWLEDGED),
+        (_P.WRITTEN, "aborted", _P.CANCELLED),
+        (_P.TRIGGERED, "aborted", _P.CANCELLED),
+    ],
+)
+
+
+class _Running:
+    """A checkpoint this subtask is working on."""
+
+    __slots__ = (
+        "alignment",
+        "barrier",
+        "outputs_done",
+        "persisted_bytes",
+        "phase",
+        "start_delay_ms",
+        "sync_ms",
+        "written",
+    )
+
+    def __init__(self, barrier: Barrier, start_delay_ms: int, *, outputs_done: bool) -> None:
+        self.barrier = barrier
+        self.start_delay_ms = start_delay_ms
+        self.phase = Phase.TRIGGERED
+        self.sync_ms = 0
+        self.written: AsynchronousPartFinished | None = None
+        self.alignment: AlignmentMetrics | None = None
+        self.outputs_done = outputs_done
+        self.persisted_bytes = 0
+
+    def step(self, cause: str, target: Phase) -> None:
+        self.phase = SNAPSHOT.step(self.phase, cause, target)
+
+
+class SubtaskCheckpointing:
+    """The checkpoint machine of one execution.
+
+    `has_inputs` and `has_outputs` say what an acknowledgement has to wait for; `final_checkpoint` whether the subtask
+    stays after the end of its data until a checkpoint has completed. `max_remembered_aborts` bounds how many ids that
+    were aborted before their barrier came are kept.
+    """
+
+    def __init__(
+        self,
+        execution: ExecutionId,
+        *,
+        has_inputs: bool,
+        has_outputs: bool,
+        final_checkpoint: bool = True,
+        max_remembered_aborts: int = 1,
+        last_checkpoint_id: int = NO_CHECKPOINT,
+    ) -> None:
+        self.execution = execution
+        self.life = Life.RUNNING
+        self._has_inputs = has_inputs
+        self._has_outputs = has_outputs
+        self._final_checkpoint = final_checkpoint
+        self._max_remembered_aborts = max_remembered_aborts
+        self._last_id = last_checkpoint_id
+        self._running: dict[int, _Running] = {}
+        self._aborted: list[int] = []
+        self._completed_id = NO_CHECKPOINT
+        self._final_from = NO_CHECKPOINT
+        self._stopping_id = NO_CHECKPOINT
+        self._is_draining = False
+        self._partitions_ended = not has_inputs
+        self._outputs_consumed = True
+
+    def handle(self, event: SubtaskEvent, now_ms: int) -> list[SubtaskEffect]:
+        """Take one fact, return the orders that follow. After the subtask has ended nothing follows from anything."""
+        if self.life in LIFE.final_states:
+            return self._handle_ended(event)
+        match event:
+            case CheckpointTriggered(barrier, start_delay_ms):
+                return self._on_triggered(barrier, start_delay_ms, now_ms)
+            case TriggerReceived(attempt, barrier):
+                if attempt != self.execution.attempt:
+                    return []
+                return self._on_triggered(barrier, max(now_ms - barrier.timestamp_ms, 0), now_ms, inputs_ended=True)
+            case InputsFinished(checkpoint_id, metrics, persisted_bytes):
+                return self._on_inputs_finished(checkpoint_id, metrics, persisted_bytes)
+            case OutputsFinished(checkpoint_id, persisted_bytes):
+                return self._on_outputs_finished(checkpoint_id, persisted_bytes)
+            case HandlerAborted(checkpoint_id, reason):
+                return self._on_handler_aborted(checkpoint_id, reason)
+            case SynchronousPartFinished(checkpoint_id, duration_ms):
+                return self._on_sync_finished(checkpoint_id, duration_ms)
+            case SynchronousPartFailed(checkpoint_id, error):
+                return self._on_sync_failed(checkpoint_id, error)
+            case AsynchronousPartFinished():
+                return self._on_async_finished(event)
+            case AsynchronousPartFailed(checkpoint_id, error):
+                return self._on_async_failed(checkpoint_id, error)
+            case OutputTimerFired(checkpoint_id):
+                return self._on_output_timer(checkpoint_id)
+            case CompletionNotified(attempt, checkpoint_id, subsumed_id):
+                return self._on_completed(checkpoint_id, subsumed_id) if attempt == self.execution.attempt else []
+            case AbortNotified(attempt, checkpoint_id):
+                return self._on_aborted(checkpoint_id) if attempt == self.execution.attempt else []
+            case DataEnded(final_from):
+                return self._on_data_ended(final_from)
+            case PartitionsEnded():
+                self._partitions_ended = True
+                return self._leave()
+            case OutputsConsumed():
+                self._outputs_consumed = True
+                return self._leave()
+
+    def _handle_ended(self, event: SubtaskEvent) -> list[SubtaskEffect]:
+        if isinstance(event, TriggerReceived) and event.attempt == self.execution.attempt:
+            reason = FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
+            return [SendDecline(self.execution, event.barrier.id, reason, f"{self.execution} has ended")]
+        return []
+
+    # The way down: from the barrier to the acknowledgement.
+
+    def _on_triggered(
+        self, barrier: Barrier, start_delay_ms: int, now_ms: int, *, inputs_ended: bool = False
+    ) -> list[SubtaskEffect]:
+        if barrier.id <= self._last_id:
+            return []
+        self._last_id = barrier.id
+        resumed: list[SubtaskEffect] = []
+        if self.life is Life.STOPPING:
+            # The notice that the savepoint was given up has been lost: otherwise nothing would follow it.
+            resumed = self._on_stop_aborted()
+            if self._is_draining:
+                return resumed
+        was_aborted = barrier.id in self._aborted
+        self._aborted = [checkpoint_id for checkpoint_id in self._aborted if checkpoint_id > barrier.id]
+        if was_aborted:
+            return [*resumed, CancelSnapshot(barrier.id), BroadcastCancelMarker(barrier.id)]
+        barrier = barrier.behind_aligned_only_edge()
+        effects: list[SubtaskEffect] = resumed
+        if barrier.snapshot.is_synchronous:
+            self._stopping_id = barrier.id
+            self._is_draining = barrier.drain
+        if barrier.snapshot.is_synchronous and self.life is Life.RUNNING:
+            self._step("synchronous savepoint", Life.STOPPING)
+            effects.append(EndInput() if barrier.drain else StopSources())
+        outputs_done = not self._has_outputs or not barrier.may_capture
+        self._running[barrier.id] = running = _Running(barrier, start_delay_ms, outputs_done=outputs_done)
+        if inputs_ended or not self._has_inputs:
+            running.alignment = AlignmentMetrics(start_delay_ms, 0, 0)
+        effects.append(PrepareSnapshot(barrier.id))
+        effects.append(BroadcastBarrier(barrier))
+        if barrier.is_timeoutable and self._has_outputs:
+            assert barrier.timeout_ms is not None
+            effects.append(SetOutputTimer(barrier.id, max(barrier.timestamp_ms + barrier.timeout_ms, now_ms)))
+        is_last = self.life in (Life.ENDED, Life.LEAVING) and barrier.id >= self._final_from
+        effects.append(TakeSnapshot(barrier, ended=is_last or barrier.drain))
+        return effects
+
+    def _on_sync_finished(self, checkpoint_id: int, duration_ms: int) -> list[SubtaskEffect]:
+        running = self._running.get(checkpoint_id)
+        if running is None:
+            return []
+        running.step("synchronous part finished", Phase.WRITING)
+        running.sync_ms = duration_ms
+        return [WriteSnapshot(checkpoint_id)]
+
+    def _on_sync_failed(self, checkpoint_id: int, error: str) -> list[SubtaskEffect]:
+        running = self._running.pop(checkpoint_id, None)
+        if running is None:
+            return []
+        running.step("synchronous part failed", Phase.DECLINED)
+        return self._fail("failure", error)
+
+    def _on_async_finished(self, event: AsynchronousPartFinished) -> list[SubtaskEffect]:
+        running = self._running.get(event.checkpoint_id)
+        if running is None:
+            return []
+        running.step("asynchronous part finished", Phase.WRITTEN)
+        running.written = event
+        return self._acknowledge_if_done(running)
+
+    def _on_async_failed(self, checkpoint_id: int, error: str) -> list[SubtaskEffect]:
+        running = self._running.pop(checkpoint_id, None)
+        if running is None:
+            return []
+        running.step("asynchronous part failed", Phase.DECLINED)
+        reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        return [
+            CancelSnapshot(checkpoint_id),
+            SendDecline(self.execution, checkpoint_id, reason, error),
+            *self._leave(),
+        ]
+
+    def _on_inputs_finished(
+        self, checkpoint_id: int, metrics: AlignmentMetrics, persisted_bytes: int
+    ) -> list[SubtaskEffect]:
+        running = self._running.get(checkpoint_id)
+        if running is None:
+            return []
+        running.alignment = metrics
+        running.persisted_bytes += persisted_bytes
+        return self._acknowledge_if_done(running)
+
+    def _on_outputs_finished(self, checkpoint_id: int, persisted_bytes: int) -> list[SubtaskEffect]:
+        running = self._running.get(checkpoint_id)
+        if running is None:
+            return []
+        running.outputs_done = True
+        running.persisted_bytes += persisted_bytes
+        return self._acknowledge_if_done(running)
+
+    def _on_output_timer(self, checkpoint_id: int) -> list[SubtaskEffect]:
+        running = self._running.get(checkpoint_id)
+        return [] if running is None or running.outputs_done else [PrioritizeOutputs(checkpoint_id)]
+
+    def _acknowledge_if_done(self, running: _Running) -> list[SubtaskEffect]:
+        written, alignment = running.written, running.alignment
+        if written is None or alignment is None or not running.outputs_done:
+            return []
+        running.step("inputs and outputs finished", Phase.ACKNOWLEDGED)
+        del self._running[running.barrier.id]
+        metrics = SubtaskMetrics(
+            checkpointed_bytes=written.checkpointed_bytes,
+            state_bytes=written.state_bytes,
+            sync_ms=running.sync_ms,
+            async_ms=written.duration_ms,
+            alignment_ms=alignment.duration_ms,
+            start_delay_ms=running.start_delay_ms,
+            processed_bytes=alignment.processed_bytes,
+            persisted_bytes=running.persisted_bytes,
+            unaligned=running.barrier.is_unaligned or running.persisted_bytes > 0,
+            aborted=False,
+        )
+        return [SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics), *self._leave()]
+
+    # Giving up.
+
+    def _on_handler_aborted(self, checkpoint_id: int, reason: AbortReason) -> list[SubtaskEffect]:
+        self._last_id = max(self._last_id, checkpoint_id)
+        self._aborted = [remembered for remembered in self._aborted if remembered > self._last_id]
+        effects: list[SubtaskEffect] = self._cancel(checkpoint_id)
+        effects.append(SendDecline(self.execution, checkpoint_id, ABORT_TO_FAILURE[reason]))
+        effects.append(BroadcastCancelMarker(checkpoint_id))
+        return [*effects, *self._leave()]
+
+    def _on_aborted(self, checkpoint_id: int) -> list[SubtaskEffect]:
+        effects = self._cancel(checkpoint_id)
+        if checkpoint_id == self._stopping_id and self.life is Life.STOPPING:
+            effects.extend(self._on_stop_aborted())
+            if self._is_draining:
+                return effects
+        if checkpoint_id > self._last_id and checkpoint_id not in self._aborted:
+            self._aborted = sorted([*self._aborted, checkpoint_id])[-self._max_remembered_aborts :]
+        effects.append(NotifyOperatorsAborted(checkpoint_id))
+        return [*effects, *self._leave()]
+
+    def _on_stop_aborted(self) -> list[SubtaskEffect]:
+        """The job goes on, unless its operators have been finished: then only a restart can bring them back."""
+        if self._is_draining:
+            return self._fail("savepoint with drain aborted", f"stop with savepoint {self._stopping_id} failed")
+        self._stopping_id = NO_CHECKPOINT
+        self._step("savepoint aborted", Life.RUNNING)
+        return [ResumeSources()]
+
+    def _cancel(self, checkpoint_id: int) -> list[SubtaskEffect]:
+        running = self._running.pop(checkpoint_id, None)
+        if running is None:
+            return []
+        running.step("aborted", Phase.CANCELLED)
+        return [CancelSnapshot(checkpoint_id)]
+
+    # The way back: notifications, and the subtask's end.
+
+    def _on_completed(self, checkpoint_id: int, subsumed_id: int) -> list[SubtaskEffect]:
+        if checkpoint_id <= self._completed_id:
+            return []
+        self._completed_id = checkpoint_id
+        effects: list[SubtaskEffect] = [NotifyOperatorsCompleted(checkpoint_id)]
+        if subsumed_id != NO_CHECKPOINT:
+            effects.append(NotifyOperatorsSubsumed(subsumed_id))
+        if checkpoint_id == self._stopping_id and self.life in (Life.STOPPING, Life.ENDED):
+            self._step("savepoint complete", Life.LEAVING)
+            effects.extend(self._leave())
+        elif self.life is Life.ENDED and checkpoint_id >= self._final_from:
+            self._step("final checkpoint complete", Life.LEAVING)
+            effects.extend(self._leave())
+        return effects
+
+    def _leave(self) -> list[SubtaskEffect]:
+        """Finish if nothing is left to do; a checkpoint that has begun is answered first, as all others wait for it."""
+        is_answering = any(checkpoint_id > self._completed_id for checkpoint_id in self._running)
+        if self.life is not Life.LEAVING or not self._partitions_ended or not self._outputs_consumed or is_answering:
+            return []
+        self._step("partitions ended and outputs consumed", Life.FINISHED)
+        return [FinishTask()]
+
+    def _on_data_ended(self, final_from: int) -> list[SubtaskEffect]:
+        if self.life is Life.ENDED:
+            raise EngineError(f"the data of {self.execution} has ended twice")
+        self._outputs_consumed = not self._has_outputs
+        effects: list[SubtaskEffect] = []
+        if self.life is Life.STOPPING or self.life is Life.LEAVING:
+            self._final_from = self._stopping_id
+            self._step("end of data", self.life)
+        elif self._final_checkpoint:
+            self._final_from = max(self._last_id + 1, final_from)
+            self._step("end of data", Life.ENDED)
+        else:
+            self._step("end of data without final checkpoint", Life.LEAVING)
+            effects.extend(self._leave())
+        return [BroadcastEndOfData(self._final_from), *effects] if self._has_outputs else effects
+
+    def _fail(self, cause: str, error: str) -> list[SubtaskEffect]:
+        self._running.clear()
+        self._step(cause, Life.FAILED)
+        return [FailTask(error)]
+
+    def _step(self, cause: str, target: Life) -> None:
+        self.life = LIFE.step(self.life, cause, target)

@@ -1,0 +1,221 @@
+"""The driver's port: supervisors and operator processes connect here, prove who they are, and are listened to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from snapline.errors import ConfigurationError, PeerError
+from snapline.runtime.wire.auth import HANDSHAKE_TIMEOUT_S, Refusals, async_server_handshake
+from snapline.runtime.wire.control_messages import (
+    Message,
+    ProcessHello,
+    ProcessUnable,
+    SupervisorHello,
+    ToMaster,
+    decode_to_master,
+    encode,
+)
+from snapline.runtime.wire.frames import FRAME_LIMIT_BYTES, read_frame, write_frame
+
+MAX_HELLO_BYTES = 64 * 1024
+MAX_UNKNOWN_PEERS = 256
+"""How many may be connected at once that have not said who they are, on top of those that are awaited."""
+
+BACKLOG = 1024
+
+MAX_QUEUED_BYTES = 1 << 30
+"""A peer for which more is waiting to be sent is taken for lost."""
+
+
+class PeerConnection:
+    """An authenticated peer. Everything happens on the loop; `heard_s` is when it last said something."""
+
+    def __init__(self, writer: asyncio.StreamWriter, host: str) -> None:
+        self.host = host
+        self.heard_s = asyncio.get_running_loop().time()
+        self.close_reason = ""
+        """Why this side has ended it; empty if the other did."""
+        self._writer = writer
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._wake = asyncio.Event()
+        self._is_closed = False
+
+    def send(self, message: Message) -> None:
+        """Send it behind all that was sent before; nothing happens if the connection is closed."""
+        if self._is_closed:
+            return
+        data = encode(message)
+        if len(data) > FRAME_LIMIT_BYTES:
+            self.close(f"{type(message).__name__} of {len(data)} bytes is too large to be sent; keep less state inline")
+            return
+        self._queued_bytes += len(data)
+        if self._queued_bytes > MAX_QUEUED_BYTES:
+            self.close(f"it takes no messages; {self._queued_bytes} bytes are waiting for it")
+            return
+        self._queue.append(data)
+        self._wake.set()
+
+    def close(self, reason: str = "") -> None:
+        """End the connection at once; whatever has not been sent yet never will be."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.close_reason = reason
+            self._queue.clear()
+            self._wake.set()
+            self._writer.transport.abort()
+
+    async def send_queued(self) -> None:
+        """Send what is queued, until the connection is closed."""
+        while not self._is_closed:
+            while self._queue:
+                data = self._queue.popleft()
+                await write_frame(self._writer, data)
+                self._queued_bytes -= len(data)
+            self._wake.clear()
+            if not self._queue and not self._is_closed:
+                await self._wake.wait()
+
+
+class Listener(Protocol):
+    """Whoever keeps the slots."""
+
+    @property
+    def secret(self) -> bytes | None:
+        """What peers must know at present; none if nobody is expected."""
+
+    def greeted(self, connection: PeerConnection, hello: SupervisorHello | ProcessHello) -> str | None:
+        """Somebody knows the secret and says who it is. Why it is refused; none if it is welcome."""
+
+    def unable(self, error: str) -> None:
+        """Somebody knows the secret and says, before who it is, that it cannot run the job."""
+
+    def received(self, connection: PeerConnection, message: ToMaster) -> None:
+        """A welcome peer says something. `PeerError` if it may not: then the connection ends."""
+
+    def closed(self, connection: PeerConnection, reason: str) -> None:
+        """The connection of a welcome peer has ended."""
+
+
+class ControlServer:
+    """Listens on the driver's address. A peer that is refused is logged, and nothing else happens."""
+
+    def __init__(self, listener: Listener, slots: int, on_defect: Callable[[Exception], None]) -> None:
+        self.port = 0
+        self._listener = listener
+        self._on_defect = on_defect
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unknown = 0
+        self._max_unknown = MAX_UNKNOWN_PEERS + 2 * slots
+        self._refusals = Refusals("the job's driver")
+
+    async def start(self, host: str) -> None:
+        try:
+            self._server = await asyncio.start_server(self._accept, host, 0, backlog=BACKLOG)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the driver cannot listen at {host!r}, where its slots are to reach it: {error}; set "
+                "spark.driver.host to an address of this machine that the executors can reach"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            address = writer.get_extra_info("peername")
+            host = str(address[0]) if address else "an address that is gone"
+            connection = await self._welcome(reader, writer, host)
+            if connection is not None:
+                await self._attend(reader, connection)
+        except Exception as error:
+            self._on_defect(error)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _welcome(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
+    ) -> PeerConnection | None:
+        """The peer if it is welcome; none if it was refused."""
+        if self._unknown >= self._max_unknown:
+            self._refusals.refused(host, "too many peers that have not said who they are")
+            return None
+        self._unknown += 1
+        try:
+            hello = await self._hello(reader, writer)
+        except PeerError as error:
+            self._refusals.refused(host, str(error))
+            return None
+        finally:
+            self._unknown -= 1
+        connection = PeerConnection(writer, host)
+        refusal = self._listener.greeted(connection, hello)
+        if refusal is not None:
+            self._refusals.refused(host, refusal)
+            return None
+        return connection
+
+    async def _hello(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> SupervisorHello | ProcessHello:
+        secret = self._listener.secret
+        if secret is None:
+            raise PeerError("no slots are expected at present")
+        await async_server_handshake(reader, writer, secret, "control", HANDSHAKE_TIMEOUT_S)
+        try:
+            async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
+                data = await read_frame(reader, MAX_HELLO_BYTES)
+        except TimeoutError:
+            raise PeerError("it did not say who it is") from None
+        hello = decode_to_master(data) if data is not None else None
+        if isinstance(hello, ProcessUnable):
+            self._listener.unable(hello.error)
+            raise PeerError(hello.error)
+        if not isinstance(hello, SupervisorHello | ProcessHello):
+            raise PeerError("its first message does not say who it is")
+        return hello
+
+    async def _attend(self, reader: asyncio.StreamReader, connection: PeerConnection) -> None:
+        """Listen until the connection ends, however that may be."""
+        loop = asyncio.get_running_loop()
+        sender = loop.create_task(self._send(connection))
+        reason = "the connection was closed"
+        try:
+            while (data := await read_frame(reader)) is not None:
+                connection.heard_s = loop.time()
+                self._take(connection, data)
+        except PeerError as error:
+            reason = str(error)
+        finally:
+            connection.close()
+            await asyncio.gather(sender, return_exceptions=True)
+        self._listener.closed(connection, connection.close_reason or reason)
+
+    def _take(self, connection: PeerConnection, data: bytes) -> None:
+        try:
+            self._listener.received(connection, decode_to_master(data))
+        except PeerError as error:
+            connection.close(str(error))
+
+    async def _send(self, connection: PeerConnection) -> None:
+        with contextlib.suppress(PeerError):  # whoever listens finds out as well
+            await connection.send_queued()

@@ -1,0 +1,293 @@
+"""The shell of one attempt's checkpoint coordinator: carries out what it orders, and brings back the answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from snapline.errors import FencedError, PeerError, SnaplineError, StorageError
+from snapline.graph.job_spec import JobSpec
+from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
+from snapline.protocol.snapshot import Snapshot
+from snapline.runtime.master.background_calls import Background, post_to
+from snapline.runtime.master.deployment import Deployment
+from snapline.runtime.master.job_log import now_ms
+from snapline.runtime.master.job_storage import MasterStorage
+from snapline.runtime.master.operator_coordinators import OperatorCoordinators, inline, snapshot_hook
+from snapline.runtime.master.split_discovery import Discovery
+from snapline.runtime.wire.control_messages import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    OperatorEvent,
+    TriggerCheckpoint,
+)
+from snapline.storage.cleaner import Cleaner
+from snapline.storage.journal_client import PublicationFencedError
+from snapline.types import Barrier, ExecutionId, FailureReason, SubtaskId
+
+_log = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """A master, as the coordinators of its attempts see it. Older attempts may speak up late."""
+
+    def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
+        """A snapshot is complete."""
+
+    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
+        """A snapshot that was asked for will never be."""
+
+    def failure_requested(self, attempt: int, cause: str) -> None:
+        """The attempt has to fail."""
+
+    def publication_fenced(self, newest_attempt: int) -> None:
+        """A snapshot could not be published, because this attempt of another driver has claimed the job."""
+
+
+class CoordinatorShell:
+    """Serves one coordinator, also after its attempt has ended: what it has begun it may have to clean up."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        coordinator: CheckpointCoordinator,
+        coordinators: OperatorCoordinators,
+        storage: MasterStorage,
+        cleaner: Cleaner,
+        on_storage: Background,
+        on_hooks: Background,
+        deployment: Deployment,
+        owner: Owner,
+    ) -> None:
+        self.attempt = coordinator.attempt
+        self._spec = spec
+        self._coordinator = coordinator
+        self._coordinators = coordinators
+        self._storage = storage
+        self._archive = storage.archive
+        self._cleaner = cleaner
+        self._on_storage = on_storage
+        self._on_hooks = on_hooks
+        self._deployment = deployment
+        self._owner = owner
+        self._ids_after = 0 if storage.given is None else storage.given.id
+        self._loop = asyncio.get_running_loop()
+        self._timers: dict[c.Timer, asyncio.TimerHandle] = {}
+        self._requests: dict[int, TriggerRequest] = {}
+        self._discovery = Discovery(coordinators, on_hooks, self._answer, self._failed)
+
+    @property
+    def retained(self) -> RetainedSnapshots:
+        return self._coordinator.retained
+
+    def feed(self, event: c.CoordinatorEvent) -> None:
+        """Tell the coordinator, and do what it orders."""
+        match event:
+            case c.JobRunning():
+                self._discovery.start()
+            case c.JobLeftRunning():
+                self._discovery.stop()
+        for effect in self._coordinator.handle(event, now_ms()):
+            self._carry_out(effect)
+
+    def split_requested(self, operator: str, subtask: SubtaskId) -> None:
+        """A source subtask has read all it was given. `PeerError` if it is none of this operator."""
+        if self._coordinators.vertices.get(operator) != subtask.vertex:
+            raise PeerError(f"{subtask} asks for splits of {operator!r}, which it does not run")
+        try:
+            answers = self._coordinators.assign(operator, subtask.index)
+        except SnaplineError as error:
+            self._failed(error)
+            return
+        self._answer(operator, answers)
+
+    def _answer(self, operator: str, answers: Sequence[tuple[int, Any]]) -> None:
+        """Send what a source's coordinator has for its subtasks."""
+        for subtask, event in answers:
+            self.feed(c.OperatorEventSent(operator, subtask, event))
+
+    def _failed(self, error: Exception) -> None:
+        self._owner.failure_requested(self.attempt, _told(error))
+
+    def close(self) -> None:
+        """Nothing more is due by itself."""
+        self._discovery.stop()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _carry_out(self, effect: c.CoordinatorEffect) -> None:
+        owner, send = self._owner, self._deployment.send
+        match effect:
+            case c.SetTimer(timer, at_ms):
+                self._set_timer(timer, at_ms)
+            case c.CancelTimer(timer):
+                self._cancel_timer(timer)
+            case c.ReserveId(request_name):
+                self._reserve_id(request_name)
+            case c.CreateLocation(checkpoint_id, request):
+                self._create_location(checkpoint_id, request)
+            case c.SnapshotOperatorCoordinator(checkpoint_id, operator):
+                self._snapshot_coordinator(checkpoint_id, operator)
+            case c.SnapshotHook(checkpoint_id, hook):
+                self._snapshot_hook(checkpoint_id, hook)
+            case c.TriggerTask(execution, barrier, location):
+                send(execution, TriggerCheckpoint(execution, self._addressed(barrier, location)))
+            case c.WriteMetadata(snapshot):
+                self._write_metadata(snapshot)
+            case c.Publish(snapshot):
+                self._publish(snapshot)
+            case c.NotifyComplete(execution, checkpoint_id, subsumed_id):
+                send(execution, CheckpointCompleted(execution, checkpoint_id, subsumed_id))
+            case c.NotifyAborted(execution, checkpoint_id, _):
+                send(execution, CheckpointAborted(execution, checkpoint_id))
+            case c.Discard() | c.DeleteSnapshot() | c.DeleteShared():
+                self._clean(effect)
+            case c.CompleteRequest(request, snapshot):
+                self._requests.pop(snapshot.id, None)
+                _log.debug("%s %d is complete: %s", snapshot.kind.value.lower(), snapshot.id, snapshot.location)
+                owner.request_completed(request, snapshot)
+            case c.FailRequest(request, reason, message):
+                self._requests = {key: kept for key, kept in self._requests.items() if kept.name != request.name}
+                level = logging.DEBUG if reason.is_preflight else logging.INFO
+                _log.log(level, "%s %s failed: %s: %s", request.kind.value, request.name, reason.value, message)
+                owner.request_failed(request, reason, message)
+            case c.DeliverOperatorEvent():
+                self._deliver(effect)
+            case c.FailJob(cause):
+                owner.failure_requested(self.attempt, cause)
+            case c.NotifyCoordinatorComplete() | c.NotifyCoordinatorAborted():
+                pass
+
+    # Timers.
+
+    def _set_timer(self, timer: c.Timer, at_ms: int) -> None:
+        self._cancel_timer(timer)
+        delay_s = max(at_ms - now_ms(), 0) / 1000
+        self._timers[timer] = self._loop.call_later(delay_s, self._timer_fired, timer)
+
+    def _timer_fired(self, timer: c.Timer) -> None:
+        self._timers.pop(timer, None)
+        self.feed(c.TimerFired(timer))
+
+    def _cancel_timer(self, timer: c.Timer) -> None:
+        scheduled = self._timers.pop(timer, None)
+        if scheduled is not None:
+            scheduled.cancel()
+
+    # The start of a checkpoint.
+
+    def _reserve_id(self, request_name: str) -> None:
+        self._on_storage.run(
+            lambda: self._archive.reserve_id(self.attempt, request_name, self._ids_after),
+            lambda checkpoint_id: self.feed(c.IdReserved(request_name, checkpoint_id)),
+            lambda error: self.feed(c.StepFailed(request_name, None, _told(error), io=_is_storage(error))),
+        )
+
+    def _create_location(self, checkpoint_id: int, request: TriggerRequest) -> None:
+        self._requests[checkpoint_id] = request
+        if not request.kind.is_savepoint:
+            created = c.LocationCreated(checkpoint_id, self._archive.location(checkpoint_id))
+            self._loop.call_soon(self.feed, created)
+            return
+        target = str(request.target)
+        self._on_storage.run(
+            lambda: self._archive.savepoint_location(target, self._spec.job_id),
+            lambda location: self.feed(c.LocationCreated(checkpoint_id, location)),
+            lambda error: self.feed(c.StepFailed(request.name, checkpoint_id, _told(error), io=_is_storage(error))),
+        )
+
+    def _snapshot_coordinator(self, checkpoint_id: int, operator: str) -> None:
+        try:
+            data = self._coordinators.snapshot(operator)
+        except SnaplineError as error:
+            self.feed(c.StepFailed("", checkpoint_id, str(error), io=False))
+            return
+        state = inline(operator, self.attempt, checkpoint_id, data)
+        self.feed(c.OperatorCoordinatorSnapshotted(checkpoint_id, operator, state))
+
+    def _snapshot_hook(self, checkpoint_id: int, hook: str) -> None:
+        def done(data: bytes | None) -> None:
+            state = None if data is None else inline(f"hook-{hook}", self.attempt, checkpoint_id, data)
+            self.feed(c.HookSnapshotted(checkpoint_id, hook, state))
+
+        self._on_hooks.run(
+            lambda: snapshot_hook(self._spec, hook, checkpoint_id),
+            done,
+            lambda error: self.feed(c.StepFailed("", checkpoint_id, _told(error), io=False)),
+        )
+
+    def _addressed(self, barrier: Barrier, location: str) -> Barrier:
+        """The barrier with the place where objects go; of what the driver keeps they come with the acknowledgement."""
+        request = self._requests.get(barrier.id)
+        is_inline = self._storage.is_in_driver and not barrier.snapshot.is_savepoint
+        return replace(
+            barrier,
+            location=None if is_inline else location,
+            format=request.format if request is not None and barrier.snapshot.is_savepoint else None,
+        )
+
+    # Its end.
+
+    def _write_metadata(self, snapshot: Snapshot) -> None:
+        self._on_storage.run(
+            lambda: self._archive.write_metadata(snapshot),
+            lambda size_bytes: self.feed(c.MetadataWritten(snapshot.id, size_bytes)),
+            lambda error: self.feed(c.FinalizeFailed(snapshot.id, _told(error))),
+        )
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        def failed(error: Exception) -> None:
+            is_unclear = error.possibly_inconsistent if isinstance(error, PublicationFencedError) else True
+            self.feed(c.FinalizeFailed(snapshot.id, _told(error), possibly_inconsistent=is_unclear))
+            if isinstance(error, PublicationFencedError) and not error.is_own:
+                self._owner.publication_fenced(error.current)
+
+        self._on_storage.run(
+            lambda: self._archive.publish(snapshot), lambda _: self.feed(c.Published(snapshot.id)), failed
+        )
+
+    def _clean(self, effect: c.Discard | c.DeleteSnapshot | c.DeleteShared) -> None:
+        archive, retained = self._archive, self._coordinator.retained
+        match effect:
+            case c.Discard(checkpoint_id, objects, location):
+                name = f"what is left of checkpoint {checkpoint_id}"
+                self._cleaner.submit(name, lambda: archive.discard(objects, location, self.attempt), _ignore)
+            case c.DeleteShared(objects):
+                self._cleaner.submit("shared objects", lambda: archive.delete_shared(objects, retained), _ignore)
+            case c.DeleteSnapshot(snapshot):
+                self._cleaner.delete_snapshot(snapshot, retained, lambda _: self._cleaned(snapshot.id))
+
+    def _cleaned(self, checkpoint_id: int) -> None:
+        """Told by any thread. What could not be deleted counts as well: the next recovery sweeps it."""
+        post_to(self._loop, self.feed, c.Cleaned(checkpoint_id))
+
+    # Operator events.
+
+    def _deliver(self, order: c.DeliverOperatorEvent) -> None:
+        vertex = self._coordinators.vertices[order.operator]
+        execution = ExecutionId(SubtaskId(vertex, order.subtask), self.attempt)
+        message = OperatorEvent(execution, order.operator, order.sequence, order.event)
+        if not self._deployment.send(execution, message):
+            self.feed(c.OperatorEventLost(order.sequence))
+
+
+def _ignore(_: Exception | None) -> None:
+    """The cleaner has logged it."""
+
+
+def _is_storage(error: Exception) -> bool:
+    return isinstance(error, StorageError | FencedError)
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, SnaplineError):
+        return str(error)
+    _log.error("a step of a checkpoint failed in a way that was not foreseen", exc_info=error)
+    return f"{type(error).__name__}: {error}"

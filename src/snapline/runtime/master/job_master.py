@@ -1,0 +1,470 @@
+"""The job master: carries out what the job's lifecycle orders, one attempt after the other, on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+
+from snapline.errors import FencedError, PeerError, RestoreError, SnaplineError
+from snapline.graph.job_spec import JobSpec
+from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.coordinator.carryover import CoordinatorMemory
+from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.job import lifecycle as j
+from snapline.protocol.job.restart_policy import RestartPolicy
+from snapline.protocol.journal import Journal, RecordKind
+from snapline.protocol.snapshot import Snapshot
+from snapline.protocol.statistics.checkpoint_statistics import StatisticsSnapshot
+from snapline.runtime.master.background_calls import Background
+from snapline.runtime.master.coordinator_shell import CoordinatorShell
+from snapline.runtime.master.deployment import Deployment
+from snapline.runtime.master.job_log import Ending, EventLog, Failure, now_ms
+from snapline.runtime.master.job_recovery import Recovery, all_subtasks, make_coordinator, recover
+from snapline.runtime.master.job_storage import MasterStorage
+from snapline.runtime.master.operator_coordinators import OperatorCoordinators, prepare_coordinators
+from snapline.runtime.master.slots import Slots
+from snapline.runtime.master.snapshot_requests import Requests
+from snapline.runtime.wire.control_messages import (
+    Acknowledge,
+    Decline,
+    Metrics,
+    OperatorEventReceived,
+    SourceEnded,
+    SplitRequest,
+    TaskMetrics,
+    TaskReport,
+    TasksCancelled,
+    ToMaster,
+)
+from snapline.storage.cleaner import Cleaner
+from snapline.types import ClaimMode, ExecutionId, FailureReason, JobStatus, SnapshotKind, SubtaskId, TaskStatus
+
+NOTIFY_AGAIN_S = 5.0
+"""How often tasks are told once more of the last completed checkpoint, at most."""
+
+LAST_CHECKPOINT = "last-"
+LAST_CHECKPOINT_RETRY_MS = 1000
+LAST_CHECKPOINT_PAUSE_MS = 100
+"""How long after a checkpoint the next is taken that a job whose sources have ended may need to end itself."""
+
+_FAILED = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED)
+_ACTIVE = (JobStatus.INITIALIZING, JobStatus.RUNNING)
+
+_log = logging.getLogger(__name__)
+
+
+class JobMaster:
+    """One driver's side of one job. Everything but the plain attributes at the top belongs on the loop.
+
+    `on_end` is told once, when the job is over for this driver.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        storage: MasterStorage,
+        cleaner: Cleaner,
+        on_storage: Background,
+        on_hooks: Background,
+        events: EventLog,
+        on_end: Callable[[Ending], None],
+    ) -> None:
+        self.status = JobStatus.CREATED
+        self.attempt = 0
+        self.failure: Failure | None = None
+        self.metrics: dict[str, TaskMetrics] = {}
+        self.memory_bytes: dict[int, int] = {}
+        self.requests = Requests()
+        self._spec = spec
+        self._storage = storage
+        self._archive = storage.archive
+        self._cleaner = cleaner
+        self._on_storage = on_storage
+        self._on_hooks = on_hooks
+        self._events = events
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._random = random.SystemRandom()
+        self._lifecycle = j.JobLifecycle(RestartPolicy.for_config(spec.restart))
+        self._memory = CoordinatorMemory.fresh(spec.checkpoints)
+        self._subtasks = all_subtasks(spec.plan)
+        self._recovery: Recovery | None = None
+        self._checkpointing: CoordinatorShell | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._numbers = itertools.count()
+        self._notified_s = 0.0
+        self._unended_sources: set[SubtaskId] = set()
+        self._early_requests: list[TriggerRequest] = []
+        self._fatal: str | None = None
+        self._has_run = False
+        self._must_record = True
+        self._is_closed = False
+        self._slots: Slots
+        self._deployment: Deployment
+
+    def start(self, slots: Slots) -> None:
+        """Begin; `slots` reports to this master."""
+        shared = None if self._storage.is_in_driver else self._archive.shared_directory
+        self._slots = slots
+        self._deployment = Deployment(
+            self._spec.plan, slots, shared, self._spec.execution.cancel_timeout_ms, self._tasks_stopped
+        )
+        self._job_event(j.JobSubmitted())
+        self._heartbeat()
+
+    def close(self) -> None:
+        """Nothing more happens by itself."""
+        self._is_closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._checkpointing is not None:
+            self._checkpointing.close()
+        self._deployment.close()
+
+    @property
+    def statistics(self) -> StatisticsSnapshot:
+        """The checkpoints so far; immutable."""
+        return self._memory.statistics.snapshot()
+
+    # What users ask for.
+
+    def request(self, request: TriggerRequest, answer: Future[str]) -> None:
+        """Take a snapshot, once the job runs; `answer` is told its path, or why there is none."""
+        self.requests.add(request, answer)
+        if self._lifecycle.status is JobStatus.RUNNING:
+            self._coordinator_event(c.CheckpointRequested(request))
+        else:
+            self._early_requests.append(request)
+
+    def _submit_early_requests(self) -> None:
+        requests, self._early_requests = self._early_requests, []
+        for request in requests:
+            self._coordinator_event(c.CheckpointRequested(replace(request, timestamp_ms=now_ms())))
+
+    def cancel(self) -> None:
+        self._job_event(j.CancelRequested())
+
+    def suspend(self) -> None:
+        self._job_event(j.SuspendRequested())
+
+    # What slots report.
+
+    def slots_ready(self) -> None:
+        self._events.add(f"attempt {self.attempt}: all slots ready, tasks deployed")
+        self._deployment.slots_ready()
+
+    def slot_failed(self, cause: str, log: str) -> None:
+        if self._lifecycle.status in _ACTIVE:
+            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), log=log)
+        else:
+            # Its end is told twice, first by the connection and then by whoever knows why; and others' may follow.
+            self.failure_explained(cause, log)
+
+    def failure_explained(self, cause: str, log: str) -> None:
+        if self.failure is not None:
+            self.failure = self.failure.with_more(cause, log)
+            self._events.add(cause)
+
+    def slots_failed(self, cause: str, is_fatal: bool) -> None:
+        if is_fatal:
+            self._fatal = cause
+            # Something around the job is wrong, not the job: once that is mended it can go on.
+            self._must_record = False
+        if is_fatal and self._lifecycle.status is JobStatus.INITIALIZING:
+            self._job_event(j.PreparationFailed(cause, recoverable=False))
+        else:
+            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause))
+
+    def process_unable(self, cause: str) -> None:
+        # Where the job has run before it can run again, once the storage or whatever it lacks is back.
+        self.slots_failed(cause, is_fatal=not self._has_run)
+
+    def process_gone(self, slot: int) -> None:
+        self.memory_bytes.pop(slot, None)
+        self._deployment.process_gone(slot)
+
+    def process_said(self, slot: int, message: ToMaster) -> None:
+        match message:
+            case TaskReport() as report:
+                self._check_sender(slot, report.execution)
+                self._task_reported(report)
+            case Acknowledge(execution, checkpoint_id, state, metrics):
+                self._check_sender(slot, execution)
+                self._coordinator_event(c.AcknowledgementReceived(execution, checkpoint_id, state, metrics))
+            case Decline(execution, checkpoint_id, reason, text):
+                self._check_sender(slot, execution)
+                self._coordinator_event(c.DeclineReceived(execution, checkpoint_id, reason, text))
+            case SplitRequest(execution, operator):
+                self._check_sender(slot, execution)
+                self._split_requested(execution, operator)
+            case SourceEnded(execution):
+                self._check_sender(slot, execution)
+                if execution.attempt == self._lifecycle.attempt:
+                    self._unended_sources.discard(execution.subtask)
+                    self._take_last_checkpoint()
+            case OperatorEventReceived(attempt, sequence):
+                if self._checkpointing is not None and attempt == self._checkpointing.attempt:
+                    self._coordinator_event(c.OperatorEventConfirmed(sequence))
+            case TasksCancelled(attempt):
+                self._deployment.tasks_cancelled(slot, attempt)
+            case Metrics(tasks, memory_bytes):
+                self.memory_bytes[slot] = memory_bytes
+                for figures in tasks:
+                    self._check_sender(slot, figures.execution)
+                    if figures.execution.attempt == self.attempt:
+                        self.metrics[str(figures.execution.subtask)] = figures
+            case _:
+                raise PeerError(f"an operator process may not say {type(message).__name__}")
+
+    def _check_sender(self, slot: int, execution: ExecutionId) -> None:
+        if execution.subtask not in self._subtasks or execution.subtask.index != slot:
+            raise PeerError(f"slot {slot} speaks for {execution}, which it does not run")
+
+    def _task_reported(self, report: TaskReport) -> None:
+        execution, status = report.execution, report.status
+        if execution.attempt == self._lifecycle.attempt and status is not TaskStatus.FAILED:
+            self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
+        event: j.JobEvent = j.TaskReported(execution, status, report.error)
+        if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
+            # Another version of the job may fit, or another setting: all is left for it.
+            self._must_record = False
+            event = j.FailureRequested(execution.attempt, f"{execution}: {report.error}", recoverable=False)
+        self._job_event(event, trace=report.trace, log=report.log)
+
+    def _split_requested(self, execution: ExecutionId, operator: str) -> None:
+        checkpointing = self._checkpointing
+        if checkpointing is not None and execution.attempt == checkpointing.attempt:
+            checkpointing.split_requested(operator, execution.subtask)
+
+    def _tasks_stopped(self, attempt: int) -> None:
+        self._job_event(j.TasksStopped(attempt))
+
+    # What coordinators report.
+
+    def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
+        self._events.add(f"{snapshot.kind.value.lower()} {snapshot.id} complete")
+        self.requests.completed(request, snapshot)
+        if snapshot.kind.is_synchronous:
+            self._job_event(j.StopSavepointCompleted(snapshot))
+        elif not snapshot.kind.is_savepoint:
+            self._set_timer("last checkpoint", LAST_CHECKPOINT_PAUSE_MS, self._take_last_checkpoint)
+
+    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
+        self.requests.failed(request, reason, message)
+        if request.name.startswith(LAST_CHECKPOINT):
+            self._set_timer("last checkpoint", LAST_CHECKPOINT_RETRY_MS, self._take_last_checkpoint)
+
+    def failure_requested(self, attempt: int, cause: str) -> None:
+        self._job_event(j.FailureRequested(attempt, cause))
+
+    def publication_fenced(self, newest_attempt: int) -> None:
+        self._job_event(j.DriverFenced(newest_attempt))
+
+    def _take_last_checkpoint(self) -> None:
+        """Once all sources have ended, do not let the job wait for the next periodic checkpoint.
+
+        Subtasks that had not seen the end yet when one was taken need another.
+        """
+        if self._unended_sources or self._lifecycle.status is not JobStatus.RUNNING:
+            return
+        if self._spec.takes_last_checkpoint:
+            name = f"{LAST_CHECKPOINT}{self._lifecycle.attempt}-{next(self._numbers)}"
+            request = TriggerRequest(name, SnapshotKind.CHECKPOINT, forced=False, periodic=False, timestamp_ms=now_ms())
+            self._coordinator_event(c.CheckpointRequested(request))
+
+    # The job's lifecycle.
+
+    def _job_event(self, event: j.JobEvent, *, trace: str = "", log: str = "") -> None:
+        if self._is_closed:
+            return
+        before = self._lifecycle.status
+        effects = self._lifecycle.handle(event, now_ms(), self._random.uniform(-1.0, 1.0))
+        after = self._lifecycle.status
+        if after is not before:
+            self._status_changed(before, after, event, trace, log)
+        for effect in effects:
+            self._carry_out(effect)
+
+    def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
+        self._events.add(f"{before.value} -> {after.value}")
+        cause = self._lifecycle.cause
+        if before in _ACTIVE and after in _FAILED and not isinstance(event, j.JobHadEnded):
+            self.failure = Failure(cause, trace, log)
+            self._events.add(f"attempt {self._lifecycle.attempt} failed: {cause}")
+            _log.warning("job %s: attempt %d failed: %s", self._spec.name, self._lifecycle.attempt, cause)
+        elif after is JobStatus.SUSPENDED:
+            self.failure = Failure(cause)
+            _log.warning("job %s is suspended: %s", self._spec.name, cause)
+        # Nobody may be told of an end before it is recorded.
+        if not after.is_globally_terminal and after is not JobStatus.SUSPENDED:
+            self.status = after
+
+    def _carry_out(self, effect: j.JobEffect) -> None:
+        match effect:
+            case j.ClaimAttempt():
+                self._claim()
+            case j.PrepareAttempt(attempt):
+                self._prepare(attempt)
+            case j.DeployTasks(attempt, subtasks):
+                assert self._recovery is not None
+                self._set_timer(
+                    "deployment", self._spec.execution.start_timeout_ms, self._deployment_timed_out, attempt
+                )
+                self._deployment.deploy(self._recovery, subtasks)
+            case j.StartCheckpoints(attempt):
+                self._has_run = True
+                self._events.add(f"attempt {attempt} runs")
+                _log.info("job %s: attempt %d runs", self._spec.name, attempt)
+                self._coordinator_event(c.JobRunning(self._random.random()))
+                self._submit_early_requests()
+                self._take_last_checkpoint()
+            case j.StopCheckpoints(_, shutdown):
+                self._coordinator_event(c.JobLeftRunning(shutdown))
+            case j.CancelTasks(attempt):
+                self._deployment.cancel(attempt)
+            case j.ScheduleRestart(delay_ms):
+                _log.info("job %s: starting again in %d ms", self._spec.name, delay_ms)
+                self._slots.warm_up()
+                self._set_timer("restart", delay_ms, self._job_event, j.RestartDue())
+            case j.StopFailed(snapshot, cause):
+                self.requests.stop_failed(snapshot, cause)
+            case j.EndJob(status):
+                self._on_end(Ending(status, must_record=self._must_record))
+
+    def _coordinator_event(self, event: c.CoordinatorEvent) -> None:
+        if self._checkpointing is not None and not self._is_closed:
+            self._checkpointing.feed(event)
+
+    def _set_timer(self, name: str, delay_ms: int, callback: Callable[..., None], *arguments: object) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+        self._timers[name] = self._loop.call_later(delay_ms / 1000, callback, *arguments)
+
+    def _heartbeat(self) -> None:
+        self._set_timer("heartbeat", self._spec.execution.heartbeat_interval_ms, self._heartbeat)
+        self._slots.beat()
+        if self._loop.time() - self._notified_s >= NOTIFY_AGAIN_S:
+            self._notified_s = self._loop.time()
+            self._coordinator_event(c.HeartbeatDue())
+
+    def _deployment_timed_out(self, attempt: int) -> None:
+        if self._lifecycle.status is JobStatus.INITIALIZING and self._lifecycle.attempt == attempt:
+            delay = self._slots.explain_delay()
+            self._job_event(j.DeploymentTimedOut(attempt) if delay is None else j.FailureRequested(attempt, delay))
+
+    # A new attempt: claimed, then prepared.
+
+    def _claim(self) -> None:
+        if self._fatal is not None:
+            self._job_event(j.PreparationFailed(self._fatal, recoverable=False))
+            return
+        own_attempt = self._lifecycle.attempt
+
+        def claim() -> tuple[Journal, bool, Snapshot | None]:
+            journal, is_ours = self._archive.claim(own_attempt)
+            return journal, is_ours, None if journal.ended is None else self._stop_of(journal)
+
+        self._on_storage.run(claim, lambda claimed: self._claimed(*claimed), self._preparation_failed)
+
+    def _stop_of(self, journal: Journal) -> Snapshot | None:
+        """The savepoint a job had ended with under an earlier driver. Blocks."""
+        latest = journal.latest
+        if latest is None or latest.kind is not RecordKind.STOP:
+            return None
+        try:
+            return self._archive.read_snapshot(str(latest.location))
+        except RestoreError:
+            return None
+
+    def _claimed(self, journal: Journal, is_ours: bool, stop: Snapshot | None) -> None:
+        if journal.ended is not None:
+            _log.warning(
+                "job %s has run before under the id %s and ended (%s), so nothing is run; to run it again give it "
+                "another id: Job(..., id=...)",
+                self._spec.name,
+                self._spec.job_id,
+                journal.ended.value,
+            )
+            if journal.ended is JobStatus.FAILED:
+                self.failure = Failure(
+                    "it had failed under an earlier driver; submit it under a new id to run it again"
+                )
+            self._job_event(j.JobHadEnded(journal.ended, stop))
+        elif is_ours:
+            self.attempt = max(self.attempt, journal.attempt)
+            self._events.add(f"attempt {journal.attempt} claimed")
+            self._job_event(j.AttemptClaimed(journal.attempt))
+        else:
+            self._job_event(j.DriverFenced(journal.attempt))
+
+    def _preparation_failed(self, error: Exception) -> None:
+        if isinstance(error, FencedError):
+            self._job_event(j.DriverFenced(error.current))
+            return
+        is_misfit = isinstance(error, RestoreError)
+        if is_misfit and self._lifecycle.status is JobStatus.INITIALIZING:
+            # Another version of the job may fit: all is left for it.
+            self._must_record = False
+        if not isinstance(error, SnaplineError):
+            _log.error("an attempt could not be prepared, in a way that was not foreseen", exc_info=error)
+        text = str(error) if isinstance(error, SnaplineError) else f"{type(error).__name__}: {error}"
+        self._job_event(j.PreparationFailed(text, recoverable=not is_misfit))
+
+    def _prepare(self, attempt: int) -> None:
+        spec, storage = self._spec, self._storage
+
+        def recovered(recovery: Recovery) -> None:
+            self._on_hooks.run(
+                lambda: prepare_coordinators(spec, recovery, storage.objects),
+                lambda coordinators: self._prepared(recovery, coordinators),
+                self._preparation_failed,
+            )
+
+        self._on_storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed)
+
+    def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
+        """Everything is ready for the subtasks to start from the restored state."""
+        if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
+            return
+        self._recovery = recovery
+        self._unended_sources = {
+            subtask
+            for subtask in self._subtasks - recovery.plan.finished
+            if self._spec.plan.vertex(subtask.vertex).is_source
+        }
+        self.metrics = {}
+        self._checkpointing = CoordinatorShell(
+            self._spec,
+            make_coordinator(self._spec, recovery, self._memory),
+            coordinators,
+            self._storage,
+            self._cleaner,
+            self._on_storage,
+            self._on_hooks,
+            self._deployment,
+            self,
+        )
+        start = recovery.snapshot
+        if start is not None:
+            self._memory.statistics.restored(
+                start.id, now_ms(), is_savepoint=start.kind.is_savepoint, external_path=start.location
+            )
+        what = "the beginning" if start is None else start.location
+        self._events.add(f"attempt {recovery.attempt} starts from {what}")
+        _log.info("job %s: attempt %d starts from %s", self._spec.name, recovery.attempt, what)
+        self._job_event(j.AttemptPrepared(self._subtasks, recovery.plan.finished))
+
+    # The end.
+
+    def record_end(self, status: JobStatus) -> None:
+        """Close the job's storage as its end demands. Blocks: not on the loop."""
+        retained = self._checkpointing.retained if self._checkpointing is not None else None
+        config = self._spec.checkpoints
+        claimed = self._storage.given if config.claim_mode is ClaimMode.CLAIM else None
+        self._archive.finish(self._lifecycle.attempt, status, config.externalized, retained, claimed)

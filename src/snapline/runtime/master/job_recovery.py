@@ -1,0 +1,118 @@
+"""What an attempt starts from: a snapshot or the beginning, who gets which part of it, and a coordinator to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from snapline.config import Checkpoints
+from snapline.errors import RestoreError
+from snapline.graph.execution_plan import ExecutionPlan, PlannedVertex
+from snapline.graph.job_spec import JobSpec
+from snapline.protocol.coordinator.carryover import CoordinatorMemory
+from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
+from snapline.protocol.coordinator.checkpoint_plan import Edge
+from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.restore.restore_plan import (
+    RestoreEdge,
+    RestoreOptions,
+    RestorePlan,
+    RestoreVertex,
+    must_be_full,
+    plan_fresh_start,
+    plan_restore,
+    restore_point,
+)
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
+from snapline.protocol.snapshot import Snapshot, VertexInfo
+from snapline.runtime.master.job_storage import MasterStorage
+from snapline.types import NO_CHECKPOINT, SubtaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The start of one attempt.
+
+    `own` are the job's snapshots it could recover from, oldest first, `given` is the one the user told the job to start
+    from, none if that no longer exists. `snapshot` is what it restores, none for the beginning.
+    """
+
+    attempt: int
+    own: Sequence[Snapshot]
+    given: Snapshot | None
+    snapshot: Snapshot | None
+    plan: RestorePlan
+    prepared_until: int
+
+    @property
+    def restored_id(self) -> int:
+        return self.snapshot.id if self.snapshot is not None else NO_CHECKPOINT
+
+
+def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
+    """Read the store, choose the snapshot and deal it out. Blocks.
+
+    `FencedError` if another driver has taken over, `RestoreError` if the snapshot does not fit the job.
+    """
+    recovered = storage.archive.recover(attempt)
+    given = storage.given
+    start = restore_point(recovered.snapshots, given)
+    if given is not None and storage.objects.size_bytes(given.metadata_path) is None:
+        if start is given:
+            raise RestoreError(
+                f"{given.location}, which the job is to start from, is no longer there; bring it back or name another "
+                "in `restore_from`"
+            )
+        given = None
+    plan = _plan(spec, start)
+    return Recovery(attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until)
+
+
+def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
+    plan, config = spec.plan, spec.checkpoints
+    vertices = [
+        RestoreVertex(v.id, v.parallelism, _operators(v), v.max_parallelism, coordinators_of(v)) for v in plan.vertices
+    ]
+    if start is None:
+        return plan_fresh_start(vertices, tuple(spec.hooks))
+    edges = [RestoreEdge(e.id, e.source, e.target, e.partitioning) for e in plan.edges]
+    options = RestoreOptions(config.allow_non_restored, config.ignore_in_flight_of)
+    return plan_restore(start, vertices, edges, options, hooks=tuple(spec.hooks))
+
+
+def make_coordinator(spec: JobSpec, recovery: Recovery, memory: CoordinatorMemory) -> CheckpointCoordinator:
+    """The coordinator of the attempt."""
+    config: Checkpoints = spec.checkpoints
+    return CheckpointCoordinator(
+        recovery.attempt,
+        config,
+        _shape(spec.plan, recovery.plan, tuple(spec.hooks)),
+        memory,
+        RetainedSnapshots.restored(config.retained, recovery.own, recovery.given, config.claim_mode),
+        full_until_complete=must_be_full(recovery.own, recovery.given, config.claim_mode),
+        finished=recovery.plan.finished,
+    )
+
+
+def _shape(plan: ExecutionPlan, restored: RestorePlan, hooks: tuple[str, ...]) -> JobShape:
+    vertices = tuple(
+        VertexInfo(
+            v.id, v.parallelism, restored.max_parallelism[v.id], _operators(v), coordinators_of(v), v.union_state
+        )
+        for v in plan.vertices
+    )
+    edges = tuple(Edge(e.source, e.target, e.partitioning.is_pointwise) for e in plan.edges)
+    return JobShape(vertices, edges, hooks)
+
+
+def all_subtasks(plan: ExecutionPlan) -> frozenset[SubtaskId]:
+    return frozenset(SubtaskId(v.id, index) for v in plan.vertices for index in range(v.parallelism))
+
+
+def coordinators_of(vertex: PlannedVertex) -> tuple[str, ...]:
+    """Sources have a coordinator that deals out their splits."""
+    return tuple(operator.uid for operator in vertex.operators if operator.has_coordinator)
+
+
+def _operators(vertex: PlannedVertex) -> tuple[str, ...]:
+    return tuple(operator.uid for operator in vertex.operators)

@@ -1,0 +1,128 @@
+"""The storage of a job as its master opens it: checked before anything is started."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from snapline.config import Checkpoints
+from snapline.errors import RestoreError, StorageError
+from snapline.graph.job_spec import JobSpec
+from snapline.protocol.snapshot import Snapshot
+from snapline.storage.archive import Archive
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.journal_store import JournalStore
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.object_store import Bytes, ObjectInfo, ObjectStore
+from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, open_archive, open_objects
+
+
+@dataclass(frozen=True, slots=True)
+class MasterStorage:
+    """A job's storage; `given` is the snapshot the user told the job to start from.
+
+    It is none also if it has been deleted since and the job no longer needs it, having checkpoints of its own.
+    """
+
+    archive: Archive
+    objects: ObjectStore
+    given: Snapshot | None
+    is_in_driver: bool
+    owns_journal: bool
+
+    def close(self) -> None:
+        """Let go of connections; everything that is stored stays."""
+        if self.owns_journal:
+            self.archive.disconnect()
+
+
+class DriverObjects:
+    """Checkpoints of one job in the memory of the driver; everything else, such as savepoints, in files."""
+
+    def __init__(self, directory: str) -> None:
+        self._start = f"{directory}/"
+        self._memory = MemoryObjects()
+        self._files = FileObjects()
+
+    def _of(self, path: str) -> ObjectStore:
+        return self._memory if f"{path}/".startswith(self._start) else self._files
+
+    def create(self, path: str, data: Bytes) -> bool:
+        return self._of(path).create(path, data)
+
+    def write(self, path: str, data: Bytes) -> None:
+        self._of(path).write(path, data)
+
+    def upload(self, source: Path, path: str) -> None:
+        self._of(path).upload(source, path)
+
+    def download(self, path: str, target: Path) -> None:
+        self._of(path).download(path, target)
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        return self._of(path).read(path, offset, length)
+
+    def open(self, path: str) -> BinaryIO:
+        return self._of(path).open(path)
+
+    def size_bytes(self, path: str) -> int | None:
+        return self._of(path).size_bytes(path)
+
+    def list(self, directory: str) -> list[ObjectInfo]:
+        return self._of(directory).list(directory)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        paths = list(paths)
+        self._memory.delete([path for path in paths if self._of(path) is self._memory])
+        self._files.delete([path for path in paths if self._of(path) is self._files])
+
+    def delete_tree(self, directory: str) -> None:
+        self._of(directory).delete_tree(directory)
+
+    def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
+        self._of(directory).sweep(directory, is_waste)
+
+
+def open_storage(spec: JobSpec, objects: ObjectStore | None, journal: JournalStore | None) -> MasterStorage:
+    """Open it, or raise at once: what cannot be written to, or is not there to be restored from, never will be."""
+    checkpoints = spec.checkpoints
+    check_job_id(spec.job_id)
+    if objects is None and checkpoints.storage is None:
+        objects = DriverObjects(f"{DRIVER_DIRECTORY}/{spec.job_id}")
+    elif objects is None:
+        objects = open_objects(checkpoints)
+    archive = open_archive(checkpoints, spec.job_id, uuid.uuid4().hex, objects, journal)
+    _probe(objects, archive)
+    return MasterStorage(archive, objects, _given(checkpoints, archive), checkpoints.storage is None, journal is None)
+
+
+def absolute(path: str) -> str:
+    """A directory in a form that means the same in every process."""
+    return path.rstrip("/") if "://" in path else os.path.abspath(path)
+
+
+def _probe(objects: ObjectStore, archive: Archive) -> None:
+    path = f"{archive.directory}/probe-{archive.token}"
+    try:
+        objects.create(path, b"probe")
+        objects.delete([path])
+    except StorageError as error:
+        raise StorageError(
+            f"checkpoints cannot be kept in {archive.directory}: {error}. The job was not started; name a directory "
+            "in `storage` that this process and all executors may write to"
+        ) from error
+
+
+def _given(checkpoints: Checkpoints, archive: Archive) -> Snapshot | None:
+    if checkpoints.restore_from is None:
+        return None
+    try:
+        return archive.read_snapshot(absolute(checkpoints.restore_from))
+    except RestoreError:
+        if archive.read_journal().recovery_points:
+            return None
+        raise

@@ -1,0 +1,162 @@
+"""What users hold in hand of a job that this process drives."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from os import fspath
+from typing import TypeVar
+
+from snapline.api.job_handle import JobFailedError, SnapshotFailedError
+from snapline.config import Duration, Path, duration_ms
+from snapline.errors import ConfigurationError
+from snapline.protocol.coordinator.request_decider import TriggerRequest, is_forced, savepoint_request
+from snapline.protocol.statistics.checkpoint_statistics import StatisticsSnapshot
+from snapline.runtime.master.job_log import Outcome, now_ms
+from snapline.runtime.master.job_storage import absolute
+from snapline.runtime.master.master_thread import MasterThread
+from snapline.runtime.wire.control_messages import TaskMetrics
+from snapline.types import CheckpointScope, JobStatus, SavepointFormat, SnapshotKind
+
+T = TypeVar("T")
+
+
+class MasterHandle:
+    """`JobHandle` of a job whose master runs in this process. Every method may be called from any thread."""
+
+    def __init__(self, thread: MasterThread) -> None:
+        self._thread = thread
+        self._spec = thread.spec
+
+    @property
+    def id(self) -> str:
+        return self._spec.job_id
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    @property
+    def attempt(self) -> int:
+        return self._thread.master.attempt
+
+    @property
+    def cause(self) -> str:
+        failure = self._thread.master.failure
+        return "" if failure is None else failure.message
+
+    @property
+    def log(self) -> str:
+        """What the process said last in which the last attempt failed."""
+        failure = self._thread.master.failure
+        return "" if failure is None else failure.log
+
+    def status(self) -> JobStatus:
+        return self._thread.master.status
+
+    def wait(self, timeout: Duration | None = None) -> JobStatus:
+        outcome = self._outcome(timeout)
+        if outcome.status is JobStatus.FAILED:
+            failure = outcome.failure
+            message = f"job {self.name!r} has failed" + ("" if failure is None else f": {failure.message}")
+            raise JobFailedError(message, log="" if failure is None else failure.log)
+        return outcome.status
+
+    def checkpoints(self) -> StatisticsSnapshot:
+        """The job's checkpoints so far; immutable."""
+        return self._ask(lambda: self._thread.master.statistics, lambda: self._thread.last_statistics)
+
+    def metrics(self) -> dict[str, TaskMetrics]:
+        master = self._thread.master
+        return self._ask(lambda: dict(master.metrics), lambda: dict(master.metrics))
+
+    def memory_bytes(self) -> dict[int, int]:
+        """How much memory the operator process of each slot takes, as it said last."""
+        master = self._thread.master
+        return self._ask(lambda: dict(master.memory_bytes), lambda: dict(master.memory_bytes))
+
+    def events(self) -> list[tuple[int, str]]:
+        """What has happened lately, each with its time in milliseconds: status, attempts, failures, checkpoints."""
+        return self._thread.events.all()
+
+    def checkpoint(self, scope: CheckpointScope = CheckpointScope.CONFIGURED, timeout: Duration | None = None) -> str:
+        kind = SnapshotKind.CHECKPOINT
+        forced = is_forced(kind, unaligned=self._spec.checkpoints.unaligned)
+        return self._request(TriggerRequest(_name(), kind, forced, False, now_ms(), scope=scope), timeout)
+
+    def savepoint(
+        self, directory: Path | None = None, *, format: SavepointFormat | None = None, timeout: Duration | None = None
+    ) -> str:
+        return self._request(self._savepoint(directory, format, stop=False), timeout)
+
+    def stop(
+        self,
+        savepoint: Path | None = None,
+        *,
+        drain: bool = False,
+        format: SavepointFormat | None = None,
+        timeout: Duration | None = None,
+    ) -> str:
+        location = self._request(self._savepoint(savepoint, format, stop=True, drain=drain), timeout)
+        self._outcome(timeout)
+        return location
+
+    def cancel(self, timeout: Duration | None = None) -> None:
+        self._thread.post(self._thread.master.cancel)
+        self._outcome(timeout)
+
+    def suspend(self, timeout: Duration | None = None) -> None:
+        """Leave the job to another driver, and wait until that is done: checkpoints stay, slots are given back."""
+        self._thread.post(self._thread.master.suspend)
+        self._outcome(timeout)
+
+    def _savepoint(
+        self, directory: Path | None, format: SavepointFormat | None, *, stop: bool, drain: bool = False
+    ) -> TriggerRequest:
+        target = None if directory is None else fspath(directory)
+        if target is not None and not target.strip():
+            raise ConfigurationError("a savepoint needs a directory; the one that was given is empty")
+        request = savepoint_request(_name(), self._spec.checkpoints, now_ms(), target=target, stop=stop, drain=drain)
+        return replace(request, target=absolute(str(request.target)), format=format or request.format)
+
+    def _request(self, request: TriggerRequest, timeout: Duration | None) -> str:
+        answer: Future[str] = Future()
+        if not self._thread.post(self._thread.master.request, request, answer):
+            self._outcome(timeout)
+            raise SnapshotFailedError(f"no snapshot was taken: the job has ended ({self.status().value})")
+        try:
+            return answer.result(_seconds(timeout))
+        except TimeoutError:
+            raise TimeoutError(f"no snapshot within {timeout}; it may still be taken, see checkpoints()") from None
+
+    def _outcome(self, timeout: Duration | None) -> Outcome:
+        try:
+            outcome = self._thread.ended.result(_seconds(timeout))
+        except TimeoutError:
+            raise TimeoutError(f"job {self.name!r} has not ended within {timeout}: {self.status().value}") from None
+        self._thread.join()
+        return outcome
+
+    def _ask(self, on_loop: Callable[[], T], after_the_end: Callable[[], T]) -> T:
+        answer: Future[T] = Future()
+
+        def reply() -> None:
+            try:
+                answer.set_result(on_loop())
+            except Exception as error:
+                answer.set_exception(error)
+
+        if self._thread.post(reply):
+            return answer.result()
+        self._outcome(None)
+        return after_the_end()
+
+
+def _name() -> str:
+    return f"user-{uuid.uuid4().hex}"
+
+
+def _seconds(timeout: Duration | None) -> float | None:
+    return None if timeout is None else duration_ms(timeout, setting="timeout") / 1000

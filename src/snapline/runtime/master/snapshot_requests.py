@@ -1,0 +1,74 @@
+"""What users have asked for and wait for: checkpoints, savepoints, stops."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from snapline.api.job_handle import SnapshotFailedError
+from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.snapshot import Snapshot
+from snapline.types import FailureReason, JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    location: str
+    answer: Future[str]
+
+
+class Requests:
+    """Everybody who waits, with the answer each is owed. Belongs on the loop; the answers are read by other threads."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Future[str]] = {}
+        self._stops: dict[int, _Stop] = {}
+
+    def add(self, request: TriggerRequest, answer: Future[str]) -> None:
+        self._waiting[request.name] = answer
+
+    def completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
+        """The snapshot is there; whoever wants to stop with it waits on, for the end of the job."""
+        answer = self._waiting.pop(request.name, None)
+        if answer is None:
+            return
+        if snapshot.kind.is_synchronous:
+            self._stops[snapshot.id] = _Stop(snapshot.location, answer)
+        else:
+            answer.set_result(snapshot.location)
+
+    def failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
+        answer = self._waiting.pop(request.name, None)
+        if answer is not None:
+            answer.set_exception(SnapshotFailedError(f"no {_name(request)} was taken ({reason.value}): {message}"))
+
+    def stop_failed(self, snapshot: Snapshot, cause: str) -> None:
+        """The job did not end with its savepoint."""
+        stop = self._stops.pop(snapshot.id, None)
+        if stop is not None:
+            stop.answer.set_exception(
+                SnapshotFailedError(
+                    f"the savepoint {stop.location} is complete, but the job did not end with it: {cause}; it goes on "
+                    "from that savepoint unless its restart strategy forbids it"
+                )
+            )
+
+    def ended(self, status: JobStatus) -> None:
+        """The job is over: nobody waits any longer."""
+        for answer in self._waiting.values():
+            answer.set_exception(SnapshotFailedError(f"no snapshot was taken: the job has ended ({status.value})"))
+        for stop in self._stops.values():
+            if status is JobStatus.FINISHED:
+                stop.answer.set_result(stop.location)
+            else:
+                stop.answer.set_exception(
+                    SnapshotFailedError(
+                        f"the savepoint {stop.location} is complete, but the job ended in another way: {status.value}"
+                    )
+                )
+        self._waiting.clear()
+        self._stops.clear()
+
+
+def _name(request: TriggerRequest) -> str:
+    return "savepoint" if request.kind.is_savepoint else "checkpoint"

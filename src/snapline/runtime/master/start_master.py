@@ -1,0 +1,41 @@
+"""Starting a job master."""
+
+from __future__ import annotations
+
+from snapline.graph.job_spec import JobSpec
+from snapline.runtime.master.job_storage import open_storage
+from snapline.runtime.master.master_handle import MasterHandle
+from snapline.runtime.master.master_thread import MasterThread
+from snapline.runtime.master.program_exit import suspend_at_exit
+from snapline.runtime.slot.slot_provider import SlotProvider
+from snapline.storage.journal_store import JournalStore
+from snapline.storage.object_store import ObjectStore
+
+
+def start_master(
+    spec: JobSpec,
+    provider: SlotProvider,
+    *,
+    objects: ObjectStore | None = None,
+    journal: JournalStore | None = None,
+) -> MasterHandle:
+    """Start a job with slots of this provider, which is closed when the job ends, or cannot be started.
+
+    Raises at once if there can't be so many slots, if checkpoints can't be kept where they are to be, or if what the
+    job is to be restored from is not there. `objects` and `journal` stand in for what the settings name.
+    """
+    try:
+        provider.check(spec.plan.slots)
+        storage = open_storage(spec, objects, journal)
+        try:
+            thread = MasterThread(spec, provider, storage)
+            thread.start()
+        except BaseException:
+            storage.close()
+            raise
+    except BaseException:
+        provider.close()
+        raise
+    handle = MasterHandle(thread)
+    suspend_at_exit(handle)
+    return handle

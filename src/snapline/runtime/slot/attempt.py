@@ -1,0 +1,218 @@
+"""The tasks of one attempt in one operator process: wired up, started, and stopped."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from snapline.graph.execution_plan import PlannedEdge, PlannedVertex
+from snapline.graph.shipment import Shipment
+from snapline.protocol.barriers.barrier_events import aligned_only_vertices
+from snapline.runtime.network.channels import OutputChannel
+from snapline.runtime.network.exchange import Exchange, Wiring
+from snapline.runtime.network.partitioners import make_partitioner
+from snapline.runtime.task.input_gate import GateChannel
+from snapline.runtime.task.subtask_storage import SubtaskStorage
+from snapline.runtime.task.task import Task
+from snapline.runtime.task.task_environment import Executors, Reporter, TaskPlan
+from snapline.runtime.task.task_outputs import OutputEdge, end_partitions
+from snapline.runtime.wire.channel_items import Item
+from snapline.runtime.wire.control_messages import Deploy, TaskDeployment, TaskMetrics
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.snapshot_writer import WriteOptions
+from snapline.types import ExecutionId, Partitioning
+
+_log = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 30.0
+
+
+class _Finished:
+    """Stands for a subtask that had finished before: takes what comes, and does nothing."""
+
+    def arrive(self, channel_index: int, item: Item) -> None:
+        """Nobody reads it."""
+
+    def connection_lost(self, error: str) -> None:
+        """Nobody waits for it."""
+
+    def room_changed(self) -> None:
+        """Nobody waits for it."""
+
+    def barrier_left(self, channel: OutputChannel, checkpoint_id: int) -> None:
+        """It sends none."""
+
+    def end_was_read(self, channel: OutputChannel) -> None:
+        """Nobody waits for it."""
+
+
+class Attempt:
+    """One attempt in one process. `start` and `stop` come from one thread; `give_up` may come from another."""
+
+    def __init__(
+        self,
+        deploy: Deploy,
+        slot: int,
+        shipment: Shipment,
+        exchange: Exchange,
+        objects: ObjectStore,
+        executors: Executors,
+        reporter: Reporter,
+        directory: Callable[[], Path],
+        lost: Callable[[int, str], None],
+    ) -> None:
+        self.number = deploy.attempt
+        self.tasks: dict[ExecutionId, Task] = {}
+        self._deploy = deploy
+        self._slot = slot
+        self._shipment = shipment
+        self._objects = objects
+        self._executors = executors
+        self._reporter = reporter
+        self._directory = directory
+        self._wiring: Wiring = exchange.begin(deploy.attempt, deploy.peers, lost)
+        edges = [(edge.source, edge.target, edge.partitioning) for edge in shipment.plan.edges]
+        self._aligned_only = aligned_only_vertices(edges)
+        self._given_up = threading.Event()
+
+    def start(self) -> None:
+        """Wire up and start all tasks of this process."""
+        plan = self._shipment.plan
+        ended: list[list[OutputEdge]] = []
+        for vertex in plan.vertices:
+            for deployment in self._deploy.tasks:
+                if deployment.execution.subtask.vertex != vertex.id:
+                    continue
+                if deployment.finished:
+                    ended.append(self._outputs(vertex, self._slot, _Finished()))
+                    self._inputs(vertex, self._slot, _Finished())
+                else:
+                    self._make_task(vertex, deployment)
+        self._wiring.connect(CONNECT_TIMEOUT_S)
+        for outputs in ended:
+            end_partitions(outputs)
+        for task in self.tasks.values():
+            if not self._given_up.is_set():
+                task.start()
+
+    def _make_task(self, vertex: PlannedVertex, deployment: TaskDeployment) -> None:
+        deploy, shipment = self._deploy, self._shipment
+        checkpoints = shipment.checkpoints
+        execution = deployment.execution
+        local = checkpoints.local_directory
+        storage = SubtaskStorage(
+            self._objects,
+            execution,
+            deploy.shared,
+            WriteOptions.of(checkpoints),
+            None if local is None else Path(local) / shipment.job_id,
+        )
+        operators = shipment.make_operators(vertex.id)
+        own_directory = f"{execution.attempt}-{len(self.tasks)}"
+        plan = TaskPlan(
+            job_id=shipment.job_id,
+            execution=execution,
+            vertex=vertex,
+            max_parallelism=deploy.max_parallelism[vertex.id],
+            checkpoints=checkpoints,
+            settings=shipment.execution,
+            takes_last_checkpoint=shipment.takes_last_checkpoint,
+            restore=deployment.restore,
+            restored_id=deploy.restored_id,
+            prepared_until=deploy.prepared_until,
+            directory=lambda: self._directory() / own_directory,
+        )
+        task = Task(plan, operators, storage, self._executors, self._reporter)
+        inputs = self._inputs(vertex, execution.subtask.index, task)
+        outputs = self._outputs(vertex, execution.subtask.index, task)
+        task.connect(inputs, outputs)
+        self.tasks[execution] = task
+
+    def _inputs(self, vertex: PlannedVertex, index: int, task: Task | _Finished) -> list[GateChannel]:
+        plan, channels = self._shipment.plan, list[GateChannel]()
+        for number, edge in enumerate(plan.edges):
+            if edge.target != vertex.id:
+                continue
+            partitioner = make_partitioner(
+                edge.partitioning,
+                edge.key_columns,
+                vertex.parallelism,
+                self._deploy.max_parallelism[vertex.id],
+                index,
+            )
+            for upstream in self._upstreams(edge, index):
+                position = len(channels)
+                port = self._wiring.input(number, edge.schema, upstream, index, upstream, task, position)
+                channels.append(GateChannel(position, edge, upstream, index, partitioner, port))
+        return channels
+
+    def _outputs(self, vertex: PlannedVertex, index: int, task: Task | _Finished) -> list[OutputEdge]:
+        plan, outputs = self._shipment.plan, list[OutputEdge]()
+        for number, edge in enumerate(plan.edges):
+            if edge.source != vertex.id:
+                continue
+            target = plan.vertex(edge.target)
+            may_be_unaligned = edge.target not in self._aligned_only
+            downstreams = (index,) if edge.partitioning is Partitioning.FORWARD else range(target.parallelism)
+            channels = [
+                self._wiring.output(
+                    number, edge.schema, index, downstream, downstream, task, may_be_unaligned=may_be_unaligned
+                )
+                for downstream in downstreams
+            ]
+            partitioner = make_partitioner(
+                edge.partitioning,
+                edge.key_columns,
+                target.parallelism,
+                self._deploy.max_parallelism[target.id],
+                index,
+                f"{target.operators[0].name} {target.operators[0].uid!r}",
+            )
+            outputs.append(OutputEdge(edge, channels, partitioner))
+        return outputs
+
+    def _upstreams(self, edge: PlannedEdge, index: int) -> range:
+        if edge.partitioning is Partitioning.FORWARD:
+            return range(index, index + 1)
+        return range(self._shipment.plan.vertex(edge.source).parallelism)
+
+    def metrics(self) -> list[TaskMetrics]:
+        return [task.metrics() for task in self.tasks.values() if task.is_alive]
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether all tasks are done, and have closed what they had open."""
+        return all(task.has_finished for task in self.tasks.values())
+
+    def has_task_finished(self, execution: ExecutionId) -> bool:
+        task = self.tasks.get(execution)
+        return task is not None and task.has_finished
+
+    @property
+    def is_given_up(self) -> bool:
+        return self._given_up.is_set()
+
+    def give_up(self) -> None:
+        """Let nothing of this attempt wait or begin any more."""
+        self._given_up.set()
+        for task in tuple(self.tasks.values()):
+            task.cancel()
+        self._wiring.close()
+
+    def stop(self, timeout_s: float) -> bool:
+        """End all tasks; false if some do not let go in time."""
+        self.give_up()
+        deadline_s = time.monotonic() + timeout_s
+        for task in self.tasks.values():
+            if task.is_alive and not task.join(max(deadline_s - time.monotonic(), 0)):
+                _log.warning("%s does not stop: user code does not return", task.execution)
+                return False
+        return True
+
+
+def all_tasks(attempt: Attempt | None) -> Mapping[ExecutionId, Task]:
+    """The tasks of an attempt that may not be there."""
+    return {} if attempt is None else attempt.tasks

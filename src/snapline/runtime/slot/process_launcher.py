@@ -1,0 +1,181 @@
+"""The operator process of a slot, as its supervisor holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from snapline.errors import EngineError
+from snapline.runtime.slot.bootstrap import Bootstrap
+
+MAX_LOG_LINES = 100
+MAX_LINE_BYTES = 2000
+"""A longer line is kept as several."""
+
+KILL_TIMEOUT_S = 10.0
+
+_EXIT_POLL_S = 0.1
+_READ_BYTES = 1 << 16
+_WRITE_BYTES = 1 << 16
+
+Ended: TypeAlias = Callable[[int, str, str], None]
+"""Called with the incarnation, what happened, and the last lines of output."""
+
+
+class Child(Protocol):
+    """Something a supervisor has started in a slot."""
+
+    @property
+    def incarnation(self) -> int: ...
+
+    def kill(self) -> None:
+        """End it and wait until it has. Its end is not reported, unless that had happened before."""
+
+
+StartChild: TypeAlias = Callable[[Bootstrap, Ended], Child]
+"""Starts a child; `ended` is called from any thread when it has ended by itself."""
+
+
+class LaunchedProcess:
+    """A process of the slot, in a process group of its own, that dies with the thread that made this object.
+
+    One thread gives it the bootstrap, takes what it prints (which goes to our own standard error too), and waits for
+    its end; whatever the process has started itself and left in its group is killed then.
+    """
+
+    def __init__(self, bootstrap: Bootstrap, ended: Ended, command: Sequence[str] | None = None) -> None:
+        self._incarnation = bootstrap.incarnation
+        self._ended = ended
+        self._tail = LogTail()
+        self._guard = threading.Lock()
+        self._killed = False
+        self._reaped = False
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, bootstrap.sys_path)))
+        self._process = subprocess.Popen(  # noqa: S603  # our own interpreter
+            [sys.executable, "-P", "-u", "-m", "snapline.runtime.slot.operator_process"]
+            if command is None
+            else list(command),
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            process_group=0,  # an interrupt at the terminal is for the driver alone
+        )
+        self._thread = threading.Thread(
+            target=self._attend, args=(bootstrap.encoded(),), name=f"operator-process-{self.pid}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def incarnation(self) -> int:
+        return self._incarnation
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return not self._reaped
+
+    def kill(self) -> None:
+        with self._guard:
+            self._killed = True
+            self._kill_group()
+        self._thread.join(KILL_TIMEOUT_S)
+        if self._thread.is_alive():
+            raise EngineError(f"operator process {self.pid} does not end although it was killed; is its disk hung?")
+
+    def _kill_group(self) -> None:
+        # until it is reaped its number can belong to nobody else
+        if not self._reaped:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def _attend(self, to_send: bytes) -> None:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process.stdin, process.stdout, selectors.DefaultSelector() as selector:
+            os.set_blocking(process.stdin.fileno(), False)
+            os.set_blocking(process.stdout.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE)
+            selector.register(process.stdout, selectors.EVENT_READ)
+            unsent = memoryview(to_send)
+            while not _has_exited(self.pid):
+                for key, _ in selector.select(_EXIT_POLL_S):
+                    if key.fileobj is process.stdin:
+                        try:
+                            unsent = unsent[os.write(process.stdin.fileno(), unsent[:_WRITE_BYTES]) :]
+                        except BrokenPipeError:
+                            unsent = unsent[:0]  # its exit says more
+                        if not unsent:
+                            selector.unregister(process.stdin)
+                    elif not self._take_output():
+                        selector.unregister(process.stdout)
+                if process.stdout not in selector.get_map() and process.stdin not in selector.get_map():
+                    os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with self._guard:
+                self._kill_group()
+                status = process.wait()
+                self._reaped = True
+                killed = self._killed
+            self._take_output()
+        if not killed:
+            self._ended(self._incarnation, describe_exit(status), self._tail.text())
+
+    def _take_output(self) -> bool:
+        """Whether more may come. What was printed until now is kept, and repeated on our own standard error."""
+        assert self._process.stdout is not None
+        while True:
+            try:
+                data = os.read(self._process.stdout.fileno(), _READ_BYTES)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._tail.add(data)
+            with contextlib.suppress(OSError, ValueError):  # a closed standard error is no reason to lose the slot
+                sys.stderr.write(data.decode(errors="replace"))
+                sys.stderr.flush()
+
+
+class LogTail:
+    """The last lines of what a process printed, with a limit on their number and length."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque(maxlen=MAX_LOG_LINES)
+        self._rest = b""
+
+    def add(self, data: bytes) -> None:
+        *lines, rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._lines.extend(_pieces(line))
+        *full, self._rest = _pieces(rest)
+        self._lines.extend(full)
+
+    def text(self) -> str:
+        lines = [*self._lines, self._rest] if self._rest else [*self._lines]
+        return "\n".join(line.decode(errors="replace") for line in lines[-MAX_LOG_LINES:])
+
+
+def describe_exit(status: int) -> str:
+    """In words, of what `Popen.wait` returns."""
+    return f"killed by signal {-status}" if status < 0 else f"exited with status {status}"
+
+
+def _pieces(line: bytes) -> list[bytes]:
+    return [line[start : start + MAX_LINE_BYTES] for start in range(0, len(line), MAX_LINE_BYTES)] or [b""]
+
+
+def _has_exited(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None

@@ -1,0 +1,259 @@
+"""The receiving side of a subtask: reads its channels, and carries out what its barrier handler orders."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from snapline.errors import EngineError
+from snapline.graph.execution_plan import PlannedEdge
+from snapline.protocol.barriers import barrier_events as b
+from snapline.protocol.subtask import subtask_events as s
+from snapline.runtime.network.partitioners import Partitioner
+from snapline.runtime.task.mailbox import Mailbox, Timer
+from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
+from snapline.runtime.wire.channel_items import Item, ItemKind
+from snapline.types import NO_CHECKPOINT, Barrier
+
+
+class Port(Protocol):
+    """The network's end of an input channel."""
+
+    def consumed(self, size: int) -> None:
+        """So much of what has arrived was taken: more may come."""
+
+    def end_read(self) -> None:
+        """The end of data was read: whoever sent it may know."""
+
+
+@dataclass(slots=True)
+class GateChannel:
+    """One channel a subtask reads. `queue` holds what has arrived and was not read, each with its number."""
+
+    index: int
+    edge: PlannedEdge
+    upstream: int
+    downstream: int
+    partitioner: Partitioner
+    port: Port
+    queue: deque[tuple[int, Item]] = field(default_factory=deque)
+    queued_bytes: int = 0
+    arrived: int = 0
+    barrier_numbers: dict[int, int] = field(default_factory=dict)
+    is_blocked: bool = False
+
+    def unread_before_barrier(self, checkpoint_id: int) -> list[pa.RecordBatch]:
+        """Unread data that arrived ahead of this barrier; all of it where the barrier has not arrived."""
+        limit = self.barrier_numbers.get(checkpoint_id)
+        return [item.value for number, item in self.queue if item.kind.is_data and (limit is None or number < limit)]
+
+    def take_announced(self, checkpoint_id: int) -> Barrier | None:
+        """Take a barrier out of the queue, ahead of the data before it."""
+        for position, (_, item) in enumerate(self.queue):
+            if item.kind is ItemKind.BARRIER and item.value.id == checkpoint_id:
+                del self.queue[position]
+                barrier: Barrier = item.value
+                return barrier
+        return None
+
+    def holds_barrier(self, checkpoint_id: int) -> bool:
+        return any(item.kind is ItemKind.BARRIER and item.value.id == checkpoint_id for _, item in self.queue)
+
+
+class InputGate:
+    """The channels a subtask reads, and the barrier handler that says which and when. Only its task's thread uses it.
+
+    What other threads bring waits in the mailbox until `receive` takes it in.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[GateChannel],
+        handler: b.BarrierHandler,
+        snapshots: SubtaskSnapshots,
+        mailbox: Mailbox,
+        feed: Callable[[s.SubtaskEvent], None],
+        clock: Callable[[], int],
+    ) -> None:
+        self.channels = channels
+        self._handler = handler
+        self._snapshots = snapshots
+        self._mailbox = mailbox
+        self._feed = feed
+        self._clock = clock
+        self._urgent: deque[tuple[GateChannel, Barrier]] = deque()
+        self._next = 0
+        self._alignment_timer: Timer | None = None
+        self._capturing_id = NO_CHECKPOINT
+        self._barriers: dict[int, Barrier] = {}
+
+    @property
+    def open_channels(self) -> tuple[int, ...]:
+        """The channels that have not ended."""
+        return self._handler.open_channels
+
+    @property
+    def blurred_until(self) -> int:
+        return self._handler.blurred_until
+
+    @property
+    def queued_bytes(self) -> int:
+        return sum(channel.queued_bytes for channel in self.channels)
+
+    # Reading.
+
+    def receive(self) -> None:
+        """Take in all that has arrived."""
+        arrivals = self._mailbox.arrivals
+        while arrivals:
+            index, item = arrivals.popleft()
+            self._arrive(self.channels[index], item)
+
+    def _arrive(self, channel: GateChannel, item: Item) -> None:
+        channel.arrived += 1
+        handler, kind = self._handler, item.kind
+        if kind is ItemKind.BARRIER:
+            barrier: Barrier = item.value
+            handler.barrier_arrived(channel.index, barrier.id)
+            channel.barrier_numbers[barrier.id] = channel.arrived
+            _forget_old(channel.barrier_numbers)
+            self._know(barrier)
+            if barrier.is_unaligned:
+                self._urgent.append((channel, barrier))
+                return
+            if barrier.is_timeoutable and channel.queue:
+                announced = b.BarrierAnnounced(channel.index, barrier)
+                self._mailbox.post(lambda: self._announce(announced))
+        elif kind.is_data:
+            if kind is ItemKind.FILTERED_DATA:
+                owned = channel.partitioner.owned(item.value, channel.downstream)
+                if not owned.num_rows:
+                    channel.port.consumed(item.size)
+                    return
+                # It keeps the size it was sent with, which is what has to be given back.
+                item = Item(ItemKind.DATA, owned, item.size)
+            channel.queued_bytes += item.size
+            if handler.is_capturing(channel.index):
+                self._capture(channel, [item.value])
+        channel.queue.append((channel.arrived, item))
+
+    def read_urgent(self) -> bool:
+        """Read a barrier that goes before everything else; false if there is none."""
+        if not self._urgent:
+            return False
+        channel, barrier = self._urgent.popleft()
+        self.handle(b.BarrierReceived(channel.index, barrier))
+        return True
+
+    def take(self, *, has_room: bool, may_end: bool = True) -> tuple[GateChannel, Item] | None:
+        """Take the next item of a channel that may be read, channels in turn.
+
+        Nothing that operators may answer with data is taken unless there is room for it, and no end of data unless it
+        may be taken.
+        """
+        channels = self.channels
+        count = len(channels)
+        for step in range(count):
+            position = (self._next + step) % count
+            channel = channels[position]
+            if not channel.queue or channel.is_blocked:
+                continue
+            item = channel.queue[0][1]
+            if not has_room and item.kind in _MAKES_OUTPUT:
+                continue
+            if not may_end and item.kind is ItemKind.END_OF_DATA:
+                continue
+            channel.queue.popleft()
+            self._next = position + 1
+            if item.kind.is_data:
+                channel.queued_bytes -= item.size
+                self._handler.data_processed(item.size)
+                channel.port.consumed(item.size)
+            return channel, item
+        return None
+
+    def partition_ended(self, channel: GateChannel) -> None:
+        """The last item of a channel was taken."""
+        self.handle(b.PartitionEnded(channel.index))
+        if not self.open_channels:
+            self._feed(s.PartitionsEnded())
+
+    # The barrier handler's orders.
+
+    def _announce(self, event: b.BarrierAnnounced) -> None:
+        """Tell of a barrier behind unread data, unless it was read in the meantime."""
+        if self.channels[event.channel].holds_barrier(event.barrier.id):
+            self.handle(event)
+
+    def handle(self, event: b.BarrierEvent) -> None:
+        """Tell the barrier handler, and do what it orders."""
+        if isinstance(event, b.BarrierReceived):
+            self._know(event.barrier)
+        for effect in self._handler.handle(event, self._clock()):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: b.BarrierEffect) -> None:
+        match effect:
+            case b.BlockChannel(channel):
+                self.channels[channel].is_blocked = True
+            case b.ResumeChannel(channel):
+                self.channels[channel].is_blocked = False
+            case b.PrioritizeBarrier(channel, checkpoint_id):
+                barrier = self.channels[channel].take_announced(checkpoint_id)
+                if barrier is not None:
+                    self._urgent.append((self.channels[channel], barrier))
+            case b.StartCapture(checkpoint_id):
+                self._start_capture(checkpoint_id)
+            case b.StopCapture():
+                pass
+            case b.TriggerCheckpoint(barrier, start_delay_ms):
+                self._feed(s.CheckpointTriggered(barrier, start_delay_ms))
+            case b.FinishAlignment(checkpoint_id, metrics):
+                self._snapshots.finish_inputs(checkpoint_id, metrics)
+            case b.AbortCheckpoint(checkpoint_id, reason):
+                self._feed(s.HandlerAborted(checkpoint_id, reason))
+            case b.SetAlignmentTimer(checkpoint_id, at_ms):
+                self._cancel_alignment_timer()
+                fired = b.AlignmentTimerFired(checkpoint_id)
+                self._alignment_timer = self._mailbox.at(at_ms, lambda: self.handle(fired))
+            case b.CancelAlignmentTimer():
+                self._cancel_alignment_timer()
+
+    def _start_capture(self, checkpoint_id: int) -> None:
+        self._capturing_id = checkpoint_id
+        barrier = self._barriers.get(checkpoint_id)
+        if barrier is None:
+            raise EngineError(f"in-flight data of checkpoint {checkpoint_id}, of which no barrier has come")
+        self._snapshots.start(barrier)
+        for channel in self.channels:
+            self._capture(channel, channel.unread_before_barrier(checkpoint_id))
+
+    def _capture(self, channel: GateChannel, batches: Sequence[pa.RecordBatch]) -> None:
+        if batches:
+            self._snapshots.capture_input(
+                self._capturing_id, channel.edge.id, channel.upstream, channel.downstream, batches
+            )
+
+    def _cancel_alignment_timer(self) -> None:
+        if self._alignment_timer is not None:
+            self._alignment_timer.cancel()
+            self._alignment_timer = None
+
+    def _know(self, barrier: Barrier) -> None:
+        self._barriers[barrier.id] = barrier
+        _forget_old(self._barriers)
+
+
+_MAKES_OUTPUT = frozenset({ItemKind.DATA, ItemKind.FILTERED_DATA, ItemKind.WATERMARK, ItemKind.END_OF_DATA})
+
+_MAX_REMEMBERED = 100
+"""How many checkpoints a channel remembers the barriers of."""
+
+
+def _forget_old(by_checkpoint: dict[int, object] | dict[int, int] | dict[int, Barrier]) -> None:
+    if len(by_checkpoint) > _MAX_REMEMBERED:
+        del by_checkpoint[min(by_checkpoint)]

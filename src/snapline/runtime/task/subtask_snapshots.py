@@ -1,0 +1,292 @@
+"""The checkpoints a subtask is taking: what each has captured, on both sides of the subtask, and its writing."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from snapline.errors import SnaplineError
+from snapline.protocol.barriers.barrier_events import AlignmentMetrics
+from snapline.protocol.snapshot import SubtaskState
+from snapline.protocol.subtask import subtask_events as s
+from snapline.runtime.network.channels import OutputChannel
+from snapline.state.channel_state import ChannelParts, ChannelStates
+from snapline.state.subtask_states import PendingSnapshot, WrittenSnapshot
+from snapline.storage.snapshot_writer import SnapshotWriter
+from snapline.types import Barrier
+
+_log = logging.getLogger(__name__)
+
+IN_FLIGHT = "in-flight"
+"""What the objects of in-flight data are named after."""
+
+Post = Callable[[Callable[[], None]], None]
+
+
+class Storage(Protocol):
+    """Where a subtask's snapshots go."""
+
+    def target(self, uid: str, barrier: Barrier) -> SnapshotWriter:
+        """Where the objects of one operator go."""
+
+
+@dataclass(slots=True)
+class _Snapshotting:
+    """One checkpoint on its way: acknowledged when its state is written and both sides are done and written."""
+
+    barrier: Barrier
+    has_in_flight: bool = False
+    in_flight: Future[ChannelParts] | None = None
+    in_flight_target: SnapshotWriter | None = None
+    input_bytes: int = 0
+    output_bytes: int = 0
+    waiting_outputs: set[OutputChannel] = field(default_factory=set)
+    inputs_done: bool = False
+    outputs_done: bool = False
+    pending: dict[str, PendingSnapshot] = field(default_factory=dict)
+    targets: list[SnapshotWriter] = field(default_factory=list)
+    written: Future[dict[str, WrittenSnapshot]] | None = None
+    started_s: float = 0.0
+    is_cancelled: bool = False
+
+
+class SubtaskSnapshots:
+    """All checkpoints one subtask is taking; only its task's thread uses it.
+
+    `feed` takes what the subtask's checkpoint machine has to know of them, `post` brings a call to the task's thread.
+    A checkpoint that is not or no longer taken is passed over: the coordinator may have given it up.
+    """
+
+    def __init__(
+        self,
+        uids: Sequence[str],
+        storage: Storage,
+        executor: Executor,
+        channel_states: ChannelStates,
+        feed: Callable[[s.SubtaskEvent], None],
+        post: Post,
+    ) -> None:
+        self._uids = uids
+        self._storage = storage
+        self._executor = executor
+        self._channel_states = channel_states
+        self._feed = feed
+        self._post = post
+        self._open: dict[int, _Snapshotting] = {}
+
+    def start(self, barrier: Barrier) -> None:
+        """From now on the checkpoint is one of those that are taken."""
+        if barrier.id not in self._open:
+            self._open[barrier.id] = _Snapshotting(barrier)
+
+    def cancel(self, checkpoint_id: int) -> None:
+        """Forget the checkpoint; what is being written for it is deleted again."""
+        snapshot = self._open.pop(checkpoint_id, None)
+        if snapshot is None:
+            return
+        snapshot.is_cancelled = True
+        for target in snapshot.targets:
+            target.cancel()
+        if snapshot.has_in_flight:
+            self._channel_states.abort(checkpoint_id)
+        if snapshot.written is None:
+            for pending in snapshot.pending.values():
+                pending.release()
+
+    def cancel_all(self) -> None:
+        """The task ends."""
+        for checkpoint_id in tuple(self._open):
+            self.cancel(checkpoint_id)
+
+    # The two sides.
+
+    def capture_input(
+        self, checkpoint_id: int, edge: str, upstream: int, downstream: int, batches: Iterable[pa.RecordBatch]
+    ) -> None:
+        """Take in in-flight data of an input channel, unless the checkpoint has been given up."""
+        snapshot = self._open.get(checkpoint_id)
+        if snapshot is None:
+            return
+        for batch in batches:
+            self._begin_in_flight(snapshot, self._uids[0])
+            snapshot.input_bytes += batch.nbytes
+            self._channel_states.add_input(checkpoint_id, edge, upstream, downstream, batch)
+
+    def finish_inputs(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
+        """All barriers have arrived: no more input will be captured."""
+        snapshot = self._open.get(checkpoint_id)
+        persisted = 0
+        if snapshot is not None:
+            snapshot.inputs_done = True
+            persisted = snapshot.input_bytes
+            self._finish_in_flight(snapshot)
+        self._feed(s.InputsFinished(checkpoint_id, metrics, persisted))
+        self._finish_if_done(checkpoint_id)
+
+    def broadcast(self, barrier: Barrier, outputs: Sequence[tuple[str, OutputChannel]]) -> bool:
+        """Send the barrier and capture what it overtakes; true if `finish_outputs` is all that is left to do."""
+        self.start(barrier)
+        snapshot = self._open[barrier.id]
+        may_wait = barrier.is_timeoutable
+        if may_wait:
+            # Known before it is sent: another thread may take the barrier from its queue at once.
+            snapshot.waiting_outputs.update(channel for _, channel in outputs if channel.may_be_unaligned)
+        for edge, channel in outputs:
+            self._capture_output(snapshot, edge, channel, channel.send_barrier(barrier))
+        if not barrier.may_capture or not outputs:
+            snapshot.outputs_done = True
+            self._finish_in_flight(snapshot)
+            return False
+        return not snapshot.waiting_outputs
+
+    def barrier_left(self, checkpoint_id: int, channel: OutputChannel) -> None:
+        """The barrier need not overtake in this channel any more."""
+        snapshot = self._open.get(checkpoint_id)
+        if snapshot is None or channel not in snapshot.waiting_outputs:
+            return
+        snapshot.waiting_outputs.discard(channel)
+        if not snapshot.waiting_outputs:
+            self.finish_outputs(checkpoint_id)
+
+    def prioritize_outputs(self, checkpoint_id: int, outputs: Iterable[tuple[str, OutputChannel]]) -> None:
+        """Let the barrier overtake wherever it still waits, and capture what it overtakes."""
+        snapshot = self._open.get(checkpoint_id)
+        if snapshot is None or snapshot.outputs_done:
+            return
+        for edge, channel in outputs:
+            if channel in snapshot.waiting_outputs:
+                self._capture_output(snapshot, edge, channel, channel.prioritize(checkpoint_id))
+        snapshot.waiting_outputs.clear()
+        self.finish_outputs(checkpoint_id)
+
+    def finish_outputs(self, checkpoint_id: int) -> None:
+        """All barriers have left: no more output will be captured."""
+        snapshot = self._open.get(checkpoint_id)
+        if snapshot is None or snapshot.outputs_done:
+            return
+        snapshot.outputs_done = True
+        self._finish_in_flight(snapshot)
+        self._feed(s.OutputsFinished(checkpoint_id, snapshot.output_bytes))
+        self._finish_if_done(checkpoint_id)
+
+    def _capture_output(
+        self, snapshot: _Snapshotting, edge: str, channel: OutputChannel, batches: Iterable[pa.RecordBatch]
+    ) -> None:
+        for batch in batches:
+            self._begin_in_flight(snapshot, self._uids[-1])
+            snapshot.output_bytes += batch.nbytes
+            checkpoint_id = snapshot.barrier.id
+            self._channel_states.add_output(checkpoint_id, edge, channel.upstream, channel.downstream, batch)
+
+    def _begin_in_flight(self, snapshot: _Snapshotting, uid: str) -> None:
+        if not snapshot.has_in_flight:
+            snapshot.has_in_flight = True
+            snapshot.in_flight_target = self._storage.target(f"{uid}.{IN_FLIGHT}", snapshot.barrier)
+            snapshot.targets.append(snapshot.in_flight_target)
+            snapshot.in_flight = self._channel_states.start(snapshot.barrier.id, snapshot.in_flight_target)
+
+    def _finish_in_flight(self, snapshot: _Snapshotting) -> None:
+        """Have in-flight data written, once nothing can be added to it."""
+        checkpoint_id, in_flight = snapshot.barrier.id, snapshot.in_flight
+        if in_flight is None or not (snapshot.inputs_done and snapshot.outputs_done):
+            return
+        self._channel_states.finish_input(checkpoint_id)
+        self._channel_states.finish_output(checkpoint_id)
+        in_flight.add_done_callback(lambda _: self._post(lambda: self._finish_if_done(checkpoint_id)))
+
+    # The state, and the writing.
+
+    def take(
+        self, barrier: Barrier, pending: dict[str, PendingSnapshot], *, has_open_inputs: bool, sync_ms: int
+    ) -> None:
+        """Take over the operators' state; where no input is open there is none to wait for."""
+        self.start(barrier)
+        snapshot = self._open[barrier.id]
+        snapshot.pending = pending
+        if not has_open_inputs:
+            snapshot.inputs_done = True
+            self._finish_in_flight(snapshot)
+        self._feed(s.SynchronousPartFinished(barrier.id, sync_ms))
+
+    def write(self, checkpoint_id: int) -> None:
+        """Have the state written in the background."""
+        snapshot = self._open[checkpoint_id]
+        snapshot.started_s = time.monotonic()
+        targets = {uid: self._storage.target(uid, snapshot.barrier) for uid in self._uids}
+        snapshot.targets.extend(targets.values())
+        snapshot.written = self._executor.submit(_write_all, snapshot.pending, targets)
+        snapshot.written.add_done_callback(lambda _: self._post(lambda: self._state_written(snapshot)))
+
+    def _state_written(self, snapshot: _Snapshotting) -> None:
+        if snapshot.is_cancelled:
+            self._discard(snapshot)
+        else:
+            self._finish_if_done(snapshot.barrier.id)
+
+    def _finish_if_done(self, checkpoint_id: int) -> None:
+        snapshot = self._open.get(checkpoint_id)
+        if snapshot is None or snapshot.written is None:
+            return
+        parts = (snapshot.written, snapshot.in_flight) if snapshot.in_flight is not None else (snapshot.written,)
+        errors = [error for part in parts if part.done() and (error := part.exception()) is not None]
+        if errors:
+            del self._open[checkpoint_id]
+            snapshot.is_cancelled = True
+            for target in snapshot.targets:
+                target.cancel()
+            if snapshot.has_in_flight:
+                self._channel_states.abort(checkpoint_id)
+            if snapshot.written.done():
+                self._discard(snapshot)
+            self._feed(s.AsynchronousPartFailed(checkpoint_id, f"{type(errors[0]).__name__}: {errors[0]}"))
+            return
+        if not (snapshot.inputs_done and snapshot.outputs_done and all(part.done() for part in parts)):
+            return
+        del self._open[checkpoint_id]
+        self._feed(self._finished(snapshot))
+
+    def _finished(self, snapshot: _Snapshotting) -> s.AsynchronousPartFinished:
+        assert snapshot.written is not None
+        written = snapshot.written.result()
+        states: dict[str, SubtaskState] = {uid: part.state for uid, part in written.items()}
+        new_bytes = sum(part.new_bytes for part in written.values())
+        state_bytes = sum(part.state_bytes for part in written.values())
+        if snapshot.in_flight is not None:
+            parts = snapshot.in_flight.result()
+            head, tail = self._uids[0], self._uids[-1]
+            states[head] = replace(states[head], inputs=parts.inputs)
+            states[tail] = replace(states[tail], outputs=parts.outputs)
+            in_flight_bytes = sum(part.object.size_bytes for part in (*parts.inputs, *parts.outputs))
+            new_bytes += in_flight_bytes
+            state_bytes += in_flight_bytes
+        duration_ms = round((time.monotonic() - snapshot.started_s) * 1000)
+        return s.AsynchronousPartFinished(snapshot.barrier.id, states, new_bytes, state_bytes, duration_ms)
+
+    def _discard(self, snapshot: _Snapshotting) -> None:
+        targets = tuple(snapshot.targets)
+        self._executor.submit(_discard_all, targets)
+
+
+def _write_all(pending: dict[str, PendingSnapshot], targets: dict[str, SnapshotWriter]) -> dict[str, WrittenSnapshot]:
+    written: dict[str, WrittenSnapshot] = {}
+    try:
+        for uid, snapshot in pending.items():
+            written[uid] = snapshot.write(targets[uid])
+    finally:
+        for snapshot in pending.values():
+            snapshot.release()
+    return written
+
+
+def _discard_all(targets: Sequence[SnapshotWriter]) -> None:
+    for target in targets:
+        try:
+            target.discard()
+        except SnaplineError as error:
+            _log.warning("what is left of checkpoint %d is left to the next sweep: %s", target.checkpoint_id, error)

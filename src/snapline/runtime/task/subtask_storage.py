@@ -1,0 +1,66 @@
+"""Where the snapshots of one subtask go, and where those it starts from come from."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from snapline.storage.local_copies import LocalCopies
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
+from snapline.types import NO_CHECKPOINT, Barrier, ExecutionId
+
+
+class SubtaskStorage:
+    """The storage of one execution. `shared` is where objects go that several checkpoints may refer to.
+
+    `local_directory` is where copies are kept on this machine, none for no copies; it is the job's own.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        execution: ExecutionId,
+        shared: str | None,
+        options: WriteOptions,
+        local_directory: Path | None,
+    ) -> None:
+        self._objects = objects
+        self._execution = execution
+        self._shared = shared
+        self._options = options
+        self._local: LocalCopies | None = None
+        if local_directory is not None:
+            vertex, index = execution.subtask
+            self._local = LocalCopies(local_directory / f"{hashlib.sha256(vertex.encode()).hexdigest()[:32]}-{index}")
+
+    def target(self, uid: str, barrier: Barrier) -> SnapshotWriter:
+        """Where the objects of one operator go."""
+        is_savepoint = barrier.snapshot.is_savepoint
+        return SnapshotWriter(
+            self._objects,
+            barrier.location,
+            None if is_savepoint or barrier.location is None else self._shared,
+            attempt=self._execution.attempt,
+            checkpoint_id=barrier.id,
+            uid=uid,
+            subtask=self._execution.subtask.index,
+            options=self._options,
+            local=None if is_savepoint else self._local,
+        )
+
+    def source(self, checkpoint_id: int) -> SnapshotReader:
+        """Where the state of a checkpoint comes from; copies of all others are forgotten."""
+        restored_id = None if checkpoint_id == NO_CHECKPOINT else checkpoint_id
+        if self._local is not None:
+            self._local.retain_only(restored_id)
+        return SnapshotReader(self._objects, self._local, restored_id)
+
+    def completed(self, checkpoint_id: int) -> None:
+        if self._local is not None:
+            self._local.confirm(checkpoint_id)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        if self._local is not None:
+            self._local.abort(checkpoint_id)

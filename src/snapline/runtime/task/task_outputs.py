@@ -1,0 +1,94 @@
+"""The sending side of a subtask: which channel data goes to, and what was in flight there when it was restored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import pyarrow as pa
+
+from snapline.graph.execution_plan import PlannedEdge
+from snapline.protocol.restore.restore_plan import ChannelRestore
+from snapline.runtime.network.channels import OutputChannel
+from snapline.runtime.network.partitioners import Partitioner
+from snapline.runtime.task.task_meter import TaskMeter
+from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
+
+
+@dataclass(frozen=True, slots=True)
+class OutputEdge:
+    """An edge a subtask writes to; `channels` are in the order of the subtasks downstream.
+
+    A forward edge has the one channel to the subtask of the same number.
+    """
+
+    edge: PlannedEdge
+    channels: Sequence[OutputChannel]
+    partitioner: Partitioner
+
+
+class TaskOutputs:
+    """All channels a subtask writes to, edge by edge. Only its task's thread uses it."""
+
+    def __init__(self, edges: Sequence[OutputEdge], meter: TaskMeter) -> None:
+        self.channels = [channel for edge in edges for channel in edge.channels]
+        self._edges = edges
+        self._meter = meter
+        self._has_restored = False
+        self._random = Random(len(self.channels))  # noqa: S311  # which way a latency mark goes is no secret
+        self._targets = [{channel.downstream: channel for channel in edge.channels} for edge in edges]
+
+    @property
+    def has_room(self) -> bool:
+        return not any(channel.is_full for channel in self.channels)
+
+    @property
+    def queued_bytes(self) -> int:
+        return sum(channel.queued_bytes for channel in self.channels)
+
+    def emit(self, batch: pa.RecordBatch, output: str = "") -> None:
+        """Send a batch along every edge of an output, as the edge is partitioned."""
+        if not batch.num_rows:
+            return
+        for edge, targets in zip(self._edges, self._targets, strict=True):
+            if edge.edge.output != output:
+                continue
+            for target, item in edge.partitioner.split_items(batch):
+                self._meter.rows_out += item.value.num_rows
+                self._meter.bytes_out += item.size
+                targets[target].send(item)
+
+    def send(self, item: Item) -> None:
+        """Send something other than data to everyone."""
+        for channel in self.channels:
+            channel.send(item)
+
+    def send_latency_mark(self, started_ms: int) -> None:
+        """Send a mark along every edge, each to one subtask."""
+        for edge in self._edges:
+            self._random.choice(edge.channels).send(Item(ItemKind.LATENCY, started_ms))
+
+    def restore(self, part: ChannelRestore, batches: Iterable[pa.RecordBatch]) -> None:
+        """Queue what was in flight, ahead of anything that is sent."""
+        targets = next(
+            targets for edge, targets in zip(self._edges, self._targets, strict=True) if edge.edge.id == part.part.edge
+        )
+        for batch in batches:
+            for target in part.targets:
+                targets[target].send(data_item(batch, filtered=part.filter))
+                self._has_restored = True
+
+    def is_sending_restored(self) -> bool:
+        """Whether what was in flight, and what was sent behind it, has not left yet; once it has, never again."""
+        if self._has_restored and all(channel.is_empty for channel in self.channels):
+            self._has_restored = False
+        return self._has_restored
+
+
+def end_partitions(outputs: Sequence[OutputEdge]) -> None:
+    """What a subtask that had finished in the restored snapshot does: tell those behind it."""
+    for edge in outputs:
+        for channel in edge.channels:
+            channel.send(Item(ItemKind.END_OF_DATA, 0))
+            channel.send(Item(ItemKind.END_OF_PARTITION))

@@ -1,0 +1,1 @@
+"""What travels between processes: messages, channel items, frames, and who may connect."""

@@ -1,0 +1,35 @@
+"""Runs jobs on Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from snapline.api.job import Job
+from snapline.api.job_handle import JobHandle
+from snapline.graph.planner import make_spec
+from snapline.runtime.master.start_master import start_master
+from snapline.spark.dataframes import Materialised
+from snapline.spark.spark_provider import SparkProvider, check_session
+from snapline.spark.spark_settings import configured
+
+
+def start_job(spark: SparkSession, job: Job) -> JobHandle:
+    """Start a job on the session's application and return while it runs.
+
+    Its slots are the tasks of a Spark job, which other queries of the application run beside; settings named
+    `spark.snapline.*` go before those of the job: see `configuration.py`. `ConfigurationError` if the job, or Spark
+    as it is set up, does not allow it.
+    """
+    check_session(spark)
+    settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}
+    job = configured(job, settings)
+    spec = make_spec(job)
+    provider = SparkProvider(spark, allow_plaintext=spec.execution.allow_plaintext)
+    frames = Materialised(spec)
+    try:
+        handle = start_master(spec, provider)
+    except BaseException:
+        frames.delete_new()
+        raise
+    frames.delete_after(handle)
+    return handle

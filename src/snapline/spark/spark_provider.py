@@ -1,0 +1,132 @@
+"""Slots from Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from snapline.errors import ConfigurationError
+from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.spark import capacity
+from snapline.spark.barrier_job import BarrierJob, is_stopped
+from snapline.spark.preflight import check_python
+
+LOOPBACK = "127.0.0.1"
+
+_ENCRYPTION = (
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.enabled",
+    "spark.ssl.rpc.enabled",
+)
+
+
+class SparkProvider:
+    """A `SlotProvider`: each slot is a task of a Spark job of its own, which runs beside other jobs."""
+
+    def __init__(self, spark: SparkSession, *, allow_plaintext: bool = False) -> None:
+        check_session(spark)
+        context: Any = spark.sparkContext
+        self._context = context
+        self._allow_plaintext = allow_plaintext
+        self._pool: str | None = context.getLocalProperty("spark.scheduler.pool")
+        self._driver_host = LOOPBACK if capacity.is_local(context) else str(context.getConf().get("spark.driver.host"))
+        self._guard = threading.Lock()
+        self._job: BarrierJob | None = None
+        self._is_closed = False
+
+    @property
+    def driver_host(self) -> str:
+        return self._driver_host
+
+    @property
+    def bind_host(self) -> str:
+        if capacity.is_local(self._context):
+            return LOOPBACK
+        return str(self._context.getConf().get("spark.driver.bindAddress", self._driver_host))
+
+    def check(self, slots: int) -> None:
+        """Raise `ConfigurationError` if there can't be so many slots; else they are this provider's until `close`.
+
+        The same if a setting is in the way, or the executors' Python can't run Snapline.
+        """
+        check_running(self._context)
+        self._check_settings()
+        capacity.reserve(self._context, self, slots)
+        check_python(self._context)
+
+    def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
+        if is_stopped(self._context):
+            failed("Spark was stopped", True)
+            return
+        if order.slot_host is None and capacity.is_local(self._context):
+            order = replace(order, slot_host=LOOPBACK)
+        job = BarrierJob(self._context, self._pool, order, failed)
+        with self._guard:
+            if self._is_closed:
+                return
+            before, self._job = self._job, job
+        if before is not None:  # its release came while it was being started
+            before.release(0)
+        job.start()
+
+    def release(self, timeout_s: float) -> None:
+        with self._guard:
+            job, self._job = self._job, None
+        if job is not None:
+            job.release(timeout_s)
+
+    def why_gone(self) -> str | None:
+        return "Spark was stopped" if is_stopped(self._context) else None
+
+    def close(self) -> None:
+        with self._guard:
+            self._is_closed = True
+        self.release(0)
+        capacity.give_back(self)
+
+    def _check_settings(self) -> None:
+        settings = self._context.getConf()
+        if _is_on(settings, "spark.dynamicAllocation.enabled"):
+            raise ConfigurationError(
+                "spark.dynamicAllocation.enabled is on, and Spark then refuses stages whose tasks must run together; "
+                "set it to false and give the number of executors with spark.executor.instances"
+            )
+        encrypted = [name for name in _ENCRYPTION if _is_on(settings, name)]
+        if encrypted and not self._allow_plaintext:
+            raise ConfigurationError(
+                f"{encrypted[0]} is on, and Snapline does not encrypt the connections between its processes (it only "
+                "authenticates them); if the network is safe, say so with Execution(allow_plaintext=True)"
+            )
+        if not _has_pinned_threads(self._context):
+            raise ConfigurationError(
+                "PYSPARK_PIN_THREAD=false is set, and a job of Snapline could then not be told from others of the same "
+                "application; unset it"
+            )
+
+
+def check_session(spark: SparkSession) -> None:
+    """`ConfigurationError` if no job can run on this session."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigurationError(
+            "this is a Spark Connect session, which gives no access to tasks; run the driver in classic mode: "
+            'SparkSession.builder.master("local[*]") or another master, without remote(...) and SPARK_REMOTE'
+        )
+    check_running(spark.sparkContext)
+
+
+def check_running(context: Any) -> None:
+    if is_stopped(context):
+        raise ConfigurationError("Spark was stopped; make a new SparkSession and start the job on that")
+
+
+def _is_on(settings: Any, name: str) -> bool:
+    return str(settings.get(name, "false")).strip().lower() == "true"
+
+
+def _has_pinned_threads(context: Any) -> bool:
+    return type(context._gateway).__name__ == "ClientServer"

@@ -1,0 +1,140 @@
+"""Settings from Spark's configuration: what stands there as `spark.snapline.*` goes before what the job says.
+
+`spark.snapline.checkpoints.<name>` and `spark.snapline.execution.<name>` are the keywords of `Checkpoints` and
+`Execution`; `spark.snapline.restart.strategy` is none, fixed_delay, failure_rate or exponential_delay, and the other
+`spark.snapline.restart.<name>` are its keywords; `spark.snapline.id`, `.parallelism` and `.max_parallelism` are those
+of the job. The value `none` stands for None.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import inspect
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from snapline.api.job import Job
+from snapline.api.settings import Execution
+from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, default_restart
+from snapline.errors import ConfigurationError
+from snapline.storage.storage_factory import check_job_id
+
+PREFIX = "spark.snapline."
+
+_STRATEGIES: dict[str, type[Any]] = {
+    "none": NoRestart,
+    "fixed_delay": FixedDelay,
+    "failure_rate": FailureRate,
+    "exponential_delay": ExponentialDelay,
+}
+_JOB = {"id": "str | None", "parallelism": "int", "max_parallelism": "int | None"}
+
+S = TypeVar("S")
+
+
+def configured(job: Job, settings: Mapping[str, str]) -> Job:
+    """The job with what `settings` say; itself if they say nothing. `ConfigurationError` if they make no sense."""
+    ours = {name.removeprefix(PREFIX): text for name, text in settings.items() if name.startswith(PREFIX)}
+    if not ours:
+        return job
+    changed = copy.copy(job)
+    changed.checkpoints = replaced(job.checkpoints, **_values(ours, "checkpoints.", _keywords(Checkpoints)))
+    changed.execution = replaced(job.execution, **_values(ours, "execution.", _keywords(Execution)))
+    if job.has_default_restart:
+        changed.restart = default_restart(_has_checkpoints(changed))
+    _check_names(ours, changed)
+    changed.restart = _restart(changed, ours)
+    for name, value in _values(ours, "", _JOB).items():
+        setattr(changed, name, value)
+    if changed.id is not None:
+        check_job_id(changed.id)
+    return changed
+
+
+def replaced(settings: S, **changes: object) -> S:
+    """A copy of a settings object, made by its constructor, with other values for some keywords."""
+    return type(settings)(**{**_given(settings), **changes})
+
+
+def _given(settings: Any) -> dict[str, object]:
+    """Keywords that make an equal object: attributes hold the same values, with their units in the names."""
+    keywords: dict[str, object] = {}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.name.endswith("_ms"):
+            keywords[field.name.removesuffix("_ms")] = None if value is None else timedelta(milliseconds=value)
+        else:
+            keywords[field.name.removesuffix("_bytes")] = value
+    return keywords
+
+
+def _keywords(kind: type[Any]) -> dict[str, str]:
+    """The keywords of a settings class and their types, as they are written there."""
+    if kind is NoRestart:
+        return {}
+    parameters = list(inspect.signature(kind).parameters.values())
+    return {parameter.name: str(parameter.annotation) for parameter in parameters}
+
+
+def _has_checkpoints(job: Job) -> bool:
+    return job.checkpoints.is_periodic or job.checkpoints.storage is not None
+
+
+def _strategy(job: Job, ours: Mapping[str, str]) -> type[Any]:
+    name = ours.get("restart.strategy")
+    if name is None:
+        return type(job.restart)
+    kind = _STRATEGIES.get(name.strip().lower().replace("-", "_"))
+    if kind is None:
+        raise ConfigurationError(f"{PREFIX}restart.strategy={name!r}: unknown; use one of {', '.join(_STRATEGIES)}")
+    return kind
+
+
+def _restart(job: Job, ours: Mapping[str, str]) -> Any:
+    kind = _strategy(job, ours)
+    values = _values(ours, "restart.", _keywords(kind))
+    return replaced(job.restart, **values) if type(job.restart) is kind else kind(**values)
+
+
+def _check_names(ours: Mapping[str, str], job: Job) -> None:
+    strategy = _strategy(job, ours)
+    known = {
+        *_JOB,
+        *(f"checkpoints.{name}" for name in _keywords(Checkpoints)),
+        *(f"execution.{name}" for name in _keywords(Execution)),
+        *(f"restart.{name}" for name in _keywords(strategy)),
+        "restart.strategy",
+    }
+    for name in ours:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, cutoff=0.0)[0]
+            hint = f" of the strategy {strategy.__name__}" if name.startswith("restart.") else ""
+            raise ConfigurationError(f"{PREFIX}{name}: there is no such setting{hint}; did you mean {PREFIX}{near}?")
+
+
+def _values(ours: Mapping[str, str], group: str, keywords: Mapping[str, str]) -> dict[str, object]:
+    return {
+        name: _value(f"{PREFIX}{group}{name}", ours[group + name].strip(), annotation)
+        for name, annotation in keywords.items()
+        if group + name in ours
+    }
+
+
+def _value(name: str, text: str, annotation: str) -> object:
+    kinds = {kind.strip() for kind in annotation.split("|")}
+    if "None" in kinds and text.lower() == "none":
+        return None
+    if "bool" in kinds:
+        if text.lower() not in ("true", "false"):
+            raise ConfigurationError(f"{name}={text!r}: neither true nor false; give one of them")
+        return text.lower() == "true"
+    for kind, convert, example in (("int", int, "a whole number"), ("float", float, "a number")):
+        if kind in kinds:
+            try:
+                return convert(text)
+            except ValueError:
+                raise ConfigurationError(f"{name}={text!r}: not a number; give {example}") from None
+    return text

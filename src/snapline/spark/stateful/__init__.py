@@ -1,0 +1,1 @@
+"""PySpark's `StatefulProcessor` as an operator."""

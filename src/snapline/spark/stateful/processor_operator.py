@@ -1,0 +1,356 @@
+"""PySpark's `StatefulProcessor`, as it is, as an operator.
+
+What is the same as in Spark: the calls of a processor and what they are given, states, timers, time to live, initial
+state, and that rows which are not newer than the watermark do not reach it in event time. What is not:
+
+* `handleInputRows` is called once for each key in a batch, and there is no micro-batch around all keys: batches follow
+  each other as they come. Processing time, and what has expired by it, is that of the batch.
+* `init` and `close` are called once for each start of the job and subtask, not for each micro-batch; besides, as in
+  Spark, once on the driver. What a processor keeps in attributes instead of states is lost with a restart.
+* Timers fire as soon as their time has come, without waiting for rows. When all data have ended, those of event time
+  that are still there fire once, in the order of their times, with a watermark no later than needed; those that are
+  registered then do not, and neither do timers of processing time.
+* Maps are gone through in the order of their keys, and their keys are not nested and have no nulls.
+* Times in rows are in UTC, and so are those in pandas frames, which have no zone; in Spark it is the session's zone.
+  Those that come out of a state have no zone, as in Spark, and are those of the process's local zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, TimerValues
+
+from snapline.api.graph_nodes import Node
+from snapline.api.keyed_stream import KeyedStream
+from snapline.api.stream import Stream
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.schemas import checked_schema, key_type
+from snapline.errors import ConfigurationError, EngineError, UserCodeError
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.spark.stateful.processor_rows import Format, KeyedRows, batches, make_format
+from snapline.spark.stateful.processor_states import ProcessorHandle, Times
+from snapline.state.batch_keys import Rows
+from snapline.state.exact_cast import exact_cast, shortened
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.memory_backend import MemoryBackend
+from snapline.state.operator_state import OperatorList
+from snapline.state.stable_hash import key_groups
+from snapline.state.timers import DueTimers, TimeDomain, Timers
+from snapline.types import MAX_WATERMARK
+
+TIME_MODES = {"none": None, "processingtime": TimeDomain.PROCESSING, "eventtime": TimeDomain.EVENT}
+OUTPUT_MODES = ("append", "update")
+MAX_INITIAL_BYTES = 256 << 20
+"""Largest initial state, since it travels with the job."""
+
+_PER_MILLISECOND = {"ms": 1, "us": 1000, "ns": 1_000_000}
+_MAX_INTEGER = (1 << 63) - 1
+
+_INITIALIZED = "_initialized"
+"""The state that says which keys have had their initial state."""
+
+
+class TransformWithState(Operator):
+    """Runs a processor in one subtask.
+
+    `time_column` is what rows are late by, none if that cannot be told. `initial_state` has the key columns of the
+    stream.
+    """
+
+    _keyed: KeyedBackend
+    _timers: Timers
+    _watermarks: OperatorList
+
+    def __init__(
+        self,
+        processor: StatefulProcessor,
+        schema: pa.Schema,
+        *,
+        form: Format,
+        domain: TimeDomain | None,
+        time_column: str | None = None,
+        initial_state: pa.Table | None = None,
+    ) -> None:
+        self._processor = processor
+        self._schema = schema
+        self._format = form
+        self._domain = domain
+        self._time_column = time_column
+        self._initial_state = initial_state
+        self._name = type(processor).__name__
+        self._times = Times()
+        self._is_initialized = False
+        # Rows are late after a restore if they were before it.
+        self.declares_union_state = domain is TimeDomain.EVENT
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        if context.states.keyed is None:
+            raise EngineError(f"transform_with_state {context.uid!r} was opened without keyed state")
+        self._keyed = context.states.keyed
+        self._timers = self._keyed.timers()
+        if self._domain is TimeDomain.EVENT:
+            self._watermarks = context.states.operator.union_list_state("watermarks", pa.int64())
+            self._times.watermark_ms = min(self._watermarks, default=0)
+        handle = ProcessorHandle(self._keyed, self._domain, self._times)
+        self._handle = handle
+        self._processor.init(handle)
+        handle.end_of_init()
+        self._is_initialized = True
+        if self._initial_state is not None:
+            with self._batch_time():
+                self._initialize(self._initial_state)
+            self._initial_state = None
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        if self._time_column is not None:
+            batch = _not_late(batch, self._time_column, self._times.watermark_ms)
+        if batch.num_rows:
+            with self._batch_time():
+                self._emit(self._handled(batch), "handleInputRows")
+
+    def watermark(self, timestamp_ms: int) -> None:
+        if self._domain is not TimeDomain.EVENT or timestamp_ms <= self._times.watermark_ms:
+            return
+        is_end = timestamp_ms == MAX_WATERMARK
+        if not is_end:
+            self._times.watermark_ms = timestamp_ms
+        self._fire(TimeDomain.EVENT, timestamp_ms, is_end=is_end)
+
+    def next_wakeup_ms(self) -> int | None:
+        return self._timers.next_ms(TimeDomain.PROCESSING) if self._domain is TimeDomain.PROCESSING else None
+
+    def wakeup(self, now_ms: int) -> None:
+        self._fire(TimeDomain.PROCESSING, now_ms)
+
+    def snapshot(self, checkpoint_id: int) -> None:
+        del checkpoint_id
+        if self._domain is TimeDomain.EVENT:
+            self._watermarks.set([self._times.watermark_ms])
+
+    def close(self) -> None:
+        if self._is_initialized:
+            self._is_initialized = False
+            self._processor.close()
+
+    @contextmanager
+    def _batch_time(self, now_ms: int | None = None) -> Iterator[None]:
+        """Let processing time stand still; with `time_mode` none there is none to be seen."""
+        now_ms = self.context.clock() if now_ms is None else now_ms
+        if self._domain is not None:
+            self._times.processing_ms = now_ms
+        self._keyed.hold_time(now_ms)
+        try:
+            yield
+        finally:
+            self._keyed.hold_time(None)
+
+    def _timer_values(self) -> TimerValues:
+        return TimerValues(self._times.processing_ms, self._times.watermark_ms)
+
+    def _emit(self, items: Iterator[Any], method: str) -> None:
+        for made in batches(items, self._format, self._schema, f"{method} of {self._name}"):
+            self.context.emit(made)
+
+    def _handled(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        """What the processor gives for all rows; a key is selected while what it gives for it is taken."""
+        grouped = KeyedRows(batch, self.context.key_columns)
+        rows = self._keyed.keys(grouped.columns)
+        timer_values = self._timer_values()
+        for number, part in enumerate(self._format.parts(batch, grouped)):
+            self._keyed.select(rows, number)
+            given = self._processor.handleInputRows(grouped.keys[number], iter(part), timer_values)
+            yield from self._iterated(given, "handleInputRows")
+
+    def _fire(self, domain: TimeDomain, until_ms: int, *, is_end: bool = False) -> None:
+        due = self._timers.due(domain, until_ms)
+        if due is not None:
+            with self._batch_time(until_ms if domain is TimeDomain.PROCESSING else None):
+                self._emit(self._expired(due, is_end), "handleExpiredTimer")
+
+    def _expired(self, due: DueTimers, is_end: bool) -> Iterator[Any]:
+        keys = [tuple(key.values()) if isinstance(key, dict) else (key,) for key in due.keys.to_pylist()]
+        for number, (key, time_ms) in enumerate(zip(keys, due.times.tolist(), strict=True)):
+            self._keyed.select(due.rows, number)
+            if is_end:
+                # What comes for a key must not depend on which others are in the same subtask.
+                self._times.watermark_ms = max(self._times.watermark_ms, time_ms)
+            given = self._processor.handleExpiredTimer(key, self._timer_values(), ExpiredTimerInfo(time_ms))
+            yield from self._iterated(given, "handleExpiredTimer")
+            self._handle.deleteTimer(time_ms)
+
+    def _iterated(self, given: Any, method: str) -> Iterator[Any]:
+        try:
+            return iter(given)
+        except TypeError:
+            raise UserCodeError(
+                f"{method} of {self._name} gave {shortened(given)}; it must give an iterator, an empty one for no rows"
+            ) from None
+
+    def _initialize(self, table: pa.Table) -> None:
+        """Give the processor the initial state of the keys here that have not had theirs, in this run or before it."""
+        columns = [table.column(name).combine_chunks() for name in self.context.key_columns]
+        rows = Rows.of(self._keyed.key.encode(columns))
+        groups = key_groups(rows.key_hashes, self._keyed.max_parallelism)
+        owned = self._keyed.key_groups
+        mine = np.flatnonzero((groups >= owned.start) & (groups <= owned.end))
+        batch = table.take(pa.array(mine)).combine_chunks().to_batches()
+        if not mine.size:
+            return
+        (only,) = batch
+        done = self._keyed.value_state(_INITIALIZED, pa.bool_())
+        grouped = KeyedRows(only, self.context.key_columns)
+        keys = self._keyed.keys(grouped.columns)
+        is_done = done.take(keys).to_pylist()
+        timer_values = self._timer_values()
+        for number, part in enumerate(self._format.parts(only, grouped)):
+            if is_done[number]:
+                continue
+            self._keyed.select(keys, number)
+            for item in part:
+                self._processor.handleInitialState(grouped.keys[number], item, timer_values)
+            done.set(True)
+
+
+def _not_late(batch: pa.RecordBatch, column: str, watermark_ms: int) -> pa.RecordBatch:
+    """The rows that are newer than the watermark by a whole millisecond, and those without a time."""
+    times = batch.column(column)
+    first = watermark_ms + 1
+    if pa.types.is_timestamp(times.type):
+        times, unit = times.cast(pa.int64()), times.type.unit
+        first = -(-first // 1000) if unit == "s" else first * _PER_MILLISECOND[unit]
+    is_new = pc.greater_equal(times, pa.scalar(min(first, _MAX_INTEGER), pa.int64()))
+    return batch.filter(pc.fill_null(is_new, True))
+
+
+def transform_with_state(
+    stream: KeyedStream,
+    processor: StatefulProcessor,
+    schema: Any,
+    *,
+    time_mode: str,
+    output_mode: str,
+    initial_state: Any,
+    format: str,
+    uid: str | None,
+    parallelism: int | None,
+) -> Stream:
+    """See `KeyedStream.transform_with_state`."""
+    if not isinstance(processor, StatefulProcessor):
+        raise ConfigurationError(
+            f"transform_with_state({shortened(processor)}): give an object whose class is a "
+            "pyspark.sql.streaming.StatefulProcessor"
+        )
+    name = type(processor).__name__
+    schema = checked_schema(schema, f"transform_with_state({name})")
+    domain = _domain(time_mode)
+    if output_mode.lower() not in OUTPUT_MODES:
+        raise ConfigurationError(
+            f"transform_with_state(output_mode={output_mode!r}): use 'append' or 'update', which are the same here: "
+            "every row that the processor gives goes on"
+        )
+    form = make_format(format)
+    inputs, columns = stream._inputs, stream.key_columns
+    time_column = _time_column(stream, name) if domain is TimeDomain.EVENT else None
+    table = None if initial_state is None else _initial_table(initial_state, stream)
+    _try_init(processor, domain, stream)
+    operator = TransformWithState(
+        processor, schema, form=form, domain=domain, time_column=time_column, initial_state=table
+    )
+    return stream._job._behind(Node(name, operator, uid, inputs, schema, columns, parallelism, has_state=True))
+
+
+def _domain(time_mode: str) -> TimeDomain | None:
+    mode = str(time_mode).lower().replace("_", "")
+    if mode not in TIME_MODES:
+        raise ConfigurationError(
+            f"transform_with_state(time_mode={time_mode!r}): use 'none', 'processing_time' or 'event_time'"
+        )
+    return TIME_MODES[mode]
+
+
+def _time_column(stream: KeyedStream, name: str) -> str | None:
+    """The one column that event time is told from, if the rows have it; `ConfigurationError` without watermarks."""
+    columns: set[str] = set()
+    for item in stream._inputs:
+        told = item.node.event_time
+        if told is None:
+            raise ConfigurationError(
+                f"transform_with_state({name}, time_mode='event_time'): its input has no watermarks; give the source "
+                "watermarks=snapline.Watermarks(column), or use with_watermarks() before key_by()"
+            )
+        columns |= told
+    known = [column for column in columns if column in stream.schema.names]
+    return known[0] if len(columns) == 1 and known else None
+
+
+def _initial_table(given: Any, stream: KeyedStream) -> pa.Table:
+    """What the user gave as initial state, with key columns of the stream's types."""
+    frame = getattr(given, "_df", given)  # what groupBy() gives
+    if isinstance(frame, pa.Table):
+        table = frame
+    elif isinstance(frame, pa.RecordBatch):
+        table = pa.Table.from_batches([frame])
+    elif callable(getattr(frame, "toArrow", None)):
+        table = frame.toArrow()
+    else:
+        raise ConfigurationError(
+            f"transform_with_state(initial_state={shortened(given)}): give a Spark DataFrame, grouped or not, or a "
+            "pyarrow.Table"
+        )
+    if table.nbytes > MAX_INITIAL_BYTES:
+        raise ConfigurationError(
+            f"transform_with_state(initial_state=...): {table.nbytes} bytes are too many to travel with the job, which "
+            f"{MAX_INITIAL_BYTES} may; send such rows through the stream itself"
+        )
+    key = key_type(stream.schema, stream.key_columns)
+    kinds = [key] if len(stream.key_columns) == 1 else [field.type for field in key]
+    for column, kind in zip(stream.key_columns, kinds, strict=True):
+        if column not in table.column_names:
+            raise ConfigurationError(
+                f"transform_with_state(initial_state=...): it has no column {column!r}, which the stream is keyed by; "
+                f"there are {', '.join(map(repr, table.column_names))}"
+            )
+        values = table.column(column).combine_chunks()
+        if values.null_count:
+            raise ConfigurationError(f"transform_with_state(initial_state=...): the key column {column!r} has nulls")
+        try:
+            cast = exact_cast(values, kind, may_round=False)
+        except UserCodeError as error:
+            raise ConfigurationError(
+                f"transform_with_state(initial_state=...): the key column {column!r} does not fit: {error}"
+            ) from error
+        table = table.set_column(table.column_names.index(column), column, cast)
+    return table
+
+
+def _try_init(processor: StatefulProcessor, domain: TimeDomain | None, stream: KeyedStream) -> None:
+    """Let a copy declare its states, as Spark does on the driver, so that what is wrong with them is known now."""
+    try:
+        copy: StatefulProcessor = cloudpickle.loads(cloudpickle.dumps(processor))
+    except Exception as error:
+        raise ConfigurationError(
+            f"transform_with_state: {type(processor).__name__} cannot be pickled and sent to the executors: "
+            f"{type(error).__name__}: {error}; open connections and files in init()"
+        ) from error
+    backend = MemoryBackend(
+        key_type(stream.schema, stream.key_columns),
+        max_parallelism=1,
+        key_groups=KeyGroupRange(0, 0),
+        clock=lambda: 0,
+    )
+    try:
+        copy.init(ProcessorHandle(backend, domain, Times()))
+        copy.close()
+    except UserCodeError as error:
+        raise ConfigurationError(f"transform_with_state: init of {type(processor).__name__}: {error}") from error
+    finally:
+        backend.close()

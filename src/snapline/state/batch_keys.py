@@ -1,0 +1,382 @@
+"""Keys of a batch of rows: encoded and hashed once, looked up once in each place that state is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.state.exact_cast import exact_array, exact_cast, shortened
+from snapline.state.key_index import FrozenKeys, KeyIndex, grown
+from snapline.state.stable_hash import (
+    EncodedKeys,
+    Ints,
+    NullKeyError,
+    Word,
+    Words,
+    combine,
+    encode,
+    fold,
+    hash_inside,
+    hash_word,
+    mix,
+    word_of,
+)
+from snapline.state.state_types import StateType
+
+
+class KeyTypes:
+    """The columns of a key, or of a namespace. A type that is a struct has a column for each of its fields."""
+
+    def __init__(self, kind: pa.DataType, what: str = "key") -> None:
+        self.kind = kind
+        self._is_struct = pa.types.is_struct(kind)
+        if self._is_struct:
+            fields = [kind.field(index) for index in range(kind.num_fields)]
+            if not fields:
+                raise ConfigurationError(f"a {what} needs at least one column")
+            self.names = tuple(field.name for field in fields)
+            self.kinds = tuple(field.type for field in fields)
+        else:
+            self.names, self.kinds = (what,), (kind,)
+        for name, column in zip(self.names, self.kinds, strict=True):
+            encode(pa.array([], column), name)
+
+    def columns(self, values: Any) -> list[pa.Array]:
+        """The columns of keys given as an Arrow array, a list of values, or for several columns a list of arrays."""
+        if isinstance(values, pa.RecordBatch | pa.Table):
+            values = values.columns
+        if isinstance(values, list | tuple) and values and isinstance(values[0], pa.Array | pa.ChunkedArray):
+            columns = list(values)
+        elif isinstance(values, pa.ChunkedArray):
+            return self.columns(values.combine_chunks())
+        else:
+            array = values if isinstance(values, pa.Array) else self._array(values)
+            columns = array.flatten() if self._is_struct else [array]
+        if len(columns) != len(self.kinds):
+            raise UserCodeError(f"keys have {len(columns)} columns, but the state is keyed by {', '.join(self.names)}")
+        if len({len(column) for column in columns}) > 1:
+            raise UserCodeError(f"the key columns {', '.join(self.names)} have different numbers of rows")
+        return [
+            self._cast(column, kind, name) for column, kind, name in zip(columns, self.kinds, self.names, strict=True)
+        ]
+
+    def words(self, value: Any) -> list[Word] | None:
+        """A single key as words; none if only `encode` knows how."""
+        if not self._is_struct:
+            word = word_of(value, self.kinds[0])
+            return None if word is None else [word]
+        if isinstance(value, dict):
+            value = tuple(value.get(name) for name in self.names) if value.keys() == set(self.names) else ()
+        if not isinstance(value, tuple | list) or len(value) != len(self.kinds):
+            return None
+        words = [word_of(part, kind) for part, kind in zip(value, self.kinds, strict=True)]
+        found = [word for word in words if word is not None]
+        return found if len(found) == len(words) else None
+
+    def encode(self, values: Any) -> list[EncodedKeys]:
+        return [encode(column, name) for column, name in zip(self.columns(values), self.names, strict=True)]
+
+    def decode(self, columns: Sequence[FrozenKeys]) -> pa.Array:
+        """Keys as one Arrow array of `kind`."""
+        return self.together([column.to_arrow() for column in columns])
+
+    def together(self, arrays: Sequence[pa.Array]) -> pa.Array:
+        """The columns as one Arrow array of `kind`."""
+        if not self._is_struct:
+            return arrays[0]
+        return pa.StructArray.from_arrays(arrays, fields=[self.kind.field(index) for index in range(len(arrays))])
+
+    def _array(self, values: Any) -> pa.Array:
+        try:
+            values = list(values)
+        except TypeError as error:
+            raise UserCodeError(f"{shortened(values)} is no column of keys; give an array or a list") from error
+        if self._is_struct:
+            values = [
+                dict(zip(self.names, value, strict=True)) if isinstance(value, tuple | list) else value
+                for value in values
+            ]
+        return exact_array(values, self.kind)
+
+    @staticmethod
+    def _cast(column: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if column.null_count:
+            raise NullKeyError(name)
+        try:
+            return exact_cast(column, kind, may_round=False)
+        except UserCodeError as error:
+            raise UserCodeError(
+                f"the key column {name!r} is {column.type}, and not all of it is {kind}: {error}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """What a single entry is filed under; the same as a row of `Rows`."""
+
+    words: tuple[Word, ...]
+    hash: int
+    key_hash: int
+
+    def inside(self, words: Sequence[Word]) -> Single:
+        """This one with more columns."""
+        hash_ = self.hash
+        for word in words:
+            hash_ = hash_inside(hash_, hash_word(word))
+        return Single((*self.words, *words), hash_, self.key_hash)
+
+
+class Rows:
+    """Keys of a batch, perhaps with a namespace and an inner key behind them: what one entry of a state is filed under.
+
+    `hashes` are those of all columns, `key_hashes` those of the key alone, which decide the key group.
+    """
+
+    __slots__ = ("_derived", "_singles", "_slots", "_within", "encoded", "hashes", "key_hashes")
+
+    def __init__(self, encoded: Sequence[EncodedKeys], key_hashes: Words, hashes: Words | None = None) -> None:
+        self.encoded = encoded
+        self.key_hashes = key_hashes
+        self.hashes = key_hashes if hashes is None else hashes
+        self._slots: dict[int, _Lookup] = {}
+        self._derived: dict[tuple[int, Any], Rows] = {}
+        self._singles: dict[int, Single] = {}
+        self._within: tuple[pa.DataType, pa.Array, Rows] | None = None
+
+    @classmethod
+    def of(cls, encoded: Sequence[EncodedKeys]) -> Rows:
+        return cls(encoded, combine([column.hashes() for column in encoded]))
+
+    def __len__(self) -> int:
+        return len(self.key_hashes)
+
+    def inside(self, columns: Sequence[EncodedKeys]) -> Rows:
+        """These rows with more columns."""
+        hashes = self.hashes
+        for column in columns:
+            if len(column) != len(self):
+                raise UserCodeError(f"{len(column)} values to go with {len(self)} keys; give one for each")
+            # Mixed once more, so that a key and a column behind it that are equal do not cancel each other out.
+            hashes = fold(mix(hashes.copy()), column.hashes())
+        return Rows([*self.encoded, *columns], self.key_hashes, hashes)
+
+    def within(self, types: KeyTypes, values: pa.Array) -> Rows:
+        """These rows inside a namespace; the last one is remembered, for several states with the same array."""
+        known = self._within
+        if known is None or known[1] is not values or known[0] != types.kind:
+            known = self._within = types.kind, values, self.inside(types.encode(values))
+        return known[2]
+
+    def take(self, rows: Ints) -> Rows:
+        hashes = None if self.hashes is self.key_hashes else self.hashes[rows]
+        taken = Rows([column.take(rows) for column in self.encoded], self.key_hashes[rows], hashes)
+        # Where they are is known from here.
+        taken._slots = {number: lookup.take(rows) for number, lookup in self._slots.items()}
+        return taken
+
+    def one(self, row: int, columns: Callable[[], Sequence[EncodedKeys]], label: Any) -> Rows:
+        """A single row with more columns, remembered under a `label` that stands for them."""
+        found = self._derived.get((row, label))
+        if found is None:
+            found = self._derived[row, label] = self.take(np.array([row])).inside(columns())
+        return found
+
+    def single(self, row: int) -> Single:
+        """One of the rows."""
+        found = self._singles.get(row)
+        if found is None:
+            words = tuple(column.word(row) for column in self.encoded)
+            found = self._singles[row] = Single(words, int(self.hashes[row]), int(self.key_hashes[row]))
+        return found
+
+    def slots(self, space: Space, *, add: bool) -> Ints:
+        """The slot of each row, -1 for those without one, of which there are none if they are to be added."""
+        known = self._slots.get(id(space))
+        if known is None or not known.holds(space, add=add):
+            slots = space.ensure(self) if add else space.find(self)
+            has_missing = bool(slots.min(initial=0) < 0)
+            known = self._slots[id(space)] = _Lookup(space, slots, space.version, space.size, has_missing)
+        return known.slots
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """The slots of rows, and how the space was when they were looked up."""
+
+    space: Space
+    slots: Ints
+    version: int
+    size: int
+    has_missing: bool
+
+    def holds(self, space: Space, *, add: bool) -> bool:
+        if self.space is not space or self.version != space.version:
+            return False
+        # A key that had no slot may have got one by other rows.
+        return not self.has_missing or (not add and self.size == space.size)
+
+    def take(self, rows: Ints) -> _Lookup:
+        """That of some of the rows."""
+        slots = self.slots[rows]
+        return _Lookup(self.space, slots, self.version, self.size, self.has_missing and bool(slots.min(initial=0) < 0))
+
+
+class Attached:
+    """Something whose arrays are indexed by the slots of a space. `owner` is the table it belongs to."""
+
+    @property
+    def owner(self) -> object:
+        return self
+
+    def grow(self, capacity: int) -> None:
+        """Slots below `capacity` will be used."""
+
+    def is_used(self, size: int) -> Any:
+        """For each of the first slots whether it is needed."""
+
+    def keep(self, slots: Ints) -> None:
+        """Forget all but these slots, which become 0, 1, 2..."""
+
+
+class Space:
+    """The slots that states with the same kind of key share.
+
+    `version` changes whenever slots are renumbered: then what was looked up before counts for nothing.
+    """
+
+    def __init__(self, kinds: Sequence[pa.DataType]) -> None:
+        self.version = 0
+        self._index = KeyIndex(kinds)
+        self._key_hashes: Words = np.zeros(self._index.capacity, dtype=np.uint64)
+        self._attached: list[Attached] = []
+        self._capacity = self._index.capacity
+        self._scratch = np.zeros(self._capacity, dtype=np.int32)
+
+    @property
+    def size(self) -> int:
+        return self._index.size
+
+    def attach(self, attached: Attached) -> None:
+        attached.grow(self._capacity)
+        self._attached.append(attached)
+
+    def detach(self, owner: object) -> None:
+        """Have nothing to do any more with what belongs to a table that was replaced."""
+        self._attached = [attached for attached in self._attached if attached.owner is not owner]
+
+    def find(self, rows: Rows) -> Ints:
+        return self._index.find(rows.encoded, rows.hashes)
+
+    def ensure(self, rows: Rows) -> Ints:
+        """The slot of each row; keys that have none get one. May renumber slots to make room."""
+        slots = self.find(rows)
+        missing = int((slots < 0).sum())
+        if not missing:
+            return slots
+        if self.size + missing > self._capacity and self._reclaim(missing):
+            slots = self.find(rows)
+        start = self.size
+        new = self._index.add_missing(rows.encoded, rows.hashes, slots)
+        self._make_room(self.size)
+        self._key_hashes[start : self.size] = rows.key_hashes[new]
+        return slots
+
+    def append(self, rows: Rows) -> Ints:
+        """The slots of rows that have none yet and are all different, by which they get them without being looked for.
+
+        May renumber slots to make room.
+        """
+        if self.size + len(rows) > self._capacity:
+            self._reclaim(len(rows))
+        start = self.size
+        self._index.append(rows.encoded, rows.hashes)
+        self._make_room(self.size)
+        self._key_hashes[start : self.size] = rows.key_hashes
+        return np.arange(start, self.size)
+
+    def find_one(self, single: Single) -> int:
+        """The slot of a single entry, -1 if it has none."""
+        return self._index.find_one(single.words, single.hash)
+
+    def ensure_one(self, single: Single) -> int:
+        """The slot of a single entry, which gets one if it has none. May renumber slots to make room."""
+        slot = self._index.find_one(single.words, single.hash)
+        if slot < 0:
+            if self.size >= self._capacity:
+                self._reclaim(1)
+            slot = self._index.add_one(single.words, single.hash)
+            self._make_room(self.size)
+            self._key_hashes[slot] = single.key_hash
+        return slot
+
+    def distinct(self, slots: Ints) -> tuple[Ints, npt.NDArray[np.int32] | None]:
+        """Each slot once, and for each row which of them is its own; none if they are all different already."""
+        scratch, count = self._scratch, len(slots)
+        order = np.arange(count, dtype=np.int32)
+        np.put(scratch, slots, order)
+        winners = scratch.take(slots)
+        is_last = winners == order
+        if is_last.all():
+            return slots, None
+        numbers = np.cumsum(is_last, dtype=np.int32)
+        numbers -= 1
+        return slots[is_last], numbers.take(winners)
+
+    def key_hashes(self) -> Words:
+        """By slot; may be kept and read while the space grows."""
+        return self._key_hashes[: self.size]
+
+    def last_words(self, slots: Ints) -> Words:
+        """Of slots the last column, which is of fixed width."""
+        return self._index.last_words(slots)
+
+    def columns(self) -> list[FrozenKeys]:
+        """The columns by slot; may be kept and read while the space grows."""
+        return self._index.frozen_keys()
+
+    def keep(self, slots: Ints) -> None:
+        """Forget all but these slots, ascending, which become 0, 1, 2..."""
+        self.version += 1
+        self._index = self._index.without(slots)
+        self._capacity = max(self._index.capacity, len(slots))
+        self._key_hashes = grown(self._key_hashes[slots], self._capacity)
+        self._scratch = np.zeros(self._capacity, dtype=np.int32)
+        for attached in self._attached:
+            attached.keep(slots)
+            attached.grow(self._capacity)
+
+    def _reclaim(self, wanted: int) -> bool:
+        """Drop keys without state, if that makes room for a while."""
+        used = np.zeros(self.size, dtype=np.bool_)
+        for attached in self._attached:
+            used |= attached.is_used(self.size)
+        kept = np.flatnonzero(used)
+        if 2 * (len(kept) + wanted) >= self._capacity:
+            return False
+        self.keep(kept)
+        return True
+
+    def _make_room(self, size: int) -> None:
+        if size <= self._capacity:
+            return
+        while self._capacity < size:
+            self._capacity *= 2
+        self._key_hashes = grown(self._key_hashes, self._capacity)
+        self._scratch = np.zeros(self._capacity, dtype=np.int32)
+        for attached in self._attached:
+            attached.grow(self._capacity)
+
+
+def key_types(declared: StateType, what: str) -> KeyTypes:
+    """The columns of a declared key or namespace."""
+    if declared.arrow is None:
+        raise ConfigurationError(f"a {what} cannot be any Python object; declare its type, for example 'string'")
+    return KeyTypes(declared.arrow, what)

@@ -1,0 +1,509 @@
+"""Keyed state of one operator in one subtask: what states there are, their snapshots and their restore.
+
+`KeyedBackend` is the contract, and nearly all of the implementation. Only its task's thread may use it; the
+asynchronous part of a snapshot may run on any other. `memory` keeps everything here; `rocksdb` keeps below what is not
+in use.
+"""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.config import Duration, duration_ms
+from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.restore.restore_plan import KeyedRestore
+from snapline.protocol.snapshot import KeyedPart, StoredObject
+from snapline.state import state_files as state_format
+from snapline.state.batch_keys import KeyTypes, Rows, Space, key_types
+from snapline.state.key_scope import Scope
+from snapline.state.keyed_states import (
+    AggregateFunction,
+    AggregatingState,
+    ListState,
+    MapState,
+    Reduce,
+    ReducingState,
+    ValueState,
+    check_reducer,
+)
+from snapline.state.map_tables import MapTable, ScanBacking
+from snapline.state.raw_state import RAW_KEYED_STATE
+from snapline.state.stable_hash import Ints, key_groups
+from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.state.state_types import StateType, has_views, resolve
+from snapline.state.timers import TIMERS_STATE, Timers
+from snapline.state.value_tables import Clock, Layout, ValueTable
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
+
+POSITION = StateType(pa.int64())
+"""What the elements of a list are filed under."""
+
+_MAX_STATES = 1000
+_MAX_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Ttl:
+    """How long an entry lives after it was last written, or with `refresh_on_read` last read. Processing time."""
+
+    duration: Duration
+    refresh_on_read: bool = False
+
+    @property
+    def duration_ms(self) -> int:
+        milliseconds = duration_ms(self.duration, setting="ttl")
+        if milliseconds == 0:
+            raise ConfigurationError("ttl is 0, so nothing would live; use a longer one, or none")
+        return milliseconds
+
+
+Lifetime: TypeAlias = "Ttl | Duration"
+"""How long state lives: a `Ttl`, or only its duration, such as "30min"."""
+
+
+def as_ttl(ttl: Lifetime | None, what: str) -> Ttl | None:
+    """The time to live that is meant; `ConfigurationError`, which begins with `what`, if it is none."""
+    if ttl is None:
+        return None
+    made = ttl if isinstance(ttl, Ttl) else Ttl(ttl)
+    try:
+        # With the milliseconds it says whether it is one, here and not where the job runs.
+        return made if made.duration_ms else None
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{what}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a state is: its kind, what its entries are filed under, and the type of its values."""
+
+    kind: StateKind
+    layout: Layout
+    values: StateType
+
+    def __str__(self) -> str:
+        under = ", ".join(f"{name} {types.kind}" for name, types in self.layout.parts() if name != "key")
+        return f"{self.kind.value} of {self.values}" + (f" under {under}" if under else "")
+
+    def accepts(self, stored: Shape) -> bool:
+        """Whether state that was stored with another shape can be read with this one."""
+        return (
+            self.kind is stored.kind
+            and self.layout.types() == stored.layout.types()
+            and self.values.accepts(stored.values)
+        )
+
+
+@dataclass(slots=True)
+class Registered:
+    """A state there is: declared, or restored and not declared yet."""
+
+    kind: StateKind
+    layout: Layout
+    table: ValueTable | MapTable
+    is_declared: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.kind, self.layout, self.values.kind)
+
+    @property
+    def values(self) -> ValueTable:
+        return self.table.values if isinstance(self.table, MapTable) else self.table
+
+    def info(self, uid: str, name: str, max_parallelism: int) -> StateInfo:
+        values = self.values
+        encoding = ValueEncoding.PICKLE if values.kind.is_object else ValueEncoding.ARROW
+        return StateInfo(uid, name, self.kind, max_parallelism, encoding, values.ttl_ms)
+
+
+class KeyedSnapshot(ABC):
+    """Keyed state as it was at the synchronous part, to be written whenever there is time."""
+
+    @abstractmethod
+    def write(self, target: SnapshotWriter) -> tuple[KeyedPart, ...]:
+        """Write it; from any thread, once."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """It is written, or will never be. May be called more than once."""
+
+
+class KeyedBackend(ABC):
+    """States by key for the key groups of one subtask.
+
+    `key` is the type of the key, a struct for several columns. `clock` gives processing time in milliseconds.
+    """
+
+    def __init__(
+        self,
+        key: object,
+        *,
+        max_parallelism: int,
+        key_groups: KeyGroupRange,
+        clock: Clock,
+        uid: str = "",
+    ) -> None:
+        self.key = key_types(resolve(key), "key")
+        self.max_parallelism = max_parallelism
+        self.key_groups = key_groups
+        self.uid = uid
+        self._real_clock = clock
+        self._held_ms: int | None = None
+        self._states: dict[str, Registered] = {}
+        self._spaces: dict[pa.DataType | None, Space] = {}
+        self._timers: Timers | None = None
+        self._sequence = 0
+        self._keys: Rows | None = None
+        self._row = 0
+        self._namespace: Any = None
+
+    # Time.
+
+    def hold_time(self, now_ms: int | None) -> None:
+        """Measure time to live by this time from now on, and by the clock again with None.
+
+        While it is held nothing expires between two calls.
+        """
+        self._held_ms = now_ms
+
+    def _clock(self) -> int:
+        return self._real_clock() if self._held_ms is None else self._held_ms
+
+    # Keys.
+
+    def keys(self, values: Any) -> Rows:
+        """The keys of a batch, hashed once for all states; to be given to their vectorised calls.
+
+        `values` is an Arrow array, a list of keys, or for composite keys also a list of arrays.
+        """
+        rows = Rows.of(self.key.encode(values))
+        self._check_owned(rows)
+        return rows
+
+    def distinct(self, keys: Rows) -> tuple[Ints, Ints]:
+        """The distinct keys of a batch: for each the last row that has it, and for each row which of them it has."""
+        space = self._space(None)
+        _, groups = space.distinct(keys.slots(space, add=True))
+        every_row = np.arange(len(keys))
+        if groups is None:
+            return every_row, every_row
+        last_rows = np.empty(int(groups.max()) + 1, dtype=np.int64)
+        last_rows[groups] = every_row
+        return last_rows, groups.astype(np.int64)
+
+    def rows(self, keys: Any) -> Rows:
+        return keys if isinstance(keys, Rows) else self.keys(keys)
+
+    def select(self, keys: Rows, row: int) -> None:
+        """Let the calls for one key mean the key of a row."""
+        if not 0 <= row < len(keys):
+            raise UserCodeError(f"there is no row {row} in a batch of {len(keys)} keys")
+        self._keys, self._row = keys, row
+
+    def select_key(self, key: Any) -> None:
+        """Let the calls for one key mean this one."""
+        self.select(self.keys([key]), 0)
+
+    def select_none(self) -> None:
+        """Let the calls for one key mean none: they raise until a key is selected."""
+        self._keys = None
+
+    def select_namespace(self, namespace: Any) -> None:
+        """Let the calls for one key mean this namespace, in states that have one."""
+        self._namespace = namespace
+
+    def current(self) -> tuple[Rows, int, Any]:
+        if self._keys is None:
+            raise UserCodeError("no key is selected: state of a key can be used only while a row of it is processed")
+        return self._keys, self._row, self._namespace
+
+    def _check_owned(self, rows: Rows) -> None:
+        if len(self.key_groups) == self.max_parallelism or not len(rows):
+            return
+        groups = key_groups(rows.key_hashes, self.max_parallelism)
+        for group in (int(groups.min()), int(groups.max())):
+            if group not in self.key_groups:
+                raise EngineError(
+                    f"a row of key group {group} came to a subtask that owns "
+                    f"{self.key_groups.start} to {self.key_groups.end}"
+                )
+
+    # Declaring states.
+
+    def value_state(
+        self,
+        name: str,
+        kind: object = object,
+        *,
+        default: Any = None,
+        ttl: Lifetime | None = None,
+        namespace: object = None,
+    ) -> ValueState:
+        """One value for each key."""
+        return self._value_state(StateKind.VALUE, name, kind, ttl, namespace, default)
+
+    def reducing_state(
+        self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None, namespace: object = None
+    ) -> ReducingState:
+        """One value for each key, into which those added are merged."""
+        check_reducer(name, reduce, resolve(kind))
+        return ReducingState(self._value_state(StateKind.REDUCING, name, kind, ttl, namespace), reduce)
+
+    def aggregating_state(
+        self,
+        name: str,
+        function: AggregateFunction[Any],
+        accumulator: object = object,
+        *,
+        ttl: Lifetime | None = None,
+        namespace: object = None,
+    ) -> AggregatingState[Any]:
+        """An accumulator for each key; `accumulator` is its type."""
+        return AggregatingState(self._value_state(StateKind.AGGREGATING, name, accumulator, ttl, namespace), function)
+
+    def list_state(
+        self, name: str, kind: object = object, *, ttl: Lifetime | None = None, namespace: object = None
+    ) -> ListState:
+        """A list for each key."""
+        spaces = _namespace_types(namespace)
+        table = self._declare(StateKind.LIST, name, resolve(kind), ttl, spaces, key_types(POSITION, "position"))
+        assert isinstance(table, MapTable)
+        return ListState(Scope(self, spaces), table, self._next_positions)
+
+    def map_state(
+        self,
+        name: str,
+        map_key: object,
+        kind: object = object,
+        *,
+        ttl: Lifetime | None = None,
+        namespace: object = None,
+    ) -> MapState:
+        """A map for each key; `map_key` is the type of its keys."""
+        spaces = _namespace_types(namespace)
+        table = self._declare(StateKind.MAP, name, resolve(kind), ttl, spaces, key_types(resolve(map_key), "map key"))
+        assert isinstance(table, MapTable)
+        return MapState(Scope(self, spaces), table)
+
+    def drop_state(self, name: str) -> None:
+        """Forget a state of all keys, whether it was declared or only restored; nothing if there is none.
+
+        What was declared under the name before must not be used any more; it may be declared anew.
+        """
+        known = self._states.pop(name, None)
+        if known is not None:
+            self._space(known.layout.namespace).detach(known.table)
+            self._forget(name)
+
+    def timers(self, namespace: object = None) -> Timers:
+        """The timers of this operator; the same ones whenever it is called."""
+        types = _namespace_types(namespace)
+        if self._timers is None:
+            self._timers = Timers(Layout(self.key, types), self)
+        self._timers.check_namespace(types)
+        return self._timers
+
+    def _value_state(
+        self, kind: StateKind, name: str, declared: object, ttl: Lifetime | None, namespace: object, default: Any = None
+    ) -> ValueState:
+        spaces = _namespace_types(namespace)
+        table = self._declare(kind, name, resolve(declared), ttl, spaces, None)
+        assert isinstance(table, ValueTable)
+        return ValueState(Scope(self, spaces), table, default)
+
+    def _declare(
+        self,
+        kind: StateKind,
+        name: str,
+        declared: StateType,
+        ttl: Lifetime | None,
+        namespace: KeyTypes | None,
+        inner: KeyTypes | None,
+    ) -> ValueTable | MapTable:
+        _check_name(name)
+        lifetime = as_ttl(ttl, f"state {name!r}")
+        ttl_ms = None if lifetime is None else lifetime.duration_ms
+        if declared.arrow is not None and has_views(declared.arrow):
+            raise ConfigurationError(
+                f"state {name!r} cannot hold {declared}; declare string or binary instead of views"
+            )
+        shape = Shape(kind, Layout(self.key, namespace, inner), declared)
+        known = self._states.get(name)
+        if known is None:
+            known = self._register(name, shape, ttl_ms)
+        elif known.is_declared:
+            if not (shape.accepts(known.shape) and known.shape.accepts(shape) and known.values.ttl_ms == ttl_ms):
+                raise ConfigurationError(
+                    f"state {name!r} was declared before as {known.shape}, and now as {shape}, or with another time to "
+                    "live; use another name for one of them"
+                )
+        else:
+            self._check_restored(name, known.shape, shape)
+            if known.values.kind != declared or known.values.ttl_ms != ttl_ms:
+                known = self._convert(name, known, declared, ttl_ms)
+        known.is_declared = True
+        known.values.refresh_on_read = lifetime is not None and lifetime.refresh_on_read
+        return known.table
+
+    def _register(self, name: str, shape: Shape, ttl_ms: int | None) -> Registered:
+        if len(self._states) >= _MAX_STATES:
+            raise ConfigurationError(f"an operator has at most {_MAX_STATES} states; use a map state instead")
+        layout, kind, clock = shape.layout, shape.values, self._clock
+        backing = self._backing(name, layout, kind, ttl_ms)
+        space = self._space(layout.namespace)
+        table: ValueTable | MapTable
+        if layout.inner is None:
+            table = ValueTable(layout, space, kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
+        else:
+            table = MapTable(layout, space, kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
+        registered = self._states[name] = Registered(shape.kind, layout, table)
+        return registered
+
+    def _space(self, namespace: KeyTypes | None) -> Space:
+        kind = None if namespace is None else namespace.kind
+        if kind not in self._spaces:
+            self._spaces[kind] = Layout(self.key, namespace).space()
+        return self._spaces[kind]
+
+    def _check_restored(self, name: str, stored: Shape, declared: Shape) -> None:
+        if not declared.accepts(stored):
+            raise RestoreError(
+                f"state {name!r} of {self.uid!r} was saved as {stored}, and is declared as {declared}; "
+                "declare it as it was, or use another name"
+            )
+
+    def _convert(self, name: str, known: Registered, declared: StateType, ttl_ms: int | None) -> Registered:
+        """Let restored state have a wider type, or another time to live."""
+        tables = self._stored_tables(name, known)
+        del self._states[name]
+        self._space(known.layout.namespace).detach(known.table)
+        self._forget(name)
+        fresh = self._register(name, Shape(known.kind, known.layout, declared), ttl_ms)
+        for stored in tables:
+            fresh.table.restore(stored)
+        return fresh
+
+    def _next_positions(self, count: int) -> int:
+        start = self._sequence
+        self._sequence += count
+        return start
+
+    # Restoring.
+
+    def restore(self, parts: Sequence[KeyedRestore], source: SnapshotReader) -> None:
+        """Take in what is stored for the key groups of this subtask. To be called before any state is used."""
+        for part in parts:
+            if part.part.native is not None:
+                self._restore_native(part, source)
+                continue
+            if not part.part.raw:
+                is_whole = part.key_groups == part.part.key_groups
+                for item in part.part.objects:
+                    self._restore_object(item, part.key_groups, source, is_whole=is_whole)
+
+    def _restore_object(
+        self, item: StoredObject, groups: KeyGroupRange, source: SnapshotReader, *, is_whole: bool
+    ) -> None:
+        # All of it is read and checked at once; of a part only pages are.
+        with io.BytesIO(source.read(item)) if is_whole else source.open(item) as file:
+            described = state_format.describe(file)
+            if described.info.uid != self.uid:
+                raise DamagedError(
+                    f"{item.path} holds state of {described.info.uid!r}, and is to be restored into {self.uid!r}"
+                )
+            for table in state_format.iterate(file, groups):
+                self._restore_table(described.info, table)
+
+    def _restore_table(self, info: StateInfo, table: pa.Table) -> None:
+        schema = table.schema
+        key = schema.field("key").type
+        if key != self.key.kind:
+            raise RestoreError(
+                f"state {info.state!r} of {self.uid!r} was saved with keys of the type {key}, and is keyed by "
+                f"{self.key.kind} now; cast the key column to {key}, or use another uid"
+            )
+        if info.state == TIMERS_STATE:
+            namespace = schema.field("namespace").type if "namespace" in schema.names else None
+            self.timers(namespace).restore(table)
+            return
+        stored = stored_shape(self.key, info, schema)
+        known = self._states.get(info.state)
+        if known is None:
+            known = self._register(info.state, stored, info.ttl_ms)
+        else:
+            self._check_restored(info.state, stored, known.shape)
+        if info.kind is StateKind.LIST:
+            self._sequence = max(self._sequence, int(table.column("position").to_numpy().max(initial=-1)) + 1)
+        known.table.restore(table)
+        self._restored_some()
+
+    # What backends do differently.
+
+    @abstractmethod
+    def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
+        """The synchronous part: take hold of everything as it is now.
+
+        `full`: refer to nothing older. `canonical`: in the open format, whatever the backend's own is.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back memory and files. Nothing may be used afterwards."""
+
+    @abstractmethod
+    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> ScanBacking | None: ...
+
+    @abstractmethod
+    def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None: ...
+
+    @abstractmethod
+    def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
+        """All of a state, as it would be stored."""
+
+    @abstractmethod
+    def _forget(self, name: str) -> None:
+        """Delete what is kept elsewhere of a state."""
+
+    @abstractmethod
+    def _restored_some(self) -> None:
+        """Called after each piece of a restore."""
+
+    @abstractmethod
+    def confirm(self, checkpoint_id: int) -> None:
+        """A checkpoint this backend has taken part in is complete."""
+
+    @abstractmethod
+    def abort(self, checkpoint_id: int) -> None:
+        """A checkpoint this backend has taken part in will never be."""
+
+
+def stored_shape(key: KeyTypes, info: StateInfo, schema: pa.Schema) -> Shape:
+    """What a state is, by its file."""
+
+    def types(name: str, what: str) -> KeyTypes | None:
+        return KeyTypes(schema.field(name).type, what) if name in schema.names else None
+
+    inner = types("map_key", "map key") or types("position", "position")
+    values = StateType(None if info.encoding is ValueEncoding.PICKLE else schema.field("value").type)
+    return Shape(info.kind, Layout(key, types("namespace", "namespace"), inner), values)
+
+
+def _namespace_types(declared: object) -> KeyTypes | None:
+    return None if declared is None else key_types(resolve(declared), "namespace")
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name or len(name) > _MAX_NAME or not name.isprintable():
+        raise ConfigurationError(f"{name!r} cannot be the name of a state; use 1 to {_MAX_NAME} printable characters")
+    if name in (TIMERS_STATE, RAW_KEYED_STATE):
+        raise ConfigurationError(f"{name!r} is what timers or raw state are stored as; use another name for the state")

@@ -1,0 +1,495 @@
+"""The states of a key, as users see them.
+
+Each has calls for the key that is being processed, and vectorised ones for all keys of a batch. Keys of a batch are
+given as the backend's `keys(...)`, which hashes them once for all states, or as what that takes. A `namespace`, where
+the state was declared with one, is an array with a value for each row, or one value for all of them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.state.batch_keys import Rows
+from snapline.state.columns import Values, converted, objects
+from snapline.state.exact_cast import shortened
+from snapline.state.groups import Groups
+from snapline.state.key_scope import Keys, Scope
+from snapline.state.map_tables import MapTable
+from snapline.state.stable_hash import Ints
+from snapline.state.state_types import StateType
+from snapline.state.value_tables import ValueTable
+
+A = TypeVar("A")
+
+
+class ValueState:
+    """One value for each key. None is no value: setting it removes what is there."""
+
+    def __init__(self, scope: Scope, table: ValueTable, default: Any = None) -> None:
+        self._scope = scope
+        self._table = table
+        self._default = default
+
+    # For the key in process.
+
+    def get(self) -> Any:
+        """The value, or the default the state was declared with."""
+        rows, row = self._scope.one()
+        slots = rows.slots(self._table.space, add=self._table.is_cache)
+        value = self._table.get(int(slots[row]), slots)
+        if value is None:
+            # A copy, since it may be changed.
+            return deepcopy(self._default)
+        return value
+
+    def set(self, value: Any) -> None:
+        rows, row = self._scope.one()
+        self._table.set(int(rows.slots(self._table.space, add=True)[row]), value)
+
+    def clear(self) -> None:
+        self.set(None)
+
+    # For all keys of a batch.
+
+    def take(self, keys: Keys, namespace: Any = None) -> Values:
+        """The value of each key; null where there is none."""
+        rows = self._scope.rows(keys, namespace)
+        slots = rows.slots(self._table.space, add=self._table.is_cache)
+        return self._table.read(slots)
+
+    def put(self, keys: Keys, values: Values, namespace: Any = None) -> None:
+        """Set the value of each key; where a key comes twice the last one counts. Nulls remove."""
+        rows = self._scope.rows(keys, namespace)
+        self._table.write(rows.slots(self._table.space, add=True), values)
+
+    def update(self, keys: Keys, function: Callable[[Values, Groups], Values], namespace: Any = None) -> None:
+        """Set the value of each distinct key to what `function` makes of it.
+
+        The function is called once, with the present values of the distinct keys (null where there is none) and the
+        `Groups` that say which rows belong to which of them; it returns their new values in the same order.
+        """
+        rows, space = self._scope.rows(keys, namespace), self._table.space
+        distinct, indices = space.distinct(rows.slots(space, add=True))
+        groups, version, erasures = Groups(len(distinct), indices), space.version, self._table.erasures
+        old, all_present = self._table.read_if_present(distinct)
+        values = function(old, groups)
+        if not hasattr(values, "__len__"):
+            raise UserCodeError(
+                f"the function given to `update` returned {shortened(values)}; it must return an array or a list"
+            )
+        if len(values) != groups.count:
+            raise UserCodeError(
+                f"the function given to `update` returned {len(values)} values for {groups.count} keys; "
+                "it must return one for each group"
+            )
+        if space.version != version:
+            # The function has used other states, and slots were renumbered to make room.
+            distinct, _ = space.distinct(rows.slots(space, add=True))
+        self._table.write(distinct, values, all_present=all_present and self._table.erasures == erasures)
+
+    def merge(self, reduce: str, keys: Keys, values: Values, namespace: Any = None) -> bool:
+        """Merge one value for each row into those there are, in place; false if that cannot be done so."""
+        rows = self._scope.rows(keys, namespace)
+        return self._table.merge(reduce, rows.slots(self._table.space, add=True), values)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        """Remove the values of keys."""
+        rows = self._scope.rows(keys, namespace)
+        self._table.erase(rows.slots(self._table.space, add=self._table.is_cache))
+
+
+Reduce: TypeAlias = str | Callable[[Any, Any], Any]
+"""How two values become one: "sum", "min", "max", "first" or "last", which are vectorised, or a function of two."""
+
+_MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
+    "min": pc.min_element_wise,
+    "max": pc.max_element_wise,
+    "first": pc.coalesce,
+    "last": lambda old, new: pc.coalesce(new, old),
+}
+_SCALAR_MERGES: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": operator.add,
+    "min": lambda old, new: new if new < old or old != old else old,  # a NaN gives way
+    "max": lambda old, new: new if new > old or old != old else old,
+    "first": lambda old, _: old,
+    "last": lambda _, new: new,
+}
+REDUCERS = tuple(_SCALAR_MERGES)
+
+
+def check_reducer(name: str, reduce: Reduce, kind: StateType) -> None:
+    """`ConfigurationError` if a state of this type cannot be reduced so."""
+    if callable(reduce):
+        return
+    arrow = kind.arrow
+    is_known = isinstance(reduce, str) and reduce in REDUCERS and arrow is not None
+    is_number = is_known and (pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow))
+    is_ordered = is_number or (is_known and not pa.types.is_nested(arrow) and not pa.types.is_boolean(arrow))
+    if not is_known or (reduce == "sum" and not is_number) or (reduce in ("min", "max") and not is_ordered):
+        raise ConfigurationError(
+            f"state {name!r} of {kind} cannot reduce by {reduce!r}; use one of {', '.join(REDUCERS)} with a declared "
+            "type that has it, or a function of two values"
+        )
+
+
+def _summed(old: pa.Array, groups: Groups, values: Any) -> pa.Array:
+    """Old values with new ones added. Where there is neither there is no sum, not even 0."""
+    total = groups.sum(values, old)
+    if not old.null_count:
+        return total
+    added = groups.sum(converted(values, old.type).is_valid())
+    return pc.if_else(pc.or_(old.is_valid(), pc.greater(added, 0)), total, None)
+
+
+class ReducingState:
+    """One value for each key, into which every value that is added is merged."""
+
+    def __init__(self, values: ValueState, reduce: Reduce) -> None:
+        self._values = values
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        return self._values.get()
+
+    def add(self, value: Any) -> None:
+        old = self._values.get()
+        if old is None:
+            self._values.set(value)
+        elif value is not None:
+            reduce = _SCALAR_MERGES[self._reduce] if isinstance(self._reduce, str) else self._reduce
+            self._values.set(reduce(old, value))
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def take(self, keys: Keys, namespace: Any = None) -> Values:
+        """The merged value of each key; null where there is none."""
+        return self._values.take(keys, namespace)
+
+    def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
+        """Merge in one value for each row."""
+        reduce = self._reduce
+        if isinstance(reduce, str) and self._values.merge(reduce, keys, values, namespace):
+            return
+        if reduce == "sum":
+            self._values.update(keys, lambda old, groups: _summed(old, groups, values), namespace)
+            return
+        if isinstance(reduce, str):
+            merge = _MERGES[reduce]
+            self._values.update(
+                keys, lambda old, groups: merge(old, converted(getattr(groups, reduce)(values), old.type)), namespace
+            )
+            return
+
+        def merged(old: Values, groups: Groups) -> list[Any]:
+            result = objects(old)
+            for group, value in _by_group(groups, values):
+                result[group] = value if result[group] is None else reduce(result[group], value)
+            return result
+
+        self._values.update(keys, merged, namespace)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        self._values.delete(keys, namespace)
+
+
+class AggregateFunction(Protocol, Generic[A]):
+    """How values become an accumulator, and an accumulator a result."""
+
+    def create(self) -> A:
+        """An accumulator of nothing."""
+        ...
+
+    def add(self, accumulator: A, value: Any) -> A:
+        """The accumulator with one more value in it; it may be the same object."""
+        ...
+
+    def result(self, accumulator: A) -> Any: ...
+
+
+class AggregatingState(Generic[A]):
+    """An accumulator for each key."""
+
+    def __init__(self, values: ValueState, function: AggregateFunction[A]) -> None:
+        self._values = values
+        self._function = function
+
+    def get(self) -> Any:
+        """The result so far; None if nothing was added."""
+        accumulator = self._values.get()
+        return None if accumulator is None else self._function.result(accumulator)
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            return
+        accumulator = self._values.get()
+        self._values.set(self._function.add(self._function.create() if accumulator is None else accumulator, value))
+
+    def clear(self) -> None:
+        self._values.clear()
+
+    def take(self, keys: Keys, namespace: Any = None) -> list[Any]:
+        """The result for each key; None where nothing was added."""
+        accumulators = objects(self._values.take(keys, namespace))
+        return [None if item is None else self._function.result(item) for item in accumulators]
+
+    def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
+        """Add one value for each row."""
+
+        def added(old: Values, groups: Groups) -> list[Any]:
+            result = objects(old)
+            for group, value in _by_group(groups, values):
+                accumulator = self._function.create() if result[group] is None else result[group]
+                result[group] = self._function.add(accumulator, value)
+            return result
+
+        self._values.update(keys, added, namespace)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        self._values.delete(keys, namespace)
+
+
+class MapState:
+    """A map for each key. A value of None is no entry: putting it removes what is there."""
+
+    def __init__(self, scope: Scope, table: MapTable) -> None:
+        inner = table.values.layout.inner
+        assert inner is not None
+        self._scope = scope
+        self._table = table
+        self._inner = inner
+
+    # For the key in process.
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        value = self._table.values.get(self._find(key))
+        return default if value is None else value
+
+    def put(self, key: Any, value: Any) -> None:
+        rows, row = self._scope.one()
+        words = self._inner.words(key)
+        if words is not None:
+            slot = self._table.ensure_one(rows, row, rows.single(row).inside(words))
+        else:
+            owner, entry = self._one(key)
+            slot = int(self._table.ensure(owner, entry)[0])
+        self._table.values.set(slot, value)
+
+    def remove(self, key: Any) -> None:
+        self._table.values.erase(np.array([self._find(key)]))
+
+    def __contains__(self, key: Any) -> bool:
+        return self._table.values.get(self._find(key)) is not None
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def keys(self) -> list[Any]:
+        """The keys of the map, in no particular order."""
+        return objects(self._table.inner_keys(self._entries()))
+
+    def values(self) -> list[Any]:
+        return objects(self._table.values.read(self._entries()))
+
+    def items(self) -> list[tuple[Any, Any]]:
+        entries = self._entries()
+        pairs = zip(objects(self._table.inner_keys(entries)), objects(self._table.values.read(entries)), strict=True)
+        return list(pairs)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def clear(self) -> None:
+        self._table.clear(self._scope.owner())
+
+    # For all keys of a batch.
+
+    def take(self, keys: Keys, map_keys: Any, namespace: Any = None) -> Values:
+        """The value under each pair of key and map key; null where there is none."""
+        entries = self._scope.rows(keys, namespace).inside(self._inner.encode(map_keys))
+        values = self._table.values
+        return values.read(entries.slots(values.space, add=values.is_cache))
+
+    def put_all(self, keys: Keys, map_keys: Any, values: Values, namespace: Any = None) -> None:
+        """Set the value under each pair of key and map key. Nulls remove."""
+        owners = self._scope.rows(keys, namespace)
+        slots = self._table.ensure(owners, owners.inside(self._inner.encode(map_keys)))
+        self._table.values.write(slots, values)
+
+    def entries(self, keys: Keys, namespace: Any = None) -> tuple[Ints, pa.Array, Values]:
+        """All entries of keys: for each the row of its key, its map key and its value, by row."""
+        rows, entries = self._table.walk(self._scope.rows(keys, namespace))
+        return rows, self._table.inner_keys(entries), self._table.values.read(entries)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        """Remove all entries of keys."""
+        self._table.clear(self._scope.rows(keys, namespace))
+
+    def _one(self, key: Any) -> tuple[Rows, Rows]:
+        owner = self._scope.owner()
+        return owner, owner.inside(self._inner.encode([key]))
+
+    def _find(self, key: Any) -> int:
+        values = self._table.values
+        words = self._inner.words(key)
+        if words is not None:
+            rows, row = self._scope.one()
+            single = rows.single(row).inside(words)
+            return values.space.ensure_one(single) if values.is_cache else values.space.find_one(single)
+        return int(self._one(key)[1].slots(values.space, add=values.is_cache)[0])
+
+    def _entries(self) -> Ints:
+        return self._table.walk_one(*self._scope.one())
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Elements of lists, those of one key together and oldest first.
+
+    `starts` and `counts` say for each row of the batch where its elements begin in `values` and how many they are;
+    `rows` says for each element one of the rows that have its key.
+    """
+
+    starts: Ints
+    counts: Ints
+    rows: Ints
+    values: Values
+
+
+class ListState:
+    """A list for each key. Its elements are never None."""
+
+    def __init__(self, scope: Scope, table: MapTable, sequence: Callable[[int], int]) -> None:
+        self._scope = scope
+        self._table = table
+        self._sequence = sequence
+
+    # For the key in process.
+
+    def get(self) -> list[Any]:
+        return objects(self._table.values.read(self._sorted(self._table.walk_one(*self._scope.one()))))
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            raise _null_element()
+        rows, row = self._scope.one()
+        slot = self._table.ensure_one(rows, row, rows.single(row).inside([self._sequence(1)]))
+        self._table.values.set(slot, value)
+
+    def extend(self, values: Iterable[Any]) -> None:
+        self._extend(self._checked(list(values)))
+
+    def set(self, values: Iterable[Any]) -> None:
+        """Have these elements instead of those there are."""
+        values = self._checked(list(values))
+        self.clear()
+        self._extend(values)
+
+    def clear(self) -> None:
+        self._table.clear(self._scope.owner())
+
+    def __len__(self) -> int:
+        return len(self._table.walk_one(*self._scope.one()))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
+    # For all keys of a batch.
+
+    def append(self, keys: Keys, values: Values, namespace: Any = None) -> None:
+        """Add one element for each row to the list of its key."""
+        self._append(self._scope.rows(keys, namespace), self._checked(values))
+
+    def elements(self, keys: Keys, namespace: Any = None) -> tuple[Ints, Values]:
+        """All elements of keys: for each the row of its key, and its value, by row and oldest first."""
+        return self._elements(self._scope.rows(keys, namespace))
+
+    def take(self, keys: Keys, namespace: Any = None) -> Values:
+        """The list of each key; empty where there is none."""
+        rows = self._scope.rows(keys, namespace)
+        owners, values = self._elements(rows)
+        ends = np.searchsorted(owners, np.arange(len(rows) + 1))
+        if isinstance(values, pa.Array):
+            return pa.LargeListArray.from_arrays(pa.array(ends), values)
+        return [values[start:end] for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+
+    def spans(self, keys: Keys, namespace: Any = None) -> Spans:
+        """The elements of the distinct keys, each once however many rows have its key."""
+        owners, space = self._scope.rows(keys, namespace), self._table.owners
+        slots = owners.slots(space, add=self._table.values.is_cache)
+        rows = np.flatnonzero(slots >= 0)
+        starts, counts = np.zeros(len(owners), dtype=np.int64), np.zeros(len(owners), dtype=np.int64)
+        distinct, groups = space.distinct(slots[rows])
+        row_of = rows
+        if groups is not None:
+            row_of = np.empty(len(distinct), dtype=np.int64)
+            row_of[groups] = rows
+        found, values = self._elements(owners if len(row_of) == len(owners) else owners.take(row_of))
+        lengths = np.bincount(found, minlength=len(row_of))
+        begins = np.cumsum(lengths) - lengths
+        starts[rows] = begins if groups is None else begins[groups]
+        counts[rows] = lengths if groups is None else lengths[groups]
+        return Spans(starts, counts, row_of[found], values)
+
+    def delete(self, keys: Keys, namespace: Any = None) -> None:
+        """Remove the lists of keys."""
+        self._table.clear(self._scope.rows(keys, namespace))
+
+    def _elements(self, owners: Rows) -> tuple[Ints, Values]:
+        rows, entries = self._table.walk(owners)
+        positions = self._positions(entries)
+        if not ((rows[1:] != rows[:-1]) | (positions[1:] > positions[:-1])).all():
+            order = np.lexsort((positions, rows))
+            rows, entries = rows[order], entries[order]
+        return rows, self._table.values.read(entries)
+
+    def _checked(self, values: Values) -> Values:
+        """Elements as they are kept."""
+        kind = self._table.values.kind.arrow
+        values = objects(values) if kind is None else converted(values, kind)
+        has_null = any(value is None for value in values) if kind is None else values.null_count > 0
+        if has_null:
+            raise _null_element()
+        return values
+
+    def _extend(self, values: Values) -> None:
+        self._append(self._scope.owner().take(np.zeros(len(values), dtype=np.int64)), values)
+
+    def _append(self, owners: Rows, values: Values) -> None:
+        if len(values) != len(owners):
+            raise UserCodeError(f"{len(values)} values for {len(owners)} keys; give one for each")
+        if not len(values):
+            return
+        start = self._sequence(len(values))
+        inner = self._table.values.layout.inner
+        assert inner is not None
+        positions = inner.encode(pa.array(np.arange(start, start + len(values))))
+        self._table.values.write(self._table.append(owners, owners.inside(positions)), values)
+
+    def _positions(self, entries: Ints) -> Ints:
+        return self._table.values.space.last_words(entries).view(np.int64)
+
+    def _sorted(self, entries: Ints) -> Ints:
+        return entries[np.argsort(self._positions(entries), kind="stable")]
+
+
+def _null_element() -> UserCodeError:
+    return UserCodeError("an element of a list state cannot be null; leave it out")
+
+
+def _by_group(groups: Groups, values: Any) -> Iterator[tuple[int, Any]]:
+    """Each value that is not null, with the number of its group."""
+    indices = range(groups.count) if groups.indices is None else groups.indices.tolist()
+    items = objects(values)
+    if len(items) != len(indices):
+        raise UserCodeError(f"{len(items)} values for {len(indices)} keys; give one for each")
+    return ((group, item) for group, item in zip(indices, items, strict=True) if item is not None)

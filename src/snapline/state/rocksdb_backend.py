@@ -1,0 +1,509 @@
+"""The RocksDB backend: state larger than memory, in a database on local disk, with checkpoints that share its files.
+
+What is in use is cached in the same columns as the memory backend has. Changes reach the database when a snapshot is
+written, or when the cache is full. The synchronous part of a snapshot only takes hold of the columns; the asynchronous
+part writes the changes down, lets RocksDB make a checkpoint of itself out of hard links, and uploads the files that no
+completed checkpoint has uploaded before.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from snapline.errors import ConfigurationError, EngineError, RestoreError, StorageError
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.restore.restore_plan import KeyedRestore
+from snapline.protocol.snapshot import KeyedPart, StoredObject
+from snapline.state import state_files as state_format
+from snapline.state.batch_keys import Space
+from snapline.state.columns import Values
+from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
+from snapline.state.map_tables import MapTable, Scanned
+from snapline.state.memory_backend import timers_info
+from snapline.state.object_column import unpickled
+from snapline.state.rocksdb_files import (
+    NATIVE,
+    Listing,
+    StateEntry,
+    decode_listing,
+    encode_listing,
+    entries_between,
+    fetch_files,
+    open_database,
+    read_state,
+)
+from snapline.state.row_codec import (
+    ValueCodec,
+    decode_keys,
+    encode_keys,
+    head,
+    heads,
+    in_order,
+    stamp,
+    unstamp,
+    updated_ms,
+)
+from snapline.state.stable_hash import Ints, encode, key_groups
+from snapline.state.state_types import StateType
+from snapline.state.timers import FrozenTimers
+from snapline.state.value_tables import Clock, FrozenChanges, Layout
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
+
+if TYPE_CHECKING:
+    from rocksdict import Rdict
+
+MAX_CACHED_ENTRIES = 2_000_000
+_BATCH_ENTRIES = 64 << 10
+_SWEPT_ENTRIES = 10_000
+"""How many entries of a state with a time to live are looked at with each snapshot."""
+
+
+class RocksDbBackend(KeyedBackend):
+    """Keyed state in RocksDB, in a `directory` of its own, which must be empty or not exist."""
+
+    def __init__(
+        self,
+        key: object,
+        *,
+        max_parallelism: int,
+        key_groups: KeyGroupRange,
+        clock: Clock,
+        directory: Path,
+        uid: str = "",
+        incremental: bool = True,
+        max_cached_entries: int = MAX_CACHED_ENTRIES,
+    ) -> None:
+        super().__init__(key, max_parallelism=max_parallelism, key_groups=key_groups, clock=clock, uid=uid)
+        if directory.exists() and any(directory.iterdir()):
+            raise ConfigurationError(f"{directory} is not empty; a RocksDB backend needs a directory of its own")
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._incremental = incremental
+        self._max_cached_entries = max_cached_entries
+        self._db: Rdict | None = None
+        self._ids: dict[str, int] = {}
+        self._next_id = 0
+        self._is_closed = False
+        self._lock = Lock()
+        self._opening = Lock()
+        self._unwritten: deque[_RocksDbSnapshot] = deque()
+        self._broken: BaseException | None = None
+        self.has_everything_cached = True
+        """Whether the database has nothing that is not in the cache too: nothing was restored or evicted yet."""
+        self._snapshots = count()
+        self._swept: dict[int, bytes] = {}
+        self._shared: dict[str, StoredObject] = {}
+        self._offered: dict[int, dict[str, StoredObject]] = {}
+
+    @property
+    def db(self) -> Rdict:
+        if self._db is None:
+            # The task and a snapshot may both be the first.
+            with self._opening:
+                if self._is_closed:
+                    raise EngineError("a backend that was closed is used")
+                if self._db is None:
+                    self._db = open_database(self._directory / "db")
+        return self._db
+
+    # Keys: between two batches is the time to make room.
+
+    def keys(self, values: Any) -> Any:
+        self._make_room()
+        return super().keys(values)
+
+    def _make_room(self) -> None:
+        if self._broken is not None:
+            raise StorageError(f"state could not be written to {self._directory}: {self._broken}") from self._broken
+        spaces = [*self._spaces.values(), *self._entry_spaces()]
+        if sum(space.size for space in spaces) > self._max_cached_entries:
+            self.evict()
+
+    def evict(self) -> None:
+        """Write all changes down and forget what is cached."""
+        self.has_everything_cached = False
+        with self._lock:
+            self._write_down_all()
+            for name, state in self._states.items():
+                changes = state.values.freeze_changes()
+                try:
+                    self._write_down(name, changes)
+                except BaseException as error:
+                    self._broken = error
+                    raise
+                finally:
+                    changes.release()
+        nothing = np.zeros(0, dtype=np.int64)
+        for space in [*self._entry_spaces(), *self._spaces.values()]:
+            space.keep(nothing)
+
+    def _entry_spaces(self) -> list[Space]:
+        return [state.values.space for state in self._states.values() if isinstance(state.table, MapTable)]
+
+    # Writing changes down. Only under the lock, and in the order in which they were taken.
+
+    def _write_down_all(self, last: _RocksDbSnapshot | None = None) -> None:
+        """Write down the changes of snapshots that wait, up to and including one of them; all, if none is given."""
+        while self._unwritten and not (last is not None and last.is_written_down):
+            snapshot = self._unwritten.popleft()
+            try:
+                for name, changes in snapshot.changes.items():
+                    self._write_down(name, changes)
+                self._sweep(snapshot.listing, snapshot.now_ms)
+                snapshot.link()
+            except BaseException as error:
+                # These changes are nowhere else: what is in the database from now on cannot be trusted.
+                self._broken = error
+                raise
+
+    def _write_down(self, name: str, changes: FrozenChanges) -> None:
+        from rocksdict import WriteBatch
+
+        codec = self._codec(name)
+        all_slots = changes.slots()
+        all_groups = key_groups(changes.key_hashes.take(all_slots), self.max_parallelism)
+        order = in_order(all_groups, [changes.keys[0].take(all_slots)])
+        for start in range(0, len(all_slots), _BATCH_ENTRIES):
+            part: Any = slice(start, start + _BATCH_ENTRIES)
+            if order is not None:
+                part = order[part]
+            slots, groups = all_slots[part], all_groups[part]
+            present = changes.present[slots]
+            keys = encode_keys(heads(self._ids[name], groups), [column.take(slots) for column in changes.keys])
+            written = slots[present]
+            values = codec.encode(changes.values.encode(written))
+            if changes.updated is not None:
+                values = stamp(values, changes.updated[written])
+            batch = WriteBatch(raw_mode=True)
+            remaining = iter(values)
+            for key, is_present in zip(keys, present.tolist(), strict=True):
+                if is_present:
+                    batch.put(key, next(remaining))
+                else:
+                    batch.delete(key)
+            self.db.write(batch)
+
+    def _sweep(self, listing: Listing, now_ms: int) -> None:
+        """Delete what has outlived its time to live, some at a time: nobody may ever ask for it again."""
+        from rocksdict import WriteBatch
+
+        for entry in listing.states:
+            if entry.info.ttl_ms is None:
+                continue
+            start, end = self._swept.pop(entry.id, head(entry.id, 0)), head(entry.id + 1, 0)
+            batch = WriteBatch(raw_mode=True)
+            for looked_at, (key, value) in enumerate(entries_between(self.db, start, end)):
+                if looked_at >= _SWEPT_ENTRIES:
+                    self._swept[entry.id] = key
+                    break
+                if updated_ms(value) <= now_ms - entry.info.ttl_ms:
+                    batch.delete(key)
+            self.db.write(batch)
+
+    def _codec(self, name: str) -> ValueCodec:
+        kind = self._states[name].values.kind
+        return ValueCodec(pa.binary() if kind.arrow is None else kind.arrow)
+
+    # Snapshots.
+
+    def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
+        if self._broken is not None:
+            raise StorageError(f"state could not be written to {self._directory}: {self._broken}") from self._broken
+        changes = {name: state.values.freeze_changes() for name, state in self._states.items()}
+        timers = None if self._timers is None else self._timers.freeze()
+        links = self._directory / f"links-{next(self._snapshots)}"
+        reusable = {} if full or canonical or not self._incremental else dict(self._shared)
+        snapshot = _RocksDbSnapshot(self, changes, timers, links, reusable, canonical=canonical)
+        self._unwritten.append(snapshot)
+        return snapshot
+
+    def listing(self) -> Listing:
+        """What the database holds."""
+        return Listing([self._entry(name) for name in self._states], self._sequence)
+
+    def _entry(self, name: str) -> StateEntry:
+        state = self._states[name]
+        columns = [(part, types.kind) for part, types in state.layout.parts()]
+        schema = pa.schema([*columns, ("value", state.values.kind.arrow or pa.binary())])
+        return StateEntry(self._ids[name], state.info(self.uid, name, self.max_parallelism), schema)
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock()
+
+    def write_down(self, snapshot: _RocksDbSnapshot) -> None:
+        with self._lock:
+            self._write_down_all(snapshot)
+
+    def offer(self, checkpoint_id: int, files: dict[str, StoredObject]) -> None:
+        """Note what a checkpoint has shared; it can be reused once the checkpoint is complete."""
+        self._offered[checkpoint_id] = files
+
+    def confirm(self, checkpoint_id: int) -> None:
+        if checkpoint_id in self._offered:
+            self._shared = self._offered[checkpoint_id]
+            # Others may be offered meanwhile.
+            for other in list(self._offered):
+                if other <= checkpoint_id:
+                    self._offered.pop(other, None)
+
+    def abort(self, checkpoint_id: int) -> None:
+        self._offered.pop(checkpoint_id, None)
+
+    def close(self) -> None:
+        with self._lock, self._opening:
+            self._is_closed = True
+            self._unwritten.clear()
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    # The database below the cache.
+
+    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> _Backing:
+        if name not in self._ids:
+            self._ids[name] = self._next_id
+            self._next_id += 1
+        return _Backing(self, self._ids[name], layout, declared, has_times=ttl_ms is not None)
+
+    def _restored_some(self) -> None:
+        self.has_everything_cached = False
+        self._make_room()
+
+    def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
+        self.evict()
+        return list(read_state(self.db, self._entry(name), known.shape, self.key_groups, now_ms=self.now_ms))
+
+    def _forget(self, name: str) -> None:
+        state = self._ids.pop(name)
+        self.db.delete_range(head(state, 0), head(state + 1, 0))
+
+    # Restoring the backend's own files.
+
+    def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None:
+        listing_item, *files = part.part.objects
+        self.has_everything_cached = False
+        if part.part.native != NATIVE:
+            raise RestoreError(
+                f"{self.uid!r} was saved by the {part.part.native} backend in files of its own, which this one cannot "
+                "read; restore with that backend, or from a canonical savepoint"
+            )
+        listing = decode_listing(source.read(listing_item), listing_item.path)
+        self._sequence = max(self._sequence, listing.sequence)
+        is_whole = self._db is None and part.part.key_groups == part.key_groups == self.key_groups
+        directory = self._directory / ("db" if is_whole and not self._states else f"restored-{next(self._snapshots)}")
+        fetch_files(directory, listing.files, files, source)
+        if directory.name == "db":
+            self._adopt(listing, files)
+            return
+        database = open_database(directory, read_only=True)
+        try:
+            for entry in listing.states:
+                self._copy(database, entry, part.key_groups)
+        finally:
+            database.close()
+            shutil.rmtree(directory)
+
+    def _adopt(self, listing: Listing, files: Sequence[StoredObject]) -> None:
+        """Go on with the very database that was saved."""
+        for entry in listing.states:
+            self._ids[entry.info.state] = entry.id
+            self._register(entry.info.state, entry.shape(self.key), entry.info.ttl_ms)
+        self._next_id = max(self._ids.values(), default=-1) + 1
+        named = zip(listing.files, files, strict=True)
+        self._shared = {name: item for name, item in named if item.shared_key is not None}
+
+    def _copy(self, database: Rdict, entry: StateEntry, groups: KeyGroupRange) -> None:
+        """Take over the entries of some key groups. Bytes stay as they are, but for the number of the state."""
+        from rocksdict import WriteBatch
+
+        name, shape = entry.info.state, entry.shape(self.key)
+        known = self._states.get(name)
+        if known is None:
+            known = self._register(name, shape, entry.info.ttl_ms)
+        self._check_restored(name, shape, known.shape)
+        if known.values.kind != shape.values or known.values.ttl_ms != entry.info.ttl_ms:
+            for table in read_state(database, entry, shape, groups, now_ms=self._clock()):
+                known.table.restore(table)
+                self._make_room()
+            return
+        number = self._ids[name].to_bytes(2, "big")
+        batch = WriteBatch(raw_mode=True)
+        for key, value in entries_between(database, head(entry.id, groups.start), head(entry.id, groups.end + 1)):
+            batch.put(number + key[2:], value)
+            if len(batch) >= _BATCH_ENTRIES:
+                self.db.write(batch)
+                batch = WriteBatch(raw_mode=True)
+        self.db.write(batch)
+
+
+class _Backing:
+    """The entries of one state in the database."""
+
+    def __init__(
+        self, backend: RocksDbBackend, state: int, layout: Layout, declared: StateType, *, has_times: bool
+    ) -> None:
+        self._backend = backend
+        self._state = state
+        self._layout = layout
+        self._is_object = declared.is_object
+        self._codec = ValueCodec(pa.binary() if declared.arrow is None else declared.arrow)
+        self._has_times = has_times
+
+    def load(self, space: Space, slots: Ints) -> tuple[Ints, Values, Ints | None]:
+        if self._backend.has_everything_cached:
+            return slots[:0], *self._decode([])
+        groups = key_groups(space.key_hashes().take(slots), self._backend.max_parallelism)
+        order = in_order(groups, [space.columns()[0].take(slots)])
+        if order is not None:
+            slots = slots[order]
+        keys: list[Any] = list(self._keys(space, slots))
+        found: Any = self._backend.db[keys]
+        exists = np.array([value is not None for value in found], dtype=np.bool_)
+        values, updated = self._decode([value for value in found if value is not None])
+        return slots[exists], values, updated
+
+    def scan(self, space: Space, slots: Ints) -> Scanned:
+        inner = self._layout.inner
+        assert inner is not None
+        owners: list[int] = []
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        if self._backend.has_everything_cached:
+            slots = slots[:0]
+        entries = self._backend.db.iter()
+        for owner, prefix in enumerate(self._keys(space, slots)):
+            entries.seek(prefix)
+            while entries.valid() and (key := entries.key()).startswith(prefix):
+                owners.append(owner)
+                keys.append(key[len(prefix) :])
+                values.append(entries.value())
+                entries.next()
+        columns = decode_keys(keys, 0, inner.kinds) if keys else [pa.array([], kind) for kind in inner.kinds]
+        encoded = [encode(column) for column in columns]
+        return Scanned(np.array(owners, dtype=np.int64), encoded, *self._decode(values))
+
+    def _keys(self, space: Space, slots: Ints) -> list[bytes]:
+        groups = key_groups(space.key_hashes()[slots], self._backend.max_parallelism)
+        return encode_keys(heads(self._state, groups), [column.take(slots) for column in space.columns()])
+
+    def _decode(self, stored: list[bytes]) -> tuple[Values, Ints | None]:
+        updated = None
+        if self._has_times:
+            stored, updated = unstamp(stored)
+        values = self._codec.decode(stored)
+        if self._is_object:
+            return [unpickled(data) for data in values.to_pylist()], updated
+        return values, updated
+
+
+class _RocksDbSnapshot(KeyedSnapshot):
+    """Changes that have to be written down, and from then on a directory of hard links to the database's files."""
+
+    def __init__(
+        self,
+        backend: RocksDbBackend,
+        changes: dict[str, FrozenChanges],
+        timers: FrozenTimers | None,
+        links: Path,
+        reusable: dict[str, StoredObject],
+        *,
+        canonical: bool,
+    ) -> None:
+        self.changes = changes
+        self.is_written_down = False
+        self._backend = backend
+        self.listing = backend.listing()
+        self._timers = timers
+        self.now_ms = backend.now_ms
+        self._links = links
+        self._reusable = reusable
+        self._is_canonical = canonical
+        self._is_wanted = True
+
+    def link(self) -> None:
+        """Hold on to the database as it is now. Called once the changes are written down."""
+        from rocksdict import Checkpoint
+
+        for changes in self.changes.values():
+            changes.release()
+        self.changes = {}
+        self.is_written_down = True
+        if self._is_wanted:
+            self._backend.db.flush()
+            Checkpoint(self._backend.db).create_checkpoint(str(self._links))
+
+    def write(self, target: SnapshotWriter) -> tuple[KeyedPart, ...]:
+        self._backend.write_down(self)
+        target.check()
+        groups = self._backend.key_groups
+        timers = self._write_timers(target)
+        if self._is_canonical:
+            objects = (*self._write_canonical(target), *timers)
+            return (KeyedPart(groups, objects),) if objects else ()
+        parts = [KeyedPart(groups, self._write_files(target), native=NATIVE)]
+        return (*parts, KeyedPart(groups, timers)) if timers else tuple(parts)
+
+    def release(self) -> None:
+        self._is_wanted = False
+        self._backend.write_down(self)
+        shutil.rmtree(self._links, ignore_errors=True)
+
+    def _write_files(self, target: SnapshotWriter) -> tuple[StoredObject, ...]:
+        """The database's files. Tables never change and are shared; the rest is small and belongs to this one."""
+        files: dict[str, StoredObject] = {}
+        for path in sorted(self._links.iterdir()):
+            target.check()
+            if path.name.startswith("OPTIONS"):
+                # A database is always opened with the options of this version.
+                continue
+            if path.suffix != ".sst":
+                files[path.name] = target.write(f"rocksdb-{path.name}", path.read_bytes())
+            elif path.name in self._reusable:
+                files[path.name] = target.reuse(self._reusable[path.name], path)
+            else:
+                files[path.name] = target.share(f"{target.checkpoint_id}-{path.name}", path)
+        listing = encode_listing(self.listing, list(files))
+        shared = {name: item for name, item in files.items() if item.shared_key is not None}
+        self._backend.offer(target.checkpoint_id, shared)
+        return (target.write("rocksdb.json", listing), *files.values())
+
+    def _write_canonical(self, target: SnapshotWriter) -> Iterator[StoredObject]:
+        backend = self._backend
+        database = open_database(self._links, read_only=True)
+        try:
+            for entry in self.listing.states:
+                tables = read_state(
+                    database,
+                    entry,
+                    entry.shape(backend.key),
+                    backend.key_groups,
+                    now_ms=self.now_ms,
+                    check=target.check,
+                )
+                for number, table in enumerate(tables):
+                    data = state_format.write(entry.info, table, zstd=target.options.zstd, check=target.check)
+                    yield target.write(f"{entry.info.state}-{number}.parquet", memoryview(data))
+        finally:
+            database.close()
+
+    def _write_timers(self, target: SnapshotWriter) -> tuple[StoredObject, ...]:
+        if self._timers is None:
+            return ()
+        table = self._timers.rows(self._backend.max_parallelism)
+        if not table.num_rows:
+            return ()
+        info = timers_info(self._backend.uid, self._backend.max_parallelism)
+        data = state_format.write(info, table, zstd=target.options.zstd, check=target.check)
+        return (target.write(f"{info.state}.parquet", memoryview(data)),)

@@ -1,0 +1,448 @@
+"""State files: Parquet that any Parquet reader can open, version 1 of the format.
+
+One file holds one state of one subtask. `docs/state-format.md` describes the columns of every kind of state for readers
+without Snapline; the tables below are that description in code. A new or changed column or field needs a new version.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, BinaryIO, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Meta, Struct
+
+from snapline.errors import DamagedError, EngineError, StorageError
+from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, KeyGroupRange
+from snapline.state import parquet_types
+from snapline.storage.snapshot_metadata import newer
+
+FORMAT_VERSION = 1
+"""What `write` writes, and the newest that `read` reads. Every version from 1 on stays readable."""
+
+FOOTER_KEY = b"snapline.state"
+"""Where the footer says, as JSON, what the file holds."""
+
+PICKLED = {b"snapline.encoding": b"pickle"}
+"""Metadata of a field other than `value` that holds pickles: keys may be any Python objects too."""
+
+ROW_GROUP_ROWS = 64 << 10
+ROW_GROUP_BYTES = 64 << 20
+"""A row group ends with the last key group that keeps it within both; a key group that alone is larger has its own."""
+
+_MAX_ROW_GROUP_ROWS = 64 << 20
+_FOOTER_BYTES = 1 << 20
+_SAMPLE_ROWS = 1024
+"""The size of a row is that of the first ones on average."""
+
+_ZSTD_LEVEL = 1
+
+# A dictionary makes long runs of few values all but vanish at no cost; elsewhere it costs several times the rest.
+_RUNS = ("key_group", "domain")
+
+
+class StateKind(Enum):
+    """What a state file holds, and thereby which columns it has."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+    TIMERS = "timers"
+    RAW = "raw"
+    OPERATOR_LIST = "operator-list"
+    OPERATOR_UNION = "operator-union"
+    OPERATOR_BROADCAST = "operator-broadcast"
+    RAW_OPERATOR = "raw-operator"
+
+    @property
+    def is_keyed(self) -> bool:
+        return "key_group" in _COLUMNS[self]
+
+
+class ValueEncoding(Enum):
+    """How the column `value` is to be understood: as it is, or as a pickle of each value."""
+
+    ARROW = "arrow"
+    PICKLE = "pickle"
+
+
+_SINGLE = ("key_group", "key", "namespace", "value")
+_COLUMNS = {
+    StateKind.VALUE: _SINGLE,
+    StateKind.LIST: ("key_group", "key", "namespace", "position", "value"),
+    StateKind.MAP: ("key_group", "key", "namespace", "map_key", "value"),
+    StateKind.REDUCING: _SINGLE,
+    StateKind.AGGREGATING: _SINGLE,
+    StateKind.TIMERS: ("key_group", "key", "namespace", "time", "domain"),
+    StateKind.RAW: ("key_group", "data"),
+    StateKind.OPERATOR_LIST: ("value",),
+    StateKind.OPERATOR_UNION: ("value",),
+    StateKind.OPERATOR_BROADCAST: ("map_key", "value"),
+    StateKind.RAW_OPERATOR: ("data",),
+}
+_OPTIONAL = "namespace"
+_TTL = "last_update_ms"
+_BYTES = (pa.binary(), pa.large_binary())
+_TYPES: dict[str, tuple[pa.DataType, ...]] = {
+    "key_group": (pa.int32(),),
+    "position": (pa.int64(),),
+    "time": (pa.int64(),),
+    "domain": (pa.string(),),
+    "data": _BYTES,
+    _TTL: (pa.int64(),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StateInfo:
+    """What a state file says about itself.
+
+    `uid` is the operator's, `state` the name of the state in it. `max_parallelism` is none for operator state.
+    `ttl_ms` is how long an entry lives after `last_update_ms`; none if entries live for ever.
+    """
+
+    uid: str
+    state: str
+    kind: StateKind
+    max_parallelism: int | None
+    encoding: ValueEncoding
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """What is known of a state file without reading its rows."""
+
+    info: StateInfo
+    schema: pa.Schema
+    rows: int
+
+
+class _Footer(Struct, forbid_unknown_fields=True):
+    """The JSON in the footer. `key_groups` has the first and last of each row group; none for operator state.
+
+    `ipc` has, for each column whose type Parquet cannot hold, its schema as an Arrow IPC message in base64.
+    """
+
+    version: int
+    uid: str
+    state: str
+    kind: StateKind
+    encoding: ValueEncoding
+    max_parallelism: Annotated[int, Meta(ge=1, le=MAX_PARALLELISM_LIMIT)] | None
+    ttl_ms: Annotated[int, Meta(ge=0)] | None
+    key_groups: list[tuple[int, int]] | None
+    ipc: dict[str, bytes]
+
+
+class _Preamble(Struct):
+    """What the footer of any version has."""
+
+    version: Annotated[int, Meta(ge=1)]
+
+
+_footer_decoder = msgspec.json.Decoder(_Footer)
+_preamble_decoder = msgspec.json.Decoder(_Preamble)
+
+
+class StateRows(Protocol):
+    """Rows to be written that need not be in memory all at once. They ascend by key group."""
+
+    @property
+    def num_rows(self) -> int: ...
+
+    def key_groups(self) -> npt.NDArray[np.int32]:
+        """The key group of every row."""
+        ...
+
+    def slice(self, start: int, length: int) -> pa.Table:
+        """Some of the rows, with all columns."""
+        ...
+
+
+def write(
+    info: StateInfo, rows: pa.Table | StateRows, *, zstd: bool, check: Callable[[], None] | None = None
+) -> pa.Buffer:
+    """The Parquet file of one state.
+
+    `rows` have the columns of the kind, in any order: `namespace` only if the state has namespaces, `last_update_ms` if
+    and only if `info` has a time to live. Rows of keyed state ascend by key group. `EngineError` if it is not so.
+    `check` is called before each row group and may raise to give up.
+    """
+    sample = rows.slice(0, _SAMPLE_ROWS)
+    names = _columns(info, sample.schema)
+    row_bytes = sample.nbytes // max(sample.num_rows, 1)
+    spans, index = _row_groups(info, rows, row_bytes)
+    stored, ipc = _storable(sample.select(names))
+    footer = _Footer(
+        FORMAT_VERSION, info.uid, info.state, info.kind, info.encoding, info.max_parallelism, info.ttl_ms, index, ipc
+    )
+    schema = stored.schema.with_metadata({FOOTER_KEY: msgspec.json.encode(footer)})
+
+    def parts() -> Iterator[pa.Table]:
+        for part in _one_ahead(lambda span: _storable(rows.slice(span[0], span[1] - span[0]).select(names))[0], spans):
+            if check is not None:
+                check()
+            yield part
+
+    return _parquet(schema, parts, rows.num_rows * row_bytes, zstd=zstd)
+
+
+def _parquet(
+    schema: pa.Schema, parts: Callable[[], Iterator[pa.Table]], expected_bytes: int, *, zstd: bool
+) -> pa.Buffer:
+    """A Parquet file with a row group for each part, in a buffer that is made once, for the size it should have.
+
+    To let it grow by and by would cost more than writing. Where the guess was too low, all is written again.
+    """
+    room = pa.allocate_buffer(expected_bytes + expected_bytes // 4 + _FOOTER_BYTES)
+    sink = pa.FixedSizeBufferWriter(room)
+    try:
+        _write_parts(sink, schema, parts(), zstd=zstd)
+        return room.slice(0, sink.tell())
+    except OSError as error:
+        if "out of bounds" not in str(error):
+            raise
+    growing = pa.BufferOutputStream()
+    _write_parts(growing, schema, parts(), zstd=zstd)
+    return growing.getvalue()
+
+
+def _write_parts(sink: pa.NativeFile, schema: pa.Schema, parts: Iterator[pa.Table], *, zstd: bool) -> None:
+    with pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd" if zstd else "none",
+        compression_level=_ZSTD_LEVEL if zstd else None,
+        use_dictionary=[field.name for field in schema if field.name in _RUNS or pa.types.is_dictionary(field.type)],
+        write_statistics=["key_group"],
+        write_page_checksum=True,
+    ) as writer:
+        for part in parts:
+            writer.write_table(part, row_group_size=part.num_rows)
+
+
+def _one_ahead(make: Callable[[tuple[int, int]], pa.Table], spans: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
+    """What is made of each span; the next one is made while the last one is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="snapline-rows") as executor:
+        pending = None
+        for span in spans:
+            following = executor.submit(make, span)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()
+
+
+def read(file: BinaryIO, key_groups: KeyGroupRange | None = None) -> tuple[StateInfo, pa.Table]:
+    """What a state file holds, or only what it holds of some key groups; only the row groups needed are read.
+
+    Columns have the types they were written with. `DamagedError` if it is not a whole, unaltered state file, or of a
+    newer format.
+    """
+    reader = _Reader(file)
+    return reader.info, reader.table(reader.needed(key_groups), key_groups)
+
+
+def iterate(file: BinaryIO, key_groups: KeyGroupRange | None = None) -> Iterator[pa.Table]:
+    """Like `read`, a row group at a time: each table has all rows of one or more key groups, none is empty."""
+    reader = _Reader(file)
+    for row_group in reader.needed(key_groups):
+        table = reader.table([row_group], key_groups)
+        if table.num_rows:
+            yield table
+
+
+def read_info(file: BinaryIO) -> StateInfo:
+    """What a state file says about itself. Raises as `read` does."""
+    return describe(file).info
+
+
+def is_pickled(info: StateInfo, field: pa.Field) -> bool:
+    """Whether the column of this field holds pickles."""
+    if field.name == "value":
+        return info.encoding is ValueEncoding.PICKLE
+    return (field.metadata or {}).get(b"snapline.encoding") == b"pickle"
+
+
+def describe(file: BinaryIO) -> StateFile:
+    """What is known of a state file without reading its rows. Raises as `read` does."""
+    reader = _Reader(file)
+    return StateFile(reader.info, reader.schema, reader.rows)
+
+
+class _Reader:
+    """An open state file. The file is the caller's to close."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        source = pa.BufferReader(file.getvalue()) if isinstance(file, io.BytesIO) else file
+        with _damage():
+            self._file = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
+            metadata = self._file.metadata
+            self._footer = _footer(metadata.metadata or {})
+            it = self._footer
+            self.info = StateInfo(it.uid, it.state, it.kind, it.max_parallelism, it.encoding, it.ttl_ms)
+            self.rows: int = metadata.num_rows
+            self.schema = self._schema(metadata.metadata)
+            if sorted(self.schema.names) != sorted(_columns(self.info, self.schema)):
+                raise EngineError("its columns do not belong to its kind of state")
+        if it.key_groups is not None and len(it.key_groups) != metadata.num_row_groups:
+            raise DamagedError(f"the state file is damaged: its index does not fit its {metadata.num_row_groups} parts")
+        if sum(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)) != self.rows:
+            raise DamagedError(f"the state file is damaged: its parts do not have {self.rows} rows in all")
+
+    def needed(self, key_groups: KeyGroupRange | None) -> list[int]:
+        """The row groups that may hold rows of these key groups."""
+        index = self._footer.key_groups
+        if key_groups is None:
+            return list(range(self._file.num_row_groups))
+        if index is None:
+            raise EngineError(f"state {self.info.state!r} is operator state: it has no key groups to select")
+        return [
+            number for number, (first, last) in enumerate(index) if first <= key_groups.end and key_groups.start <= last
+        ]
+
+    def table(self, row_groups: Sequence[int], key_groups: KeyGroupRange | None) -> pa.Table:
+        with _damage():
+            table = self._file.read_row_groups(row_groups)
+            present = self._checked_key_groups(table, row_groups)
+            if key_groups is not None:
+                start, end = np.searchsorted(present, [key_groups.start, key_groups.end + 1])
+                table = table.slice(start, end - start)
+            return pa.Table.from_arrays(
+                [
+                    parquet_types.from_ipc(column, field.type)
+                    if field.name in self._footer.ipc
+                    else parquet_types.cast(column, field)
+                    for column, field in zip(table.columns, self.schema, strict=True)
+                ],
+                schema=self.schema,
+            )
+
+    def _checked_key_groups(self, table: pa.Table, row_groups: Sequence[int]) -> npt.NDArray[np.int32]:
+        """The key group of each row. Nothing but the index tells where they are, so it must be right."""
+        index = self._footer.key_groups
+        if index is None:
+            return np.zeros(0, dtype=np.int32)
+        present: npt.NDArray[np.int32] = table["key_group"].to_numpy()
+        start = 0
+        for number in row_groups:
+            end = start + self._file.metadata.row_group(number).num_rows
+            if index[number] != (present[start], present[end - 1]):
+                raise DamagedError(f"the state file is damaged: its index does not fit its part {number}")
+            start = end
+        return present
+
+    def _schema(self, metadata: dict[bytes, bytes]) -> pa.Schema:
+        """The schema as it was written, which Parquet alone does not tell in full."""
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(metadata[b"ARROW:schema"])))
+        for name, original in self._footer.ipc.items():
+            schema = schema.set(schema.get_field_index(name), pa.ipc.read_schema(pa.py_buffer(original)).field(0))
+        return schema.remove_metadata()
+
+
+def _footer(metadata: dict[bytes, bytes]) -> _Footer:
+    text = metadata.get(FOOTER_KEY)
+    if text is None:
+        raise DamagedError("the file is Parquet, but not a state file of Snapline")
+    version = _preamble_decoder.decode(text).version
+    if version > FORMAT_VERSION:
+        raise DamagedError(newer("the state file", version, FORMAT_VERSION))
+    return _footer_decoder.decode(text)
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Turn every way in which reading a damaged file fails into one."""
+    try:
+        yield
+    except OSError as error:
+        # Arrow reports damage as an OSError without a number; one with a number comes from the machine.
+        if error.errno is not None:
+            raise StorageError(f"the state file cannot be read: {error}") from error
+        raise DamagedError(f"the state file is damaged: {error}") from error
+    except (pa.ArrowException, msgspec.DecodeError, EngineError, binascii.Error, KeyError, ValueError) as error:
+        raise DamagedError(f"the state file is damaged: {error}") from error
+
+
+def _columns(info: StateInfo, schema: pa.Schema) -> list[str]:
+    """The names of the columns in their order, checked against those in `schema`."""
+    names = [name for name in _COLUMNS[info.kind] if name != _OPTIONAL or name in schema.names]
+    if info.ttl_ms is not None:
+        names.append(_TTL)
+    if sorted(names) != sorted(schema.names):
+        raise EngineError(f"{info.kind.value} state {info.state!r} has columns {names}, not {schema.names}")
+    for name in names:
+        allowed = _BYTES if name == "value" and info.encoding is ValueEncoding.PICKLE else _TYPES.get(name)
+        if allowed is not None and schema.field(name).type not in allowed:
+            raise EngineError(f"column {name} of state {info.state!r} is {schema.field(name).type}, not {allowed[0]}")
+    return names
+
+
+def _row_groups(
+    info: StateInfo, table: pa.Table | StateRows, row_bytes: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]] | None]:
+    """Where each row group starts and ends, and for keyed state its first and last key group."""
+    rows = table.num_rows
+    target = min(ROW_GROUP_ROWS, max(1, ROW_GROUP_BYTES // max(row_bytes, 1)))
+    if not info.kind.is_keyed:
+        return [(start, min(start + target, rows)) for start in range(0, rows, target)], None
+    key_groups = _key_groups(info, table)
+    steps = np.diff(key_groups)
+    if rows and (steps.min(initial=0) < 0 or key_groups[0] < 0 or key_groups[-1] >= _limit(info)):
+        raise EngineError(f"key groups of state {info.state!r} do not ascend from 0 to {_limit(info) - 1}")
+    spans = _cut(np.append(np.flatnonzero(steps) + 1, rows), target, _MAX_ROW_GROUP_ROWS)
+    return spans, [(int(key_groups[start]), int(key_groups[end - 1])) for start, end in spans]
+
+
+def _key_groups(info: StateInfo, table: pa.Table | StateRows) -> npt.NDArray[np.int32]:
+    if not isinstance(table, pa.Table):
+        return table.key_groups()
+    if table["key_group"].null_count:
+        raise EngineError(f"state {info.state!r} has rows without a key group")
+    key_groups: npt.NDArray[np.int32] = table["key_group"].to_numpy()
+    return key_groups
+
+
+def _limit(info: StateInfo) -> int:
+    return MAX_PARALLELISM_LIMIT if info.max_parallelism is None else info.max_parallelism
+
+
+def _cut(ends: Any, target: int, limit: int) -> list[tuple[int, int]]:
+    """Where row groups start and end. `ends` are those of the key groups, ascending; the last is the number of rows.
+
+    A row group has as many whole key groups as `target` rows allow, but at least one; only one of more than `limit`
+    rows is cut.
+    """
+    spans: list[tuple[int, int]] = []
+    start = 0
+    while start < ends[-1]:
+        fitting, behind = np.searchsorted(ends, [start + target, start], side="right")
+        end = min(int(ends[max(fitting - 1, behind)]), start + limit)
+        spans.append((start, end))
+        start = end
+    return spans
+
+
+def _storable(table: pa.Table) -> tuple[pa.Table, dict[str, bytes]]:
+    """The table as Parquet can hold it, and the schemas of the columns that had to be turned into bytes."""
+    ipc: dict[str, bytes] = {}
+    for number, field in enumerate(table.schema):
+        if not parquet_types.fits_parquet(field.type):
+            ipc[field.name] = pa.schema([field]).serialize().to_pybytes()
+            table = table.set_column(number, field.name, parquet_types.to_ipc(table.column(number)))
+    return table, ipc

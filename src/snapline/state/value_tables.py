@@ -1,0 +1,415 @@
+"""Tables: the entries of one state, in columns by slot. The states users see are views of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapline.errors import UserCodeError
+from snapline.state.batch_keys import Attached, KeyTypes, Rows, Space
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted, objects
+from snapline.state.exact_cast import shortened
+from snapline.state.fixed_columns import FixedColumn, is_fixed_width, make_fixed_column
+from snapline.state.key_index import Bools, FrozenKeys
+from snapline.state.log_column import LogColumn
+from snapline.state.object_column import ObjectColumn, pickled
+from snapline.state.stable_hash import Ints, Words, key_groups
+from snapline.state.state_types import StateType
+
+_ONE_BYTE = 256
+
+Clock = Callable[[], int]
+"""Processing time in milliseconds."""
+
+
+def make_column(kind: StateType) -> Column:
+    """An empty column for values of a declared type."""
+    if kind.arrow is None:
+        return ObjectColumn()
+    return make_fixed_column(kind.arrow) if is_fixed_width(kind.arrow) else LogColumn(kind.arrow)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns entries are filed under: the key, perhaps a namespace, perhaps a key within the state."""
+
+    key: KeyTypes
+    namespace: KeyTypes | None = None
+    inner: KeyTypes | None = None
+
+    def parts(self) -> list[tuple[str, KeyTypes]]:
+        """The columns by the name they are stored under."""
+        is_list = self.inner is not None and self.inner.kind == pa.int64() and self.inner.names == ("position",)
+        inner = "position" if is_list else "map_key"
+        named = (("key", self.key), ("namespace", self.namespace), (inner, self.inner))
+        return [(name, types) for name, types in named if types is not None]
+
+    def types(self) -> tuple[tuple[str, pa.DataType], ...]:
+        return tuple((name, types.kind) for name, types in self.parts())
+
+    def space(self) -> Space:
+        return Space([kind for _, types in self.parts() for kind in types.kinds])
+
+    def arrays(self, columns: list[FrozenKeys]) -> dict[str, pa.Array]:
+        """The columns of entries as they are stored, by name."""
+        result, start = {}, 0
+        for name, types in self.parts():
+            end = start + len(types.kinds)
+            result[name] = types.decode(columns[start:end])
+            start = end
+        return result
+
+    def rows(self, stored: pa.Table) -> Rows:
+        """The entries of a stored table."""
+        rows = Rows.of(self.key.encode(stored.column("key")))
+        for name, types in self.parts()[1:]:
+            rows = rows.inside(types.encode(stored.column(name)))
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTable:
+    """The entries of a state at one moment, in columns that do not change any more.
+
+    Those that count are the `present` ones that were updated after `expired_until_ms`.
+    """
+
+    layout: Layout
+    keys: list[FrozenKeys]
+    key_hashes: Words
+    present: Bools
+    values: FrozenColumn
+    updated: Ints | None
+    expired_until_ms: int | None
+
+    def rows(self, max_parallelism: int) -> FrozenRows:
+        """The entries as they are stored: by key group, and within one in the order of their arrival."""
+        present = self.present
+        if self.updated is not None and self.expired_until_ms is not None:
+            present = present & (self.updated[: len(present)] > self.expired_until_ms)
+        slots = None if present.all() else np.flatnonzero(present)
+        groups = key_groups(self.key_hashes if slots is None else self.key_hashes.take(slots), max_parallelism)
+        # Radix sort, and half the work for numbers of one byte.
+        order = np.argsort(groups.astype(np.uint8) if max_parallelism <= _ONE_BYTE else groups, kind="stable")
+        return FrozenRows(self, order if slots is None else slots.take(order), groups.take(order))
+
+    def release(self) -> None:
+        self.values.release()
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenRows:
+    """Entries of a frozen table in the order in which they are stored; columns are made a piece at a time."""
+
+    table: FrozenTable
+    slots: Ints
+    groups: npt.NDArray[np.uint16]
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.slots)
+
+    def key_groups(self) -> npt.NDArray[np.int32]:
+        return self.groups.astype(np.int32)
+
+    def slice(self, start: int, length: int) -> pa.Table:
+        table, slots = self.table, self.slots[start : start + length]
+        columns: dict[str, pa.Array] = {"key_group": pa.array(self.groups[start : start + length].astype(np.int32))}
+        columns |= table.layout.arrays([column.take(slots) for column in table.keys])
+        columns["value"] = table.values.encode(slots)
+        if table.updated is not None:
+            columns["last_update_ms"] = pa.array(table.updated[slots])
+        return pa.table(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenChanges:
+    """The entries of a cache that were changed since they were last written: those `present`, and those removed."""
+
+    keys: list[FrozenKeys]
+    key_hashes: Words
+    dirty: Bools
+    present: Bools
+    values: FrozenColumn
+    updated: Ints | None
+
+    def slots(self) -> Ints:
+        """The entries that were changed."""
+        return np.flatnonzero(self.dirty)
+
+    def release(self) -> None:
+        self.values.release()
+
+
+class Backing(Protocol):
+    """Where entries are that a table does not hold in memory."""
+
+    def load(self, space: Space, slots: Ints) -> tuple[Ints, Values, Ints | None]:
+        """Which of some entries exist, in any order, their values, and when they were updated if that is kept."""
+        ...
+
+
+class ValueTable(Attached):
+    """One value for each entry. Null is no value: writing one removes the entry.
+
+    With a `backing` the table is a cache: of each slot it either knows all, or nothing, and then it asks.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        space: Space,
+        kind: StateType,
+        *,
+        ttl_ms: int | None,
+        clock: Clock,
+        backing: Backing | None = None,
+    ) -> None:
+        self.layout = layout
+        self.space = space
+        self.kind = kind
+        self.values = make_column(kind)
+        self.ttl_ms = ttl_ms
+        self.refresh_on_read = False
+        self._present = CopyOnWrite(np.bool_)
+        self._updated = None if ttl_ms is None else CopyOnWrite(np.int64)
+        self._clock = clock
+        self._backing = backing
+        self._known = CopyOnWrite(np.bool_)
+        self._dirty = CopyOnWrite(np.bool_)
+        self.erasures = 0
+        """How often entries were removed."""
+        space.attach(self)
+
+    @property
+    def is_cache(self) -> bool:
+        """Whether there may be entries that have no slot: then one has to be made to look for them."""
+        return self._backing is not None
+
+    # What a space asks of it.
+
+    def grow(self, capacity: int) -> None:
+        self.values.grow(capacity)
+        for array in self._arrays():
+            array.grow(capacity)
+
+    def is_used(self, size: int) -> Bools:
+        if self._backing is not None:
+            return np.asarray(self._dirty.array[:size] | self._known.array[:size])
+        used = self._present.array[:size]
+        if self._updated is not None and self.ttl_ms is not None:
+            used = used & (self._updated.array[:size] > self._clock() - self.ttl_ms)
+        return np.asarray(used)
+
+    def keep(self, slots: Ints) -> None:
+        self.erasures += 1
+        self.values.keep(slots)
+        for array in self._arrays():
+            array.keep(slots)
+
+    def _arrays(self) -> list[CopyOnWrite]:
+        arrays = [self._present]
+        if self._updated is not None:
+            arrays.append(self._updated)
+        if self._backing is not None:
+            arrays += [self._known, self._dirty]
+        return arrays
+
+    # Many at once. A slot of -1 is an entry that is not there.
+
+    def is_present(self, slots: Ints) -> Bools:
+        self._load(slots)
+        present = self._present.array.take(slots)
+        present &= slots >= 0
+        if self._updated is not None and self.ttl_ms is not None:
+            present &= self._updated.array[slots] > self._clock() - self.ttl_ms
+        return np.asarray(present)
+
+    def read(self, slots: Ints) -> Values:
+        """The values of slots; null, or None, where there is none."""
+        return self.read_if_present(slots)[0]
+
+    def read_if_present(self, slots: Ints) -> tuple[Values, bool]:
+        """The values of slots, and whether they are all there."""
+        present = self.is_present(slots)
+        all_present = bool(present.all())
+        if self.refresh_on_read:
+            self._touch(slots[present])
+        return self.values.gather(slots, None if all_present else ~present), all_present
+
+    def write(self, slots: Ints, values: Values, *, all_present: bool = False) -> None:
+        """Write values; where a slot comes twice, the last one counts. It is quicker if `all_present` already."""
+        if not hasattr(values, "__len__"):
+            raise UserCodeError(f"{shortened(values)} is no column of values; give an array or a list")
+        if len(values) != len(slots):
+            raise UserCodeError(f"{len(values)} values for {len(slots)} keys; give one for each")
+        if self.kind.arrow is not None:
+            values = converted(values, self.kind.arrow)
+            if values.null_count:
+                valid = values.is_valid().to_numpy(zero_copy_only=False)
+                # In order, so that the last one counts where a null and a value have the same key.
+                self.values.scatter(slots[valid], values.drop_null())
+                self._mark(slots, valid)
+                return
+            self.values.scatter(slots, values)
+            self._mark(slots, True, all_present=all_present)
+            return
+        values = objects(values)
+        if self._backing is not None:
+            for value in values:
+                pickled(value)
+        valid = np.array([value is not None for value in values], dtype=np.bool_)
+        self.values.scatter(slots[valid], [value for value in values if value is not None])
+        self._mark(slots, valid)
+
+    def merge(self, reduce: str, slots: Ints, values: Values) -> bool:
+        """Merge values into those of slots in place; a slot may come more than once.
+
+        False, and nothing has changed, if that cannot be done so: then it is left to the caller.
+        """
+        column = self.values
+        if not isinstance(column, FixedColumn) or not column.can_merge(reduce) or not isinstance(values, pa.Array):
+            return False
+        if values.null_count or len(values) != len(slots):
+            return False
+        values = converted(values, column.kind)
+        present = self.is_present(slots)
+        all_present = bool(present.all())
+        if not column.merge(reduce, slots, slots[:0] if all_present else slots[~present], values):
+            return False
+        self._mark(slots, True, all_present=all_present)
+        return True
+
+    def erase(self, slots: Ints) -> None:
+        self._mark(slots[slots >= 0], False)
+
+    def _mark(self, slots: Ints, present: Bools | bool, *, all_present: bool = False) -> None:
+        if self._backing is not None:
+            self._known.own()[slots] = True
+            self._dirty.own()[slots] = True
+        if self._updated is not None:
+            self._updated.own()[slots] = self._clock()
+        if present is True and (all_present or self._present.array.take(slots).all()):
+            return
+        self.erasures += present is not True
+        self._present.own()[slots] = present
+
+    # One at a time.
+
+    def get(self, slot: int, batch: Ints | None = None) -> Any:
+        """The value of a slot; None if there is none. `batch` has others that will be asked for next."""
+        if slot < 0:
+            return None
+        if self._backing is not None and not self._known.array[slot]:
+            self._load(np.array([slot]) if batch is None else batch)
+        if not self._present.array[slot] or self._is_expired(slot):
+            return None
+        if self.refresh_on_read:
+            self._touch(np.array([slot]))
+        return self.values.get(slot)
+
+    def set(self, slot: int, value: Any) -> None:
+        if value is None:
+            self.erase(np.array([slot]))
+            return
+        if self._backing is not None and self.kind.is_object:
+            # What cannot be pickled must fail here, and not when it is written down.
+            pickled(value)
+        self.values.set(slot, value)
+        if not self._present.array[slot]:
+            self._present.own()[slot] = True
+        if self._updated is not None:
+            self._updated.own()[slot] = self._clock()
+        if self._backing is not None:
+            self._known.own()[slot] = True
+            self._dirty.own()[slot] = True
+
+    def _is_expired(self, slot: int) -> bool:
+        if self._updated is None or self.ttl_ms is None:
+            return False
+        return bool(self._updated.array[slot] <= self._clock() - self.ttl_ms)
+
+    def _touch(self, slots: Ints) -> None:
+        """Let the time to live of entries begin anew."""
+        if self._updated is not None:
+            self._updated.own()[slots] = self._clock()
+            if self._backing is not None:
+                self._dirty.own()[slots] = True
+
+    # Snapshots and restores.
+
+    def freeze(self) -> FrozenTable:
+        """All entries that are there now. Only for tables without a backing."""
+        size = self.space.size
+        return FrozenTable(
+            self.layout,
+            self.space.columns(),
+            self.space.key_hashes(),
+            self._present.freeze()[:size],
+            self.values.freeze(),
+            None if self._updated is None else self._updated.freeze(),
+            None if self.ttl_ms is None else self._clock() - self.ttl_ms,
+        )
+
+    def restore(self, stored: pa.Table) -> Ints:
+        """Take in stored entries; the slots they have got."""
+        slots = self.layout.rows(stored).slots(self.space, add=True)
+        self.values.scatter(slots, self.values.decode(stored.column("value").combine_chunks()))
+        self._mark(slots, True)
+        if self._updated is not None and "last_update_ms" in stored.column_names:
+            self._updated.own()[slots] = stored.column("last_update_ms").to_numpy()
+        return slots
+
+    # The cache.
+
+    def _load(self, slots: Ints) -> None:
+        """See to it that everything about these slots is known."""
+        if self._backing is None:
+            return
+        unknown = slots[(slots >= 0) & ~self._known.array[slots]]
+        if not unknown.size:
+            return
+        unknown = np.unique(unknown)
+        found, values, updated = self._backing.load(self.space, unknown)
+        self._present.own()[unknown] = False
+        if found.size:
+            self.values.scatter(found, values)
+            self._present.own()[found] = True
+            if self._updated is not None and updated is not None:
+                self._updated.own()[found] = updated
+        self._known.own()[unknown] = True
+
+    def learn(self, slots: Ints, values: Values, updated: Ints | None) -> None:
+        """Take in what was found below, for slots of which nothing was known."""
+        is_new = ~self._known.array[slots]
+        slots = slots[is_new]
+        if slots.size:
+            picked = (
+                values.filter(pa.array(is_new))
+                if isinstance(values, pa.Array)
+                else [value for value, new in zip(values, is_new.tolist(), strict=True) if new]
+            )
+            self.values.scatter(slots, picked)
+            if self._updated is not None and updated is not None:
+                self._updated.own()[slots] = updated[is_new]
+            self._present.own()[slots] = True
+            self._known.own()[slots] = True
+
+    def freeze_changes(self) -> FrozenChanges:
+        """What is to be written below. It counts as written from now on."""
+        size = self.space.size
+        dirty, self._dirty = self._dirty.array[:size], CopyOnWrite(np.bool_)
+        self._dirty.grow(len(self._present.array))
+        return FrozenChanges(
+            self.space.columns(),
+            self.space.key_hashes(),
+            dirty,
+            self._present.freeze(),
+            self.values.freeze(),
+            None if self._updated is None else self._updated.freeze(),
+        )

@@ -1,0 +1,333 @@
+"""Objects in local files and in everything that fsspec reaches: routing by scheme, retries, and errors that say why."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from snapline.errors import ConfigurationError, ObjectNotFoundError, SnaplineError, StorageError
+from snapline.storage.local_backend import LocalBackend
+from snapline.storage.object_backend import MISSING, Backend, BulkDeleteError, NotDoneError, Outlook
+from snapline.storage.object_paths import (
+    TEMPORARY,
+    Location,
+    canonical_scheme,
+    directory_location,
+    object_location,
+    whole_file,
+    wrong_path,
+)
+from snapline.storage.object_store import Bytes, ObjectInfo
+from snapline.storage.remote_backends import REMOTE_BACKENDS, FsspecBackend
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+MAX_RETRIES = 100
+MAX_BACKOFF_MS = 30_000
+MAX_PARALLELISM = 256
+READ_BUFFER_BYTES = 1 << 20
+
+_SECRET_OPTION = re.compile(r"key|secret|token|pass|credential|connection_string", re.IGNORECASE)
+
+T = TypeVar("T")
+
+
+class FileObjects:
+    """`ObjectStore` for local paths and for every scheme of fsspec that can keep its promises; each path says which.
+
+    `options` are the storage options of fsspec by scheme, for example `{"s3": {"endpoint_url": "http://..."}}`; no
+    message shows them. An operation that fails for a reason that may pass is repeated up to `retries` times, first
+    after `backoff_ms`, then after twice as long each time, 30 seconds at most; `sleep` waits, in seconds.
+    `parallelism` is how many deletes, and how many parts of one upload, are under way at once.
+
+    Clients of remote storage are made at first use and kept, one set per process: after a fork the child makes its own.
+    What a process that died left behind is never seen, but takes space: files named `.tmp-...` that `sweep` and
+    `delete_tree` remove, and on S3 unfinished uploads of large objects, which a lifecycle rule of the bucket should
+    abort.
+    """
+
+    def __init__(
+        self,
+        *,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        retries: int = 3,
+        backoff_ms: int = 100,
+        parallelism: int = 8,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        for setting, value, least, most in (
+            ("retries", retries, 0, MAX_RETRIES),
+            ("backoff_ms", backoff_ms, 0, MAX_BACKOFF_MS),
+            ("parallelism", parallelism, 1, MAX_PARALLELISM),
+        ):
+            if not least <= value <= most:
+                raise ConfigurationError(f"{setting} = {value!r}: out of range; use {least} to {most}")
+        self._options: dict[str, dict[str, Any]] = {}
+        for scheme, values in (options or {}).items():
+            self._options.setdefault(canonical_scheme(scheme), {}).update(values)
+        self._secrets = sorted(set(_secrets(self._options)), key=len, reverse=True)
+        self._retries = retries
+        self._backoff_ms = backoff_ms
+        self._parallelism = parallelism
+        self._sleep = sleep
+        self._local = LocalBackend()
+        self._remotes: dict[tuple[int, str, str], FsspecBackend] = {}
+        self._lock = threading.Lock()
+
+    def create(self, path: str, data: Bytes) -> bool:
+        backend, name = self._route(object_location(path))
+        token = uuid.uuid4().hex
+        return self._run(
+            backend,
+            "create",
+            path,
+            lambda: backend.create(name, _flat(data), token),
+            changes=True,
+            repeat_in_doubt=False,
+        )
+
+    def write(self, path: str, data: Bytes) -> None:
+        backend, name = self._route(object_location(path))
+        self._run(backend, "write", path, lambda: backend.write(name, _flat(data)), changes=True)
+
+    def upload(self, source: Path, path: str) -> None:
+        backend, name = self._route(object_location(path))
+        if not source.is_file():
+            raise StorageError(f"cannot upload {str(source)!r} to {path!r}: there is no such file; check the source")
+        self._run(backend, "upload to", path, lambda: backend.upload(source, name), changes=True)
+
+    def download(self, path: str, target: Path) -> None:
+        backend, name = self._route(object_location(path))
+        try:
+            with whole_file(target) as temporary:
+                self._run(backend, "download", path, lambda: backend.download(name, temporary), reads=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write {str(target)!r}, the copy of {path!r}: {error}; {_advice(error, Outlook.LASTING)}"
+            ) from error
+
+    def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        backend, name = self._route(object_location(path))
+        if offset < 0 or (length is not None and length < 0):
+            raise ConfigurationError(f"cannot read {length} bytes from {offset} of {path!r}; use 0 or more for both")
+        if length == 0:
+            self._run(backend, "read", path, lambda: backend.size_bytes(name), reads=True)
+            return b""
+        return self._run(backend, "read", path, lambda: backend.read(name, offset, length), reads=True)
+
+    def open(self, path: str) -> BinaryIO:
+        backend, name = self._route(object_location(path))
+        if isinstance(backend, LocalBackend):
+            return self._run(backend, "open", path, lambda: open(name, "rb"), reads=True)
+        size_bytes = self._run(backend, "open", path, lambda: backend.size_bytes(name), reads=True)
+        return io.BufferedReader(_Ranges(self, path, size_bytes), READ_BUFFER_BYTES)
+
+    def size_bytes(self, path: str) -> int | None:
+        backend, name = self._route(object_location(path))
+
+        def size() -> int | None:
+            try:
+                return backend.size_bytes(name)
+            except MISSING:
+                return None
+
+        return self._run(backend, "find", path, size)
+
+    def list(self, directory: str) -> list[ObjectInfo]:
+        backend, name = self._route(directory_location(directory))
+        start = directory if directory.endswith("/") else f"{directory}/"
+
+        def found() -> list[ObjectInfo]:
+            try:
+                return [ObjectInfo(start + below, size) for below, size in backend.list(name) if _is_finished(below)]
+            except MISSING:
+                return []
+
+        return sorted(self._run(backend, "list", directory, found), key=lambda info: info.path)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        batches: list[tuple[Backend, list[tuple[str, str]]]] = []
+        open_batches: dict[int, list[tuple[str, str]]] = {}
+        distinct = dict.fromkeys(paths)
+        for path in distinct:
+            backend, name = self._route(object_location(path))
+            batch = open_batches.get(id(backend))
+            if batch is None or len(batch) == backend.delete_batch:
+                batch = open_batches[id(backend)] = []
+                batches.append((backend, batch))
+            batch.append((path, name))
+        if not batches:
+            return
+        with ThreadPoolExecutor(min(self._parallelism, len(batches)), "snapline-delete") as pool:
+            failures = [failure for failure in pool.map(lambda batch: self._delete_batch(*batch), batches) if failure]
+        if failures:
+            failed = sum(count for count, _ in failures)
+            first = failures[0][1]
+            raise StorageError(
+                f"{failed} of {len(distinct)} objects could not be deleted; the first failure: {first}",
+                possibly_inconsistent=any(error.possibly_inconsistent for _, error in failures),
+            ) from first
+
+    def delete_tree(self, directory: str) -> None:
+        location = directory_location(directory)
+        if location.is_root:
+            raise wrong_path(directory, "is a whole file system; name a directory in it to delete")
+        backend, name = self._route(location)
+        self._run(backend, "delete all of", directory, lambda: backend.delete_tree(name), changes=True)
+
+    def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
+        backend, name = self._route(directory_location(directory))
+        start = directory if directory.endswith("/") else f"{directory}/"
+        self._run(
+            backend,
+            "sweep",
+            directory,
+            lambda: backend.sweep(name, lambda below: is_waste(start + below)),
+            changes=True,
+        )
+
+    def _delete_batch(self, backend: Backend, batch: Sequence[tuple[str, str]]) -> tuple[int, StorageError] | None:
+        """Delete the objects of one batch; if that fails, how many are left and why."""
+        try:
+            self._run(backend, "delete", batch[0][0], lambda: backend.delete([name for _, name in batch]), changes=True)
+        except StorageError as error:
+            cause = error.__cause__
+            return cause.failed if isinstance(cause, BulkDeleteError) else len(batch), error
+        return None
+
+    def _route(self, location: Location) -> tuple[Backend, str]:
+        """The backend for a location, and the name by which it knows it."""
+        backend: Backend = self._local if location.scheme == "file" else self._remote(location)
+        return backend, backend.name(location)
+
+    def _remote(self, location: Location) -> FsspecBackend:
+        host = "" if location.scheme in ("s3", "memory") else location.authority
+        key = (os.getpid(), location.scheme, host)
+        with self._lock:
+            if key not in self._remotes:
+                kind = REMOTE_BACKENDS.get(location.scheme, FsspecBackend)
+                self._remotes[key] = kind(location, self._options.get(location.scheme, {}), self._parallelism)
+            return self._remotes[key]
+
+    def _run(
+        self,
+        backend: Backend,
+        operation: str,
+        path: str,
+        action: Callable[[], T],
+        *,
+        reads: bool = False,
+        changes: bool = False,
+        repeat_in_doubt: bool = True,
+    ) -> T:
+        """Do `action`, again after a failure that may pass. The last failure becomes an error of ours."""
+        in_doubt = False
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return action()
+            except SnaplineError:
+                raise
+            except Exception as error:
+                cause = error.__cause__ if isinstance(error, NotDoneError) else error
+                assert isinstance(cause, Exception)
+                if reads and isinstance(cause, MISSING):
+                    message = f"there is no object {path!r} ({self._text(cause)}); check the path"
+                    raise ObjectNotFoundError(message, path=path) from cause
+                outlook = backend.outlook(cause)
+                in_doubt |= changes and cause is error and outlook is not Outlook.LASTING
+                if outlook is not Outlook.PASSING or tries > self._retries or (in_doubt and not repeat_in_doubt):
+                    doubt = "; it may have taken effect all the same" if in_doubt else ""
+                    raise StorageError(
+                        f"cannot {operation} {path!r}: {self._text(cause)} (tries: {tries}{doubt}); "
+                        f"{_advice(cause, outlook)}",
+                        possibly_inconsistent=in_doubt,
+                    ) from cause
+            self._sleep(min(self._backoff_ms << (tries - 1), MAX_BACKOFF_MS) / 1000)
+
+    def _text(self, error: Exception) -> str:
+        """What an error says, on one line and without the secrets among the options."""
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+class _Ranges(io.RawIOBase):
+    """A remote object as a file: each read is one ranged read of the store, with its retries."""
+
+    def __init__(self, objects: FileObjects, path: str, size_bytes: int) -> None:
+        self._objects = objects
+        self._path = path
+        self._size_bytes = size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
+        if start + offset < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        self._position = start + offset
+        return self._position
+
+    def readall(self) -> bytes:
+        # The inherited one reads a few kilobytes at a time, each a request.
+        length = max(0, self._size_bytes - self._position)
+        data = self._objects.read(self._path, self._position, length) if length else b""
+        self._position += len(data)
+        return data
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        length = min(len(view), max(0, self._size_bytes - self._position))
+        if length == 0:
+            return 0
+        data = self._objects.read(self._path, self._position, length)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+def _flat(data: Bytes) -> Bytes:
+    """The same bytes, one per item."""
+    return data.cast("B") if isinstance(data, memoryview) else data
+
+
+def _is_finished(below: str) -> bool:
+    return not any(part.startswith(TEMPORARY) for part in below.split("/"))
+
+
+def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _secrets(value)
+        elif isinstance(value, str) and value and _SECRET_OPTION.search(name):
+            yield value
+
+
+def _advice(error: Exception, outlook: Outlook) -> str:
+    if isinstance(error, PermissionError):
+        return "check the permissions and credentials"
+    if isinstance(error, FileNotFoundError):
+        return "make the bucket or directory first, and check the path"
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free space there, or choose another place"
+    if outlook is Outlook.PASSING:
+        return "check that the storage can be reached and is not overloaded, then try again"
+    return "see the cause, and check the path and the storage options"

@@ -1,0 +1,211 @@
+"""A driver's side of the journal: takes the job over, reserves ids, publishes, and closes, or learns it is fenced."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from snapline.errors import DamagedError, FencedError, ObjectNotFoundError, StorageError
+from snapline.protocol.journal import Journal, Publication, Record
+from snapline.protocol.snapshot import Snapshot
+from snapline.storage.journal_store import JournalStore
+from snapline.types import JobStatus
+
+RETRIES = 3
+"""How often an operation that may be repeated safely is repeated, on top of what the stores themselves do."""
+
+RETRY_PAUSE_S = 0.1
+
+MAX_APPENDS = 100
+"""How many records may be lost to other drivers in a row before an append is given up."""
+
+PRUNE_ABOVE = 8
+"""How many obsolete records a journal may have before they are deleted, apart from when checkpoints are."""
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class PublicationFencedError(FencedError):
+    """A snapshot could not be published: a newer attempt has taken over.
+
+    If `possibly_inconsistent`, an append had been sent: the snapshot may have been canonical and has to be kept.
+    `is_own` says that the newer attempt is one of the same driver.
+    """
+
+    def __init__(self, message: str, *, attempt: int, current: int, possibly_inconsistent: bool, is_own: bool) -> None:
+        super().__init__(message, attempt=attempt, current=current)
+        self.possibly_inconsistent = possibly_inconsistent
+        self.is_own = is_own
+
+
+@dataclass(frozen=True, slots=True)
+class _Appended:
+    """The last record that is in the journal, or none if it is fenced; whether any create was sent to get there."""
+
+    record: Record | None
+    journal: Journal
+    was_sent: bool
+
+
+class JournalClient:
+    """The journal of one job, as one driver uses it; `token` is that driver's own for all time.
+
+    Every method blocks, may be called from any thread, and raises `StorageError` if the store does not answer after all
+    retries.
+    """
+
+    def __init__(
+        self, journal: JournalStore, token: str, *, retries: int = RETRIES, retry_pause_s: float = RETRY_PAUSE_S
+    ) -> None:
+        self.token = token
+        self._journal = journal
+        self._retries = retries
+        self._retry_pause_s = retry_pause_s
+        self._appending = threading.Lock()
+
+    def read_journal(self) -> Journal:
+        return self._repeat(self._journal.read)
+
+    def disconnect(self) -> None:
+        """Let go of the store of the journal; nothing is changed in it."""
+        self._journal.close()
+
+    def claim(self, own_attempt: int = 0) -> tuple[Journal, bool]:
+        """Take the job over; `own_attempt` is the attempt this driver has run so far, 0 if none.
+
+        Told is the journal, and whether its newest attempt is a new one of this driver. It is not if the job has ended,
+        or another driver has taken over from this one.
+        """
+
+        def is_ours(journal: Journal) -> bool:
+            return journal.attempt > own_attempt and journal.owns(journal.attempt, self.token)
+
+        def make(journal: Journal) -> Record | None:
+            is_foreign = own_attempt > 0 and journal.attempt > own_attempt
+            if journal.ended is not None or is_ours(journal) or is_foreign:
+                return None
+            return journal.take_over(self.token)
+
+        journal = self._append(make).journal
+        self._prune(journal)
+        return journal, is_ours(journal)
+
+    def reserve_id(self, attempt: int, request: str, after: int = 0) -> int:
+        """Reserve a checkpoint id above `after` that nobody has used, and nobody else ever will.
+
+        The same `request` of the same attempt gets the same id again as long as it was the last.
+        """
+        token = f"{self.token}:{request}"
+        appended = self._append(lambda journal: journal.reserve_id(attempt, token, after=after))
+        assert appended.record is not None
+        assert appended.record.checkpoint_id is not None
+        self._prune(appended.journal)
+        return appended.record.checkpoint_id
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Make a snapshot canonical. When the outcome of the append is unclear, the journal itself tells.
+
+        `PublicationFencedError` if a newer attempt has taken over. A `StorageError` that is `possibly_inconsistent`
+        leaves it open whether the snapshot is canonical: keep it.
+        """
+        appended = self._append(lambda journal: journal.publish(snapshot, self.token))
+        if appended.record is None:
+            journal = appended.journal
+            raise PublicationFencedError(
+                f"snapshot {snapshot.id} of attempt {snapshot.attempt} was not published: the newest attempt is "
+                f"{journal.attempt}, or the next is being claimed; this driver must stop",
+                attempt=snapshot.attempt,
+                current=journal.attempt,
+                possibly_inconsistent=appended.was_sent,
+                is_own=journal.owns(journal.attempt, self.token),
+            )
+
+    def close(self, attempt: int, status: JobStatus) -> Journal:
+        """Close the job for ever. If it had ended before, it stays as the journal that is returned says.
+
+        What is still on its way can't be published behind this, and no other driver will run the job again. A driver
+        that has run no `attempt` yet (0) takes over first: some other one may be running the job. `FencedError` if
+        another driver has taken over from this one.
+        """
+
+        def make(journal: Journal) -> Record | None:
+            if journal.ended is not None:
+                return None
+            if journal.owns(journal.attempt, self.token):
+                return journal.close(self.token, status)
+            return journal.take_over(self.token) if attempt == 0 else None
+
+        journal = self._append(make).journal
+        if journal.ended is None:
+            raise self._fenced(attempt, journal)
+        return journal
+
+    def _append(self, make: Callable[[Journal], Record | None]) -> _Appended:
+        """Append what `make` derives from the journal until nothing is left to append.
+
+        Whether an append was done is seen in the journal itself, never in the answer to it.
+        """
+        wanted: Record | None = None
+        failure: StorageError | None = None
+        failures = 0
+        with self._appending:
+            for _ in range(MAX_APPENDS):
+                try:
+                    journal = self.read_journal()
+                except StorageError as error:
+                    error.possibly_inconsistent = error.possibly_inconsistent or wanted is not None
+                    raise
+                record = make(journal)
+                standing = None if record is None else journal.publication(record)
+                if record is None or standing is Publication.APPENDED:
+                    return _Appended(record or wanted, journal, wanted is not None)
+                if standing is Publication.FENCED:
+                    return _Appended(None, journal, wanted is not None)
+                if failures > self._retries:
+                    raise StorageError(
+                        f"the journal could not be written: {failure}", possibly_inconsistent=True
+                    ) from failure
+                wanted = record
+                try:
+                    self._journal.create(record)
+                except StorageError as error:
+                    failure, failures = error, failures + 1
+                    time.sleep(self._retry_pause_s)
+        raise StorageError(
+            f"{MAX_APPENDS} records for the journal in a row were too late; several drivers fight "
+            "for the job: stop all but one",
+            possibly_inconsistent=True,
+        )
+
+    def _prune(self, journal: Journal) -> None:
+        """Keep the journal short also while no checkpoint completes, and none is deleted."""
+        obsolete = journal.obsolete(record.checkpoint_id or 0 for record in journal.canonical)
+        if len(obsolete) > PRUNE_ABOVE:
+            try:
+                self._journal.delete(obsolete)
+            except StorageError as error:
+                _log.warning("%d obsolete records of the journal were not deleted yet: %s", len(obsolete), error)
+
+    def _fenced(self, attempt: int, journal: Journal) -> FencedError:
+        return FencedError(
+            f"attempt {journal.attempt} has taken over the job from attempt {attempt}; this driver must stop",
+            attempt=attempt,
+            current=journal.attempt,
+        )
+
+    def _repeat(self, operation: Callable[[], T]) -> T:
+        """Carry out what may be repeated safely, with bounded retries. What is damaged or not there stays so."""
+        for _ in range(self._retries):
+            try:
+                return operation()
+            except (DamagedError, ObjectNotFoundError):
+                raise
+            except StorageError:
+                time.sleep(self._retry_pause_s)
+        return operation()

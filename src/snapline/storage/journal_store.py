@@ -1,0 +1,284 @@
+"""Where a job's journal is kept: the records of `protocol.journal`, each created once and read all together."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Protocol
+
+import msgspec
+
+from snapline.errors import DamagedError, ObjectNotFoundError, StorageError
+from snapline.protocol.journal import Journal, Record, RecordKind
+from snapline.storage.object_paths import TEMPORARY
+from snapline.storage.object_store import ObjectStore
+from snapline.types import JobStatus
+
+FORMAT_VERSION = 1
+"""Of a record; one of a later version is not read."""
+
+MAX_READINGS = 20
+"""How often a journal is read anew because it changed meanwhile, before that is an error."""
+
+PARALLEL_READS = 8
+"""How many records are read at a time where each takes a request of its own."""
+
+
+class JournalStore(Protocol):
+    """The journal of one job. Every method may be called from any thread, and fails with `StorageError`."""
+
+    @property
+    def outlives_driver(self) -> bool:
+        """Whether another driver finds the journal when this one is gone."""
+        ...
+
+    def read(self) -> Journal:
+        """All records as they were at one moment; none if nobody has created one yet.
+
+        A record that can't be read is never left out: it raises `DamagedError`.
+        """
+        ...
+
+    def create(self, record: Record) -> bool:
+        """Create a record under its name unless there is one; atomically, also against other drivers.
+
+        False if there is one. Not retried once its outcome is unclear (`possibly_inconsistent`): read to find out.
+        """
+        ...
+
+    def delete(self, records: Iterable[Record]) -> None:
+        """Delete records one after the other in the order given, up to the first that fails.
+
+        Those that are not there are fine. The order matters: what stays when a deletion breaks off must be a journal
+        as the rules know it.
+        """
+        ...
+
+    def sweep(self) -> None:
+        """Delete what drivers left that were killed while they created a record; for one that has just taken over.
+
+        A driver that is creating one right now, and is not dead at all, fails and has to try again.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of connections; the records stay. May be called more than once, and nothing else after it."""
+        ...
+
+
+# Records as bytes.
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+class _Stored(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    version: int
+    kind: RecordKind
+    attempt: int
+    token: str
+    sequence: int = 0
+    checkpoint_id: int | None = None
+    location: str | None = None
+    status: JobStatus | None = None
+
+
+_SNAPSHOTS = frozenset({RecordKind.CHECKPOINT, RecordKind.STOP, RecordKind.SAVEPOINT})
+_BESIDE = "../"
+_NAME = re.compile(r"(claims|ids)/\d{19}|rows/\d{19}/\d{19}")
+
+
+def is_record_name(name: str) -> bool:
+    """Whether a record may have this name; a journal passes over whatever else somebody has put beside them."""
+    return _NAME.fullmatch(name) is not None
+
+
+def encode_record(record: Record) -> bytes:
+    """A record as it is stored."""
+    stored = _Stored(
+        FORMAT_VERSION,
+        record.kind,
+        record.attempt,
+        record.token,
+        record.sequence,
+        record.checkpoint_id,
+        record.location,
+        record.status,
+    )
+    return msgspec.json.encode(stored)
+
+
+def decode_record(data: bytes, name: str, journal: str) -> Record:
+    """The record that was stored under `name` of the journal at `journal`; `DamagedError` if it is not that record."""
+    try:
+        version = msgspec.json.decode(data, type=_Version).version
+        if version != FORMAT_VERSION:
+            raise _damaged(name, journal, f"its format is {version}, this version of Snapline knows {FORMAT_VERSION}")
+        stored = msgspec.json.decode(data, type=_Stored)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _damaged(name, journal, str(error)) from error
+    record = Record(
+        stored.kind,
+        stored.attempt,
+        stored.token,
+        stored.sequence,
+        stored.checkpoint_id,
+        stored.location,
+        stored.status,
+    )
+    if not _is_complete(record):
+        raise _damaged(name, journal, f"it lacks what a record of kind {record.kind.value} has")
+    if record.name != name:
+        raise _damaged(name, journal, f"it is the record {record.name}")
+    return record
+
+
+def _is_complete(record: Record) -> bool:
+    if record.kind in _SNAPSHOTS:
+        return record.checkpoint_id is not None and record.location is not None
+    if record.kind is RecordKind.ID:
+        return record.checkpoint_id is not None
+    return (record.status is not None) is (record.kind is RecordKind.END)
+
+
+def _damaged(name: str, journal: str, reason: str) -> DamagedError:
+    return DamagedError(
+        f"record {name} of the journal {journal} is unreadable: {reason}. Nothing was changed. Bring the record back "
+        "from a backup, or run the Snapline that wrote it; or submit the job under a new id, restored from its newest "
+        "checkpoint or savepoint. Do not just delete the record: it may be what keeps two drivers apart"
+    )
+
+
+def read_at_one_moment(
+    names: Callable[[], Sequence[str]],
+    load: Callable[[Sequence[str]], Mapping[str, bytes]],
+    journal: str,
+    decode: Callable[[bytes, str, str], Record] = decode_record,
+) -> Journal:
+    """Read a journal that others may change meanwhile: again and again until it is the same before and after.
+
+    A listing by itself may be a mix of two moments: a claim from before another driver took over and a row from after
+    it had cleaned up look like a job that never published anything. `load` leaves out what is not there any more.
+    """
+    before = names()
+    for _ in range(MAX_READINGS):
+        contents = load(before)
+        after = names()
+        if after == before and len(contents) == len(before):
+            return Journal(decode(data, name, journal) for name, data in contents.items())
+        before = after
+    raise StorageError(
+        f"the journal {journal} changed during each of {MAX_READINGS} readings; several drivers fight for the job: "
+        "stop all but one"
+    )
+
+
+# Stores.
+
+
+class MemoryJournal:
+    """A journal that is lost with the driver: for a job that keeps its checkpoints in the driver, and for tests."""
+
+    outlives_driver = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: dict[str, Record] = {}
+
+    def read(self) -> Journal:
+        with self._lock:
+            return Journal(self._records.values())
+
+    def create(self, record: Record) -> bool:
+        with self._lock:
+            if record.name in self._records:
+                return False
+            self._records[record.name] = record
+            return True
+
+    def delete(self, records: Iterable[Record]) -> None:
+        with self._lock:
+            for record in records:
+                self._records.pop(record.name, None)
+
+    def sweep(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class ObjectJournal:
+    """A journal in checkpoint storage: one small object for each record, under `directory`.
+
+    The place of a snapshot beside that directory is stored as `../chk-<n>`: a copy of a job's directory is a job of its
+    own, and never touches the checkpoints of the first one.
+    """
+
+    outlives_driver = True
+
+    def __init__(self, objects: ObjectStore, directory: str) -> None:
+        self._objects = objects
+        self._directory = directory.rstrip("/")
+        self._beside = self._directory[: self._directory.rfind("/") + 1]
+
+    def read(self) -> Journal:
+        return read_at_one_moment(self._names, self._load, self._directory, self._decoded)
+
+    def create(self, record: Record) -> bool:
+        return self._objects.create(self._path(record.name), encode_record(self._relative(record)))
+
+    def delete(self, records: Iterable[Record]) -> None:
+        rows: dict[str, None] = {}
+        for record in records:
+            path = self._path(record.name)
+            self._objects.delete([path])
+            if record.name.startswith("rows/"):
+                rows[path.rpartition("/")[0]] = None
+        for row in rows:
+            self._objects.sweep(row, lambda path: path.endswith("/"))
+
+    def sweep(self) -> None:
+        self._objects.sweep(self._directory, lambda path: f"/{TEMPORARY}" in path)
+
+    def close(self) -> None:
+        pass
+
+    def _relative(self, record: Record) -> Record:
+        if record.location is None or not record.location.startswith(self._beside):
+            return record
+        return replace(record, location=_BESIDE + record.location.removeprefix(self._beside))
+
+    def _decoded(self, data: bytes, name: str, journal: str) -> Record:
+        record = decode_record(data, name, journal)
+        if record.location is None or not record.location.startswith(_BESIDE):
+            return record
+        place = record.location.removeprefix(_BESIDE)
+        if any(part in ("", ".", "..") for part in place.split("/")):
+            raise _damaged(name, journal, f"its location {record.location!r} leads out of the job's directory")
+        return replace(record, location=self._beside + place)
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _names(self) -> list[str]:
+        prefix = f"{self._directory}/"
+        names = [info.path.removeprefix(prefix) for info in self._objects.list(self._directory)]
+        return sorted(name for name in names if is_record_name(name))
+
+    def _load(self, names: Sequence[str]) -> dict[str, bytes]:
+        if not names:
+            return {}
+        with ThreadPoolExecutor(min(PARALLEL_READS, len(names)), "snapline-journal") as pool:
+            contents = pool.map(self._read, names)
+            return {name: data for name, data in zip(names, contents, strict=True) if data is not None}
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return self._objects.read(self._path(name))
+        except ObjectNotFoundError:
+            return None

@@ -1,0 +1,169 @@
+"""Objects as local files: whole by rename, exclusive by link, on disk before they are seen."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from snapline.storage.object_backend import COPY_BYTES, MISSING, Outlook, not_done, outlook_of
+from snapline.storage.object_paths import TEMPORARY, Location, temporary_name
+from snapline.storage.object_store import Bytes
+
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
+
+
+class LocalBackend:
+    """Files of this machine, or of what is mounted on it. Names are absolute paths."""
+
+    delete_batch = 1
+
+    def name(self, location: Location) -> str:
+        return os.path.abspath(location.rest)
+
+    def outlook(self, error: Exception) -> Outlook:
+        return outlook_of(error)
+
+    def create(self, name: str, data: Bytes, token: str) -> bool:
+        with self._staged(name, token) as temporary:
+            with not_done(), _synced(temporary) as file:
+                file.write(data)
+            try:
+                os.link(temporary, name)
+            except FileExistsError:
+                if os.path.isdir(name):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name) from None
+                # On NFS a link that worked is reported as failed if its answer was lost; the count of links tells.
+                if os.stat(temporary).st_nlink < 2:
+                    return False
+        _sync_directory(os.path.dirname(name))
+        return True
+
+    def write(self, name: str, data: Bytes) -> None:
+        with self._replacing(name) as file:
+            file.write(data)
+
+    def upload(self, source: Path, name: str) -> None:
+        with open(source, "rb") as original, self._replacing(name) as file:
+            shutil.copyfileobj(original, file, COPY_BYTES)
+
+    def download(self, name: str, target: Path) -> None:
+        shutil.copyfile(name, target)
+
+    def read(self, name: str, offset: int, length: int | None) -> bytes:
+        with open(name, "rb") as file:
+            # Memory is taken for all that is asked for, so nothing beyond the end is; nor does every offset fit.
+            end = os.fstat(file.fileno()).st_size
+            file.seek(min(offset, end))
+            return file.read(-1 if length is None else min(length, end))
+
+    def size_bytes(self, name: str) -> int:
+        if os.path.isdir(name):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        return os.stat(name).st_size
+
+    def list(self, name: str) -> Iterator[tuple[str, int]]:
+        for directory, _, files in os.walk(name, onerror=_raise_unless_missing):
+            for file in files:
+                path = os.path.join(directory, file)
+                with suppress(FileNotFoundError):
+                    yield os.path.relpath(path, name), os.stat(path).st_size
+
+    def delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            with suppress(*MISSING):
+                os.unlink(name)
+
+    def delete_tree(self, name: str) -> None:
+        for directory, directories, files in os.walk(name, topdown=False, onerror=_raise_unless_missing):
+            for file in files:
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(directory, file))
+            for below in directories:
+                path = os.path.join(directory, below)
+                with suppress(FileNotFoundError):
+                    (os.unlink if os.path.islink(path) else os.rmdir)(path)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.rmdir(name)
+
+    def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
+        for directory, _, files in os.walk(name, topdown=False, onerror=_raise_unless_missing):
+            for file in files:
+                path = os.path.join(directory, file)
+                if file.startswith(TEMPORARY) and is_waste(os.path.relpath(path, name)):
+                    with suppress(FileNotFoundError):
+                        os.unlink(path)
+            below = "" if directory == name else os.path.relpath(directory, name) + "/"
+            if is_waste(below):
+                _remove_if_empty(directory)
+
+    @contextmanager
+    def _replacing(self, name: str) -> Iterator[BinaryIO]:
+        with self._staged(name, uuid.uuid4().hex) as temporary:
+            with not_done(), _synced(temporary) as file:
+                yield file
+            os.replace(temporary, name)
+        _sync_directory(os.path.dirname(name))
+
+    @contextmanager
+    def _staged(self, name: str, token: str) -> Iterator[str]:
+        """The path of a temporary file in the directory of `name`, gone at the end in any case."""
+        directory = os.path.dirname(name)
+        with not_done():
+            _make_directory(directory)
+        temporary = os.path.join(directory, temporary_name(name, token))
+        try:
+            yield temporary
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+
+
+@contextmanager
+def _synced(path: str) -> Iterator[BinaryIO]:
+    """A file that is on disk once the block is left."""
+    with open(path, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some mounted file systems cannot sync a directory, and need not.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _make_directory(path: str) -> None:
+    """Make a directory and those above it, each on disk by name."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    _make_directory(parent)
+    with suppress(FileExistsError):
+        os.mkdir(path)
+    _sync_directory(parent)
+
+
+def _remove_if_empty(path: str) -> None:
+    try:
+        os.rmdir(path)
+    except OSError as error:
+        if not isinstance(error, MISSING) and error.errno not in _NOT_EMPTY:
+            raise
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, MISSING):
+        raise error

@@ -1,0 +1,142 @@
+"""Reading stored objects back: from the metadata, from a copy on this machine, or from storage, always checked."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from snapline.errors import DamagedError, ObjectNotFoundError
+from snapline.protocol.snapshot import StoredObject
+from snapline.storage.local_copies import LocalCopies, link_or_copy
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.snapshot_writer import file_crc32
+
+_log = logging.getLogger(__name__)
+
+
+class SnapshotReader:
+    """Gives the bytes of stored objects, the nearest copy first.
+
+    A local copy is used only if it is of the very checkpoint that is restored, and whole; otherwise, with a warning if
+    it was damaged, the object comes from storage.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, local: LocalCopies | None = None, checkpoint_id: int | None = None
+    ) -> None:
+        self._objects = objects
+        self._local = local
+        self._checkpoint_id = checkpoint_id
+
+    def read(self, item: StoredObject) -> bytes:
+        """All of an object. `DamagedError` if it is not what was written."""
+        if item.data is not None:
+            return _checked(item.data, item)
+        copy = self._copy(item)
+        if copy is not None:
+            try:
+                with copy.open("rb") as file:
+                    file.seek(item.offset)
+                    return _checked(file.read(item.size_bytes), item)
+            except (OSError, DamagedError) as error:
+                _warn(item, error)
+        return _checked(self._objects.read(item.path, item.offset, item.size_bytes), item)
+
+    def open(self, item: StoredObject) -> BinaryIO:
+        """A seekable file with an object, for reading parts of it; what comes from storage is not checked here."""
+        copy = self._copy(item)
+        if item.data is not None or item.offset or _is_larger(copy, item):
+            return io.BytesIO(self.read(item))
+        if copy is not None:
+            try:
+                # Read as a whole here, since a damaged copy must not hide what is whole in storage.
+                _check_file(copy, item)
+                return copy.open("rb")
+            except (OSError, DamagedError) as error:
+                _warn(item, error)
+        file = self._objects.open(item.path)
+        try:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        if size == item.size_bytes:
+            return file
+        file.close()
+        # It is damaged, or the first of several slices.
+        return io.BytesIO(_checked(self._objects.read(item.path, 0, item.size_bytes), item))
+
+    def check(self, item: StoredObject) -> None:
+        """That an object is there, as far as can be told without reading it."""
+        if item.data is not None:
+            _checked(item.data, item)
+            return
+        size = self._objects.size_bytes(item.path)
+        if size is None:
+            raise ObjectNotFoundError(f"there is no object {item.path!r}; check the path", path=item.path)
+        if size < item.offset + item.size_bytes:
+            raise DamagedError(
+                f"{item.path} has {size} bytes, not the {item.offset + item.size_bytes} it should have: it is damaged"
+            )
+
+    def fetch(self, item: StoredObject, target: Path) -> None:
+        """Put an object into a local file that is not there yet, and that nobody may change: it may be a local copy."""
+        copy = self._copy(item)
+        if item.data is not None or item.offset or _is_larger(copy, item):
+            target.write_bytes(self.read(item))
+            return
+        if copy is not None:
+            try:
+                _check_file(copy, item)
+                link_or_copy(copy, target)
+                return
+            except (OSError, DamagedError) as error:
+                target.unlink(missing_ok=True)
+                _warn(item, error)
+        self._objects.download(item.path, target)
+        try:
+            if _is_larger(target, item):
+                # The first of several slices.
+                os.truncate(target, item.size_bytes)
+            _check_file(target, item)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+
+    def _copy(self, item: StoredObject) -> Path | None:
+        if self._local is None or self._checkpoint_id is None or item.is_inline:
+            return None
+        return self._local.find(self._checkpoint_id, item.path)
+
+
+def _warn(item: StoredObject, error: Exception) -> None:
+    _log.warning("the local copy of %s cannot be used (%s); reading it from storage", item.path, error)
+
+
+def _is_larger(file: Path | None, item: StoredObject) -> bool:
+    """Whether the object is the first of several slices in a file; the others are known by their offset."""
+    try:
+        return file is not None and file.stat().st_size > item.size_bytes
+    except OSError:
+        return False
+
+
+def _check_file(path: Path, item: StoredObject) -> None:
+    size = path.stat().st_size
+    if size != item.size_bytes:
+        raise DamagedError(f"{item.path} has {size} bytes, not {item.size_bytes}: it is damaged")
+    if item.crc32 is not None and file_crc32(path) != item.crc32:
+        raise DamagedError(f"{item.path} is damaged: its checksum is not that of what was written")
+
+
+def _checked(data: bytes, item: StoredObject) -> bytes:
+    if len(data) != item.size_bytes:
+        raise DamagedError(f"{item.path} has {len(data)} bytes, not {item.size_bytes}: it is damaged")
+    if item.crc32 is not None and zlib.crc32(data) != item.crc32:
+        raise DamagedError(f"{item.path} is damaged: its checksum is not that of what was written")
+    return data

@@ -1,0 +1,181 @@
+"""Where one subtask's part of one snapshot is written to."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from threading import Event
+from urllib.parse import quote
+
+from snapline.config import Checkpoints
+from snapline.errors import SnaplineError, StorageError
+from snapline.protocol.snapshot import StoredObject
+from snapline.storage.local_copies import LocalCopies
+from snapline.storage.object_store import Bytes, ObjectStore
+
+MEMORY_LIMIT_BYTES = 5 << 20
+"""Largest state that may travel to the driver when checkpoints are kept there."""
+
+_CHUNK_BYTES = 1 << 20
+_MAX_NAME_CHARACTERS = 100
+_ATTEMPT = re.compile(r"a([0-9]{1,19})-")
+
+
+class SnapshotCancelledError(SnaplineError):
+    """The snapshot is not wanted any more; what was written for it has been or will be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How snapshots are written.
+
+    Objects below `inline_bytes` travel with the metadata; `zstd` compresses files. Where checkpoints are kept in the
+    driver, a state may have `memory_limit_bytes`.
+    """
+
+    inline_bytes: int = 20 << 10
+    zstd: bool = False
+    memory_limit_bytes: int = MEMORY_LIMIT_BYTES
+
+    @classmethod
+    def of(cls, checkpoints: Checkpoints) -> WriteOptions:
+        return cls(checkpoints.inline_threshold_bytes, checkpoints.compress, checkpoints.memory_limit_bytes)
+
+
+class SnapshotWriter:
+    """Writes the objects of one operator of one subtask for one snapshot, from any one thread.
+
+    `location` is the directory of the snapshot and `shared` that of objects which several checkpoints may refer to: a
+    savepoint has none and shares nothing. Both none keep everything in the metadata, up to a limit for each
+    object. Names carry the attempt, so that what a dead one left can be told apart. After `cancel`, from any thread,
+    the next call raises `SnapshotCancelledError`.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        location: str | None,
+        shared: str | None,
+        *,
+        attempt: int,
+        checkpoint_id: int,
+        uid: str,
+        subtask: int,
+        options: WriteOptions | None = None,
+        local: LocalCopies | None = None,
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.uid = uid
+        self.subtask = subtask
+        self.options = options or WriteOptions()
+        self.written: list[str] = []
+        self._objects = objects
+        self._location = location
+        self._shared = shared
+        self._attempt = attempt
+        self._local = local
+        self._cancelled = Event()
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raise if the snapshot was cancelled; to be called between the steps of long work."""
+        if self._cancelled.is_set():
+            raise SnapshotCancelledError(f"snapshot {self.checkpoint_id} of {self.uid}[{self.subtask}] was cancelled")
+
+    def write(self, name: str, data: Bytes) -> StoredObject:
+        """Write one object; `name` tells it apart from the operator's others in this snapshot."""
+        return self.write_slices(name, [data])[0]
+
+    def write_slices(self, name: str, pieces: Sequence[Bytes]) -> tuple[StoredObject, ...]:
+        """Write several objects into one file, one behind the other."""
+        self.check()
+        sizes = [memoryview(piece).nbytes for piece in pieces]
+        checksums = [zlib.crc32(piece) for piece in pieces]
+        location, file_name = self._location, self._file_name(name)
+        if location is None or sum(sizes) < self.options.inline_bytes:
+            self._check_inline_size(name, sizes)
+            return tuple(
+                StoredObject(f"inline:{file_name}#{index}", size, crc32=crc32, data=bytes(piece))
+                for index, (piece, size, crc32) in enumerate(zip(pieces, sizes, checksums, strict=True))
+            )
+        path = f"{location}/{file_name}"
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.written.append(path)
+        self._objects.write(path, data)
+        if self._local is not None:
+            self._local.keep(self.checkpoint_id, path, data)
+        offsets = accumulate(sizes, initial=0)
+        return tuple(
+            StoredObject(path, size, offset=offset, crc32=crc32)
+            for size, offset, crc32 in zip(sizes, offsets, checksums, strict=False)
+        )
+
+    def share(self, name: str, source: Path) -> StoredObject:
+        """Upload a local file that later checkpoints may refer to; `name` is its own for all time of this attempt."""
+        self.check()
+        size, crc32 = source.stat().st_size, file_crc32(source)
+        file_name = self._file_name(name)
+        directory = self._shared or self._location
+        if directory is None:
+            self._check_inline_size(name, [size])
+            return StoredObject(f"inline:{file_name}", size, crc32=crc32, data=source.read_bytes())
+        path = f"{directory}/{file_name}"
+        self.written.append(path)
+        self._objects.upload(source, path)
+        if self._local is not None:
+            self._local.link(self.checkpoint_id, path, source)
+        return StoredObject(path, size, shared_key=None if self._shared is None else file_name, crc32=crc32)
+
+    def reuse(self, item: StoredObject, source: Path) -> StoredObject:
+        """Refer to what an earlier checkpoint has shared; `source` is the local file it was made from."""
+        self.check()
+        if self._local is not None:
+            self._local.link(self.checkpoint_id, item.path, source)
+        return replace(item, reused=True)
+
+    def discard(self) -> None:
+        """Delete what was written: the snapshot will not be."""
+        self._objects.delete(self.written)
+
+    def _file_name(self, name: str) -> str:
+        stem, dot, extension = name.rpartition(".")
+        if not dot or not extension.isalpha():
+            stem, dot, extension = name, "", ""
+        return f"a{self._attempt}-{_safe(self.uid)}-{self.subtask}-{_safe(stem)}{dot}{extension}"
+
+    def _check_inline_size(self, name: str, sizes: Sequence[int]) -> None:
+        if sum(sizes) > self.options.memory_limit_bytes:
+            raise StorageError(
+                f"{name!r} of {self.uid}[{self.subtask}] has {sum(sizes)} bytes; checkpoints kept in the driver may "
+                f"have {self.options.memory_limit_bytes} a state. Set `storage` to a directory that all machines reach"
+            )
+
+
+def attempt_of(path: str) -> int | None:
+    """The attempt that made an object, by its name; none if the name does not tell."""
+    match = _ATTEMPT.match(path.rsplit("/", 1)[-1])
+    return int(match.group(1)) if match else None
+
+
+def file_crc32(path: Path) -> int:
+    crc32 = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            crc32 = zlib.crc32(chunk, crc32)
+    return crc32
+
+
+def _safe(name: str) -> str:
+    """`name` as part of a file name: every other name gives another one, and none is too long for a file system."""
+    safe = quote(name, safe="").replace(".", "%2E").replace("-", "%2D")
+    if len(safe) <= _MAX_NAME_CHARACTERS:
+        return safe
+    # Longer than any name that is left as it is, so that no other name can look like it.
+    return f"{safe[: _MAX_NAME_CHARACTERS - 48]}~{hashlib.sha256(name.encode()).hexdigest()[:48]}"

@@ -1,0 +1,78 @@
+"""From settings to a job's storage: which store, which journal, which directory."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from snapline.config import Checkpoints
+from snapline.errors import ConfigurationError
+from snapline.storage.archive import Archive
+from snapline.storage.file_objects import FileObjects
+from snapline.storage.journal_store import JournalStore, MemoryJournal, ObjectJournal
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.object_paths import directory_location
+from snapline.storage.object_store import ObjectStore
+from snapline.storage.zookeeper_journal import ZooKeeperJournal
+
+DRIVER_DIRECTORY = "/driver"
+"""Where checkpoints are that the driver keeps in its memory."""
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+
+
+def check_job_id(job_id: str) -> str:
+    """`job_id`, which becomes the name of a directory; `ConfigurationError` if it cannot be one."""
+    if not isinstance(job_id, str) or not _JOB_ID.fullmatch(job_id):
+        raise ConfigurationError(
+            f"{job_id!r} cannot be the id of a job; use up to 128 letters, digits, '-' and '_', with a letter or a "
+            "digit first"
+        )
+    return job_id
+
+
+def open_objects(checkpoints: Checkpoints) -> ObjectStore:
+    """The store of a job's checkpoints: the one `storage` names, or the memory of this process."""
+    return MemoryObjects() if checkpoints.storage is None else FileObjects()
+
+
+def open_archive(
+    checkpoints: Checkpoints,
+    job_id: str,
+    token: str,
+    objects: ObjectStore | None = None,
+    journal: JournalStore | None = None,
+) -> Archive:
+    """The storage of a job as the driver `token` uses it.
+
+    Without `storage` it lives in this process and goes with it. With it the job's directory is the one named after its
+    id, or `storage` itself if it has no subdirectories; the journal is in that directory, or in ZooKeeper. `objects`
+    and `journal` stand in for what the settings name, with credentials say.
+    """
+    check_job_id(job_id)
+    objects = objects or open_objects(checkpoints)
+    if checkpoints.storage is None:
+        return Archive(objects, journal or MemoryJournal(), f"{DRIVER_DIRECTORY}/{job_id}", token)
+    root = _absolute(checkpoints.storage)
+    is_own = checkpoints.create_subdirectory
+    directory = f"{root}/{job_id}" if is_own else root
+    if journal is None and checkpoints.zookeeper is not None:
+        journal = ZooKeeperJournal(checkpoints.zookeeper, f"/snapline/{job_id}")
+    elif journal is None:
+        journal = ObjectJournal(objects, f"{root}/{job_id}/journal")
+    return Archive(objects, journal, directory, token, exclusive=is_own)
+
+
+def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:
+    """Whether a job of this id has run to its end in the storage that the settings name."""
+    archive = open_archive(checkpoints, job_id, "reader")
+    try:
+        return archive.read_journal().ended is not None
+    finally:
+        archive.disconnect()
+
+
+def _absolute(storage: str) -> str:
+    """The directory in a form that means the same in every process."""
+    is_local_path = directory_location(storage).scheme == "file" and "://" not in storage
+    return (os.path.abspath(storage) if is_local_path else storage).rstrip("/")

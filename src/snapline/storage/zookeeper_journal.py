@@ -1,0 +1,288 @@
+"""A job's journal in ZooKeeper: one znode for each record, for drivers that share nothing else quick enough."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from snapline.errors import ConfigurationError, StorageError
+from snapline.protocol.journal import Journal, Record
+from snapline.storage.journal_store import encode_record, is_record_name, read_at_one_moment
+
+DEFAULT_TIMEOUT_MS = 10_000
+
+READ_TRIES = 4
+"""How often a reading or a deletion is begun when the connection keeps breaking; all within the timeout."""
+
+PARENT_TRIES = 4
+"""How often a record is created when others keep deleting the empty row it goes into."""
+
+PIPELINED = 256
+"""How many requests are on their way at a time."""
+
+RECONNECT_PAUSE_S = 1.0
+"""The longest pause between two attempts to reach a server."""
+
+_GROUPS = ("claims", "ids", "rows")
+_SECRET_REQUESTS = frozenset({"Auth", "SASL"})
+
+T = TypeVar("T")
+
+
+class ZooKeeperJournal:
+    """Records are the znodes `<path>/<record.name>`; the reserved ids, hence the id counter, are among them.
+
+    Nothing is ephemeral: a session that expires costs nothing but a new one. Connects when first used. Each call ends
+    within `timeout_ms`, one way or the other; a call after that finds a server that has come back.
+
+    Args:
+        hosts: `host:port` of the servers, separated by commas.
+        path: the job's own znode, such as `/snapline/<job-id>`; made if it is not there, with all above it.
+        timeout_ms: how long one call may take, and how long a session may go unheard.
+        auth: a scheme and its credential, such as `("digest", "user:password")`. What is created is then for whoever
+            has the same credential, and nobody else.
+        sasl: options of a SASL login as kazoo takes them (`mechanism`, `username`, `password`, ...); needs `pure-sasl`.
+    """
+
+    outlives_driver = True
+
+    def __init__(
+        self,
+        hosts: str,
+        path: str,
+        *,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+        auth: tuple[str, str] | None = None,
+        sasl: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not path.startswith("/") or path.endswith("/"):
+            raise ConfigurationError(f"ZooKeeper path {path!r}: give one like /snapline/<job-id>")
+        if timeout_ms < 1:
+            raise ConfigurationError(f"a ZooKeeper timeout of {timeout_ms} ms; give at least 1")
+        _require_kazoo()
+        self._hosts = hosts
+        self._path = path
+        self._timeout_s = timeout_ms / 1000
+        self._auth = auth
+        self._sasl = None if sasl is None else dict(sasl)
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._is_connected = threading.Event()
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._hosts!r}, {self._path!r})"
+
+    def read(self) -> Journal:
+        def read(client: Any, deadline_s: float) -> Journal:
+            return read_at_one_moment(
+                lambda: self._names(client, deadline_s), lambda names: self._load(client, names, deadline_s), repr(self)
+            )
+
+        return self._repeat(read, "read")
+
+    def create(self, record: Record) -> bool:
+        from kazoo import exceptions as ke
+
+        path, data, acl = f"{self._path}/{record.name}", encode_record(record), self._acl()
+        deadline_s = time.monotonic() + self._timeout_s
+        client = self._connect(deadline_s)
+        for _ in range(PARENT_TRIES):
+            try:
+                _wait(client.create_async(path, data, acl=acl, makepath=True), deadline_s)
+            except ke.NodeExistsError:
+                return False
+            except ke.NoNodeError:
+                continue
+            except _broken() as error:
+                raise StorageError(
+                    f"the connection to ZooKeeper at {self._hosts} broke while {path} was created; it may be there",
+                    possibly_inconsistent=True,
+                ) from error
+            except ke.KazooException as error:
+                raise self._refused("create", error) from error
+            return True
+        raise StorageError(f"{path} could not be created: its parent was deleted {PARENT_TRIES} times meanwhile")
+
+    def delete(self, records: Iterable[Record]) -> None:
+        names = [record.name for record in records]
+        rows = sorted({name.rpartition("/")[0] for name in names if name.startswith("rows/")})
+
+        def delete(client: Any, deadline_s: float) -> None:
+            from kazoo import exceptions as ke
+
+            # One connection carries out requests in their order, and answers none of those behind a break.
+            for batch in _batches([*names, *rows]):
+                for answer in [client.delete_async(f"{self._path}/{name}") for name in batch]:
+                    _unless((ke.NoNodeError, ke.NotEmptyError), answer, deadline_s, None)
+
+        if names:
+            self._repeat(delete, "delete records of")
+
+    def sweep(self) -> None:
+        """Nothing to do: a znode is made in one step."""
+
+    def close(self) -> None:
+        with self._lock:
+            client, self._client, self._is_closed = self._client, None, True
+            if client is not None:
+                _stop(client)
+
+    # Reading.
+
+    def _names(self, client: Any, deadline_s: float) -> list[str]:
+        from kazoo import exceptions as ke
+
+        # The server asked may lag behind the others; it has caught up before it answers what comes after this.
+        client.sync_async(self._path)
+        names: list[str] = []
+        asked = [(group, client.get_children_async(f"{self._path}/{group}")) for group in _GROUPS]
+        for group, answer in asked:
+            children = _unless(ke.NoNodeError, answer, deadline_s, [])
+            if group != "rows":
+                names += [f"{group}/{child}" for child in children]
+                continue
+            for batch in _batches(children):
+                rows = [(row, client.get_children_async(f"{self._path}/rows/{row}")) for row in batch]
+                for row, members in rows:
+                    names += [f"rows/{row}/{child}" for child in _unless(ke.NoNodeError, members, deadline_s, [])]
+        return sorted(name for name in names if is_record_name(name))
+
+    def _load(self, client: Any, names: Sequence[str], deadline_s: float) -> dict[str, bytes]:
+        from kazoo import exceptions as ke
+
+        contents = {}
+        for batch in _batches(names):
+            asked = [(name, client.get_async(f"{self._path}/{name}")) for name in batch]
+            for name, answer in asked:
+                found = _unless(ke.NoNodeError, answer, deadline_s, None)
+                if found is not None:
+                    contents[name] = bytes(found[0])
+        return contents
+
+    # The connection.
+
+    def _repeat(self, operation: Callable[[Any, float], T], verb: str) -> T:
+        """Carry out what may be repeated safely until it is done, the time is up, or the tries are."""
+        from kazoo import exceptions as ke
+
+        deadline_s = time.monotonic() + self._timeout_s
+        broken: Exception | None = None
+        for _ in range(READ_TRIES):
+            client = self._connect(deadline_s)
+            try:
+                return operation(client, deadline_s)
+            except _broken() as error:
+                broken = error
+            except ke.KazooException as error:
+                raise self._refused(verb, error) from error
+        raise StorageError(
+            f"could not {verb} {self._path}: the connection to ZooKeeper at {self._hosts} broke {READ_TRIES} times"
+        ) from broken
+
+    def _connect(self, deadline_s: float) -> Any:
+        """The client, connected. One that lost its server goes on looking for one by itself."""
+        with self._lock:
+            if self._is_closed:
+                raise StorageError(f"{self!r} is closed")
+            if self._client is None:
+                self._client = self._start()
+            client = self._client
+        if not self._is_connected.wait(max(deadline_s - time.monotonic(), 0)):
+            raise StorageError(
+                f"no ZooKeeper at {self._hosts} after {self._timeout_s:g} s; check the address, that a server runs "
+                "there, and that it takes the credentials if there are any"
+            )
+        return client
+
+    def _start(self) -> Any:
+        from kazoo.client import KazooClient, KazooState
+
+        client = KazooClient(
+            self._hosts,
+            timeout=self._timeout_s,
+            auth_data=None if self._auth is None else [self._auth],
+            sasl_options=self._sasl,
+            connection_retry={"max_tries": -1, "max_delay": RECONNECT_PAUSE_S},
+            logger=_discreet_logger(),
+        )
+        is_connected = self._is_connected
+
+        def changed(state: str) -> None:
+            (is_connected.set if state == KazooState.CONNECTED else is_connected.clear)()
+
+        client.add_listener(changed)
+        client.start_async()
+        return client
+
+    def _acl(self) -> Any:
+        from kazoo.security import CREATOR_ALL_ACL
+
+        return None if self._auth is None and self._sasl is None else CREATOR_ALL_ACL
+
+    def _refused(self, verb: str, error: Exception) -> StorageError:
+        return StorageError(
+            f"ZooKeeper at {self._hosts} refused to {verb} {self._path}: {type(error).__name__} {error}; check that "
+            "the path is this job's, and made with the same credentials"
+        )
+
+
+def _require_kazoo() -> None:
+    try:
+        import kazoo  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            "a journal in ZooKeeper needs the package kazoo: pip install 'snapline[zookeeper]'"
+        ) from error
+
+
+def _broken() -> tuple[type[Exception], ...]:
+    """What is raised when there is no answer, or none in time."""
+    from kazoo import exceptions as ke
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    return (
+        ke.ConnectionLoss,
+        ke.ConnectionClosedError,
+        ke.SessionExpiredError,
+        ke.OperationTimeoutError,
+        KazooTimeoutError,
+    )
+
+
+def _wait(answer: Any, deadline_s: float) -> Any:
+    return answer.get(timeout=max(deadline_s - time.monotonic(), 0))
+
+
+def _unless(expected: Any, answer: Any, deadline_s: float, default: Any) -> Any:
+    """The answer, or the default if it is one of these errors."""
+    try:
+        return _wait(answer, deadline_s)
+    except expected:
+        return default
+
+
+def _batches(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(items), PIPELINED):
+        yield items[start : start + PIPELINED]
+
+
+def _stop(client: Any) -> None:
+    client.stop()
+    client.close()
+
+
+def _is_discreet(record: logging.LogRecord) -> bool:
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    return all(type(argument).__name__ not in _SECRET_REQUESTS for argument in arguments)
+
+
+def _discreet_logger() -> logging.Logger:
+    """For the client, which would write every request to the log, passwords included."""
+    logger = logging.getLogger(f"{__name__}.client")
+    if _is_discreet not in logger.filters:
+        logger.addFilter(_is_discreet)
+    return logger

@@ -1,0 +1,296 @@
+"""One operator by itself, for tests: rows, watermarks and time come by hand, and what it emits is looked at.
+
+No threads, no cluster and no chance, so that late rows, timers and restarts can be tested to the row:
+
+    keyed = job.source(source, "clicks", watermarks=sl.Watermarks("time")).key_by("user")
+    counts = keyed.window(sl.Tumbling("10s")).late_output("late").aggregate(uid="counts", n=sl.count())
+    with OperatorHarness.of(counts) as it:
+        it.process([{"user": "ann", "time": 1_000}])
+        it.watermark(10_000)
+        assert [row["n"] for row in it.rows()] == [1]
+        it.process([{"user": "ann", "time": 2_000}])
+        assert it.side_rows("late") == [{"user": "ann", "time": 2_000}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+import cloudpickle
+import pyarrow as pa
+
+from snapline.api.contexts import Time, in_milliseconds
+from snapline.api.graph_nodes import Input, Node
+from snapline.api.stream import Stream
+from snapline.config import Duration, duration_ms
+from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.schemas import conform, key_type
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.operators.row_batches import batch_of, rows_of
+from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
+from snapline.protocol.snapshot import OperatorState, Snapshot
+from snapline.state.memory_backend import MemoryBackend
+from snapline.state.operator_state import OperatorStates
+from snapline.state.stable_hash import check_no_nulls
+from snapline.state.subtask_states import SubtaskStates
+from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
+from snapline.types import MAX_WATERMARK, Partitioning, SnapshotKind, SubtaskId
+
+_KEY_GROUPS = 128
+_START_MS = 1_000_000
+_ANSWER_TIMEOUT_S = 10.0
+
+
+class OperatorHarness:
+    """Runs an operator the way a task does, in the thread of the test. `of` makes one for what a stream comes from.
+
+    `now_ms` is its processing time, which begins at 1,000,000 and goes on only by `advance`. `emitted` and
+    `side_emitted` are the batches it has emitted, `watermarks` those it has made itself. Background work runs at once,
+    or waits in `waiting` if it is `slow`. `key` is the type of the keys, if its input is keyed; other options are those
+    of `OperatorContext`.
+    """
+
+    def __init__(
+        self,
+        operator: Operator,
+        *,
+        key: object = None,
+        states: SubtaskStates | None = None,
+        slow: bool = False,
+        **options: Any,
+    ) -> None:
+        self.operator: Any = operator
+        self.emitted: list[pa.RecordBatch] = []
+        self.side_emitted: list[tuple[str, pa.RecordBatch]] = []
+        self.watermarks: list[int] = []
+        self.waiting: list[tuple[Callable[[], Any], Callable[[Future[Any]], None]]] = []
+        self.mail: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.now_ms = _START_MS
+        self.is_slow = slow
+        self._uid: str = options.get("uid", "it")
+        self._key = key
+        self._options = options
+        self._inputs: tuple[Input, ...] = ()
+        self._name = self._uid
+        self._packed: bytes | None = None
+        self._checkpoint_id = 0
+        self.states = self._states() if states is None else states
+        self.context = self._context()
+
+    @classmethod
+    def of(cls, stream: Stream) -> Self:
+        """A harness, already open, for the operator whose rows a stream has; `ConfigurationError` if it has no input.
+
+        The job it belongs to need not be complete, and its source need not exist.
+        """
+        node = _node(stream)
+        made = cls(
+            _unpacked(packed := cloudpickle.dumps(node.operator)),
+            key=_key(node),
+            key_columns=node.key_columns,
+            uid=node.uid or node.name,
+        )
+        made._packed, made._inputs, made._name = packed, node.inputs, str(node)
+        made.open()
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def open(self) -> Any:
+        """Open the operator, and give it."""
+        self.operator.open(self.context)
+        return self.operator
+
+    def close(self) -> None:
+        """Release what the operator holds."""
+        self.operator.close()
+        self.states.close()
+
+    # What comes in.
+
+    def process(self, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch | pa.Table, input_index: int = 0) -> None:
+        """Give it rows as one batch: dicts with all columns, or Arrow data. Answers from elsewhere are waited for."""
+        item = self._input(input_index)
+        for batch in _batches(rows, item.schema):
+            if item.partitioning is Partitioning.HASH:
+                names = item.key_columns
+                check_no_nulls([batch.column(name) for name in names], names, self._name)
+            self.operator.process(batch, input_index)
+            self._await_answers()
+
+    def watermark(self, time: Time) -> None:
+        """Say that no row older than this will come: milliseconds since 1970, or a datetime."""
+        self.operator.watermark(in_milliseconds(time))
+        self._await_answers()
+
+    def advance(self, duration: Duration) -> None:
+        """Let processing time go on, and what is due by then happen, each at its time."""
+        until_ms = self.now_ms + duration_ms(duration, setting="advance")
+        while (at_ms := self.operator.next_wakeup_ms()) is not None and at_ms <= until_ms:
+            self.now_ms = max(self.now_ms, at_ms)
+            self.operator.wakeup(self.now_ms)
+        self.now_ms = until_ms
+
+    def end(self) -> None:
+        """Say that there are no more rows: all windows are complete, and all timers of event time due."""
+        self.operator.watermark(MAX_WATERMARK)
+        self._await_answers()
+        self.operator.finish()
+
+    def restart(self, stream: Stream | None = None) -> None:
+        """Take a checkpoint, lose everything else, and go on from it, as a job does after a failure.
+
+        `stream` is what the operator is now, if the job has changed meanwhile. What was emitted stays to be looked at.
+        """
+        if self._packed is None:
+            raise ConfigurationError("restart: only a harness made by OperatorHarness.of(stream) can start again")
+        self._checkpoint_id += 1
+        number, objects, uid = self._checkpoint_id, MemoryObjects(), self._uid
+        self.operator.prepare_snapshot(number)
+        self.operator.snapshot(number)
+        directory = f"/test/chk-{number}"
+        target = SnapshotWriter(objects, directory, "/test/shared", attempt=1, checkpoint_id=number, uid=uid, subtask=0)
+        written = self.states.snapshot().write(target)
+        self.close()
+        state = OperatorState(uid, parallelism=1, max_parallelism=_KEY_GROUPS, subtasks={0: written.state})
+        snapshot = Snapshot(number, SnapshotKind.CHECKPOINT, 1, self.now_ms, directory, {uid: state})
+        if stream is not None:
+            node = _node(stream)
+            self._packed, self._inputs = cloudpickle.dumps(node.operator), node.inputs
+        self.operator = _unpacked(self._packed)
+        self.states = self._states()
+        plan = plan_restore(snapshot, [RestoreVertex(uid, 1, (uid,))], [])
+        self.states.restore(plan.subtasks[SubtaskId(uid, 0)][uid], SnapshotReader(objects))
+        self._options |= {"restored_id": number, "prepared_until": number, "attempt": number + 1}
+        self.context = self._context()
+        self.open()
+
+    # What comes out.
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows that were emitted since the last call."""
+        rows = [row for batch in self.emitted for row in rows_of(batch)]
+        self.emitted.clear()
+        return rows
+
+    def side_rows(self, name: str) -> list[dict[str, Any]]:
+        """All rows that were emitted to this side output since the last call."""
+        rows = [row for output, batch in self.side_emitted if output == name for row in rows_of(batch)]
+        self.side_emitted = [(output, batch) for output, batch in self.side_emitted if output != name]
+        return rows
+
+    def elements(self, name: str) -> list[bytes]:
+        """What is in an operator list state."""
+        return self.states.operator.list_state(name, bytes).get()
+
+    # What is done elsewhere.
+
+    def run_one(self) -> None:
+        """Do the oldest piece of background work."""
+        call, done = self.waiting.pop(0)
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call())
+        except Exception as error:
+            future.set_exception(error)
+        done(future)
+
+    def read_mail(self) -> None:
+        """Wait for a call that was posted, and make it."""
+        try:
+            call = self.mail.get(timeout=_ANSWER_TIMEOUT_S)
+        except Empty:
+            raise UserCodeError(f"{self._name}: no answer has come within {_ANSWER_TIMEOUT_S:g} s") from None
+        call()
+
+    def _await_answers(self) -> None:
+        while self.operator.is_busy:
+            self.read_mail()
+
+    def _background(self, call: Callable[[], Any], done: Callable[[Future[Any]], None]) -> None:
+        self.waiting.append((call, done))
+        if not self.is_slow:
+            self.run_one()
+
+    # What is around it.
+
+    def _input(self, index: int) -> Input:
+        for item in self._inputs:
+            if item.index == index:
+                return item
+        raise ConfigurationError(f"{self._name} has no input {index}; make the harness with OperatorHarness.of(stream)")
+
+    def _states(self) -> SubtaskStates:
+        keyed = None
+        if self._key is not None:
+            keyed = MemoryBackend(
+                self._key,
+                max_parallelism=_KEY_GROUPS,
+                key_groups=KeyGroupRange(0, _KEY_GROUPS - 1),
+                clock=lambda: self.now_ms,
+                uid=self._uid,
+            )
+        return SubtaskStates(OperatorStates(self._uid, 0), keyed)
+
+    def _context(self) -> OperatorContext:
+        values: dict[str, Any] = {
+            "job_id": "job",
+            "uid": self._uid,
+            "subtask": 0,
+            "parallelism": 1,
+            "max_parallelism": _KEY_GROUPS,
+            "attempt": 1,
+            "key_columns": (),
+            "restored_id": -1,
+            "prepared_until": -1,
+            "committer_retries": 2,
+            "takes_last_checkpoint": True,
+        }
+        return OperatorContext(
+            states=self.states,
+            clock=lambda: self.now_ms,
+            emit=self.emitted.append,
+            emit_to=lambda output, batch: self.side_emitted.append((output, batch)),
+            emit_watermark=self.watermarks.append,
+            background=self._background,
+            post=self.mail.put,
+            **{**values, **self._options},
+        )
+
+
+def _node(stream: Stream) -> Node:
+    if not isinstance(stream, Stream) or len(stream._inputs) != 1:
+        raise ConfigurationError(f"OperatorHarness.of({stream!r}): give the stream that one operator emits")
+    node = stream._inputs[0].node
+    if not node.inputs:
+        raise ConfigurationError(f"OperatorHarness.of({stream!r}): a source has no input; put an operator behind it")
+    return node
+
+
+def _key(node: Node) -> pa.DataType | None:
+    keyed = [item for item in node.inputs if item.partitioning is Partitioning.HASH]
+    return key_type(keyed[0].schema, keyed[0].key_columns) if node.key_columns and keyed else None
+
+
+def _unpacked(packed: bytes) -> Operator:
+    """A copy of its own, as every subtask has one."""
+    operator: Operator = cloudpickle.loads(packed)
+    return operator
+
+
+def _batches(rows: Any, schema: pa.Schema) -> list[pa.RecordBatch]:
+    if isinstance(rows, pa.Table):
+        return [conform(batch, schema, "the test") for batch in rows.to_batches()]
+    if isinstance(rows, pa.RecordBatch):
+        return [conform(rows, schema, "the test")]
+    return [batch_of(list(rows), schema, "the test")]

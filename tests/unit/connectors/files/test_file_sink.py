@@ -1,0 +1,248 @@
+"""Files: nothing is seen before its commit, everything after it, and attempts do not disturb each other."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import snapline as sl
+from snapline.connectors.files.file_sink import Files, read_files
+from snapline.errors import ConfigurationError, StorageError
+
+PERMIT = sl.Permit(9, 99)
+
+
+def writer(
+    directory: Path, attempt: int = 1, subtask: int = 0, *, job: str = "job", uid: str = "out", **options: Any
+) -> Any:
+    return Files(directory, **options).writer(sl.SinkContext(job, uid, subtask, 2, attempt))
+
+
+def rows(*values: int) -> pa.RecordBatch:
+    return pa.record_batch({"x": pa.array(values, pa.int64())})
+
+
+def prepared(made: Any, checkpoint_id: int, *values: int) -> sl.Committable:
+    made.write(rows(*values))
+    (payload,) = made.prepare(checkpoint_id)
+    return sl.Committable(f"name/{checkpoint_id}", checkpoint_id, payload)
+
+
+def seen(directory: Path) -> list[int]:
+    table = read_files(directory)
+    return sorted(table.column("x").to_pylist()) if table.num_columns else []
+
+
+def pending(directory: Path) -> list[str]:
+    return sorted(
+        "-".join(path.name.split("-")[:3]) for path in (directory / ".pending").rglob("*-*") if path.is_file()
+    )
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl", "arrow"])
+def test_rows_are_seen_after_their_commit(tmp_path: Path, format: str) -> None:
+    made = writer(tmp_path, format=format)
+    made.write(rows(1, 2))
+    made.write(rows(3))
+    assert seen(tmp_path) == []
+    assert pending(tmp_path) == ["1-open-0"]
+    (payload,) = made.prepare(5)
+    assert seen(tmp_path) == []
+    assert pending(tmp_path) == ["1-5-0"]
+    committable = sl.Committable("a", 5, payload)
+    assert made.commit(committable, PERMIT) is sl.CommitResult.COMMITTED
+    assert seen(tmp_path) == [1, 2, 3]
+    assert pending(tmp_path) == []
+    (name,) = [path.name for path in tmp_path.iterdir() if path.is_file()]
+    assert name.startswith("out-0000000005-0-1-")
+    assert name.endswith(f".{format}")
+    assert made.commit(committable, PERMIT) is sl.CommitResult.ALREADY_COMMITTED
+    assert seen(tmp_path) == [1, 2, 3]
+
+
+def test_without_rows_there_is_nothing_to_commit(tmp_path: Path) -> None:
+    assert list(writer(tmp_path).prepare(1)) == []
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_another_process_of_another_attempt_can_commit(tmp_path: Path) -> None:
+    committable = prepared(writer(tmp_path), 5, 1)
+    later = writer(tmp_path, attempt=2, subtask=1)
+    later.abort_newer(5)
+    assert later.commit(committable, PERMIT) is sl.CommitResult.COMMITTED
+    assert seen(tmp_path) == [1]
+
+
+def test_a_restored_commit_goes_where_it_was_prepared_for(tmp_path: Path) -> None:
+    committable = prepared(writer(tmp_path / "old"), 5, 1)
+    other = writer(tmp_path / "new", attempt=1, job="fork")
+    other.abort_newer(5)
+    assert other.commit(committable, PERMIT) is sl.CommitResult.COMMITTED
+    assert other.commit(committable, PERMIT) is sl.CommitResult.ALREADY_COMMITTED
+    assert seen(tmp_path / "old") == [1]
+
+
+def test_only_what_older_attempts_of_the_same_sink_have_newer_is_dropped(tmp_path: Path) -> None:
+    old = writer(tmp_path, attempt=2)
+    for checkpoint_id in (4, 5, 6):
+        prepared(old, checkpoint_id, checkpoint_id)
+    old.write(rows(7))
+    prepared(writer(tmp_path, attempt=3, subtask=1), 6, 8)
+    prepared(writer(tmp_path, attempt=1, uid="other"), 6, 9)
+    prepared(writer(tmp_path, attempt=1, job="other"), 6, 9)
+    strange = tmp_path / ".pending" / "job" / "out" / "README-x"
+    strange.write_text("not ours")
+    writer(tmp_path, attempt=3).abort_newer(5)
+    assert pending(tmp_path) == ["1-6-0", "1-6-0", "2-4-0", "2-5-0", "3-6-1", "README-x"]
+    old.close()
+
+
+def test_a_zombie_cannot_prepare_and_its_late_commit_changes_nothing(tmp_path: Path) -> None:
+    zombie = writer(tmp_path, attempt=1)
+    done = prepared(zombie, 5, 1)
+    lost = prepared(zombie, 6, 2)
+    zombie.write(rows(3))
+    successor = writer(tmp_path, attempt=2)
+    successor.abort_newer(5)
+    assert successor.commit(done, PERMIT) is sl.CommitResult.COMMITTED
+    again = prepared(successor, 6, 2, 3)
+    with pytest.raises(StorageError, match="a newer attempt of the job has taken over"):
+        zombie.prepare(7)
+    assert zombie.commit(done, PERMIT) is sl.CommitResult.ALREADY_COMMITTED
+    with pytest.raises(StorageError, match="cannot be committed: there is neither"):
+        zombie.commit(lost, PERMIT)
+    zombie.write(rows(4))
+    zombie.close()
+    assert successor.commit(again, PERMIT) is sl.CommitResult.COMMITTED
+    assert seen(tmp_path) == [1, 2, 3]
+    assert pending(tmp_path) == []
+
+
+def test_attempts_that_count_from_the_beginning_again_do_not_overwrite(tmp_path: Path) -> None:
+    for value in (1, 2):
+        made = writer(tmp_path, attempt=1)
+        made.abort_newer(-1)
+        assert made.commit(prepared(made, 1, value), PERMIT) is sl.CommitResult.COMMITTED
+    assert seen(tmp_path) == [1, 2]
+
+
+def test_what_was_not_prepared_is_gone_when_the_writer_is_closed(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    made.write(rows(1))
+    made.close()
+    assert pending(tmp_path) == []
+    made.close()
+
+
+def test_small_batches_become_one_row_group(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    for value in range(50):
+        made.write(rows(value))
+    (payload,) = made.prepare(1)
+    assert pq.ParquetFile(payload["pending"]).num_row_groups == 1
+    assert seen(tmp_path) == []
+
+
+def test_many_rows_do_not_wait_in_memory(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    for _ in range(3):
+        made.write(rows(*range(65_536)))
+    (path,) = (tmp_path / ".pending").rglob("*.parquet")
+    assert os.path.getsize(path) > 0
+    (payload,) = made.prepare(1)
+    assert pq.ParquetFile(payload["pending"]).num_row_groups == 3
+
+
+def test_a_file_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> None:
+    made = writer(tmp_path, format="jsonl", max_file_size="1kb")
+    for start in range(0, 300, 100):
+        made.write(rows(*range(start, start + 100)))
+    payloads = list(made.prepare(1))
+    assert len(payloads) > 1
+    for number, payload in enumerate(payloads):
+        made.commit(sl.Committable(f"a/{number}", 1, payload), PERMIT)
+    assert seen(tmp_path) == list(range(300))
+    made.write(rows(*range(500)))
+    assert pending(tmp_path) == ["1-open-0"]
+    made.close()
+    assert pending(tmp_path) == []
+
+
+def test_files_and_directories_are_on_disk_before_anybody_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[tuple[str, str]] = []
+    real_fsync, real_rename = os.fsync, os.rename
+
+    def fsync(descriptor: int) -> None:
+        events.append(("sync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")).partition("-")[2][:4]))
+        real_fsync(descriptor)
+
+    def rename(source: Any, target: Any) -> None:
+        events.append(("rename", ""))
+        real_rename(source, target)
+
+    made = writer(tmp_path)
+    made.write(rows(1))
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "rename", rename)
+    (payload,) = made.prepare(1)
+    assert events == [("sync", "open"), ("rename", ""), ("sync", "")]
+    events.clear()
+    made.commit(sl.Committable("a", 1, payload), PERMIT)
+    assert [event[0] for event in events] == ["rename", "sync"]
+
+
+def test_json_lines_hold_every_kind_of_value(tmp_path: Path) -> None:
+    batch = pa.record_batch(
+        {
+            "t": pa.array([datetime(2024, 1, 2, tzinfo=UTC)], pa.timestamp("ms", "UTC")),
+            "s": ['a "quoted"\nline'],
+            "l": [[1, None]],
+            "n": pa.array([None], pa.int64()),
+        }
+    )
+    made = writer(tmp_path, format="jsonl")
+    made.write(batch)
+    (payload,) = made.prepare(1)
+    text = Path(payload["pending"]).read_text(encoding="utf-8")
+    assert text == '{"t":"2024-01-02T00:00:00Z","s":"a \\"quoted\\"\\nline","l":[1,null],"n":null}\n'
+
+
+def test_wrong_settings_and_schemas_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="use one of 'parquet', 'csv', 'jsonl', 'arrow'"):
+        Files(tmp_path, format="orc")
+    with pytest.raises(ConfigurationError, match=r"max_file_size=0\): use more"):
+        Files(tmp_path, max_file_size=0)
+    with pytest.raises(ConfigurationError, match="cannot hold these rows: Unsupported Type:list"):
+        Files(tmp_path, format="csv").check(pa.schema([("l", pa.list_(pa.int8()))]))
+    with pytest.raises(ConfigurationError, match="only directories of the local file system"):
+        Files("s3://bucket/x")
+    with pytest.raises(ConfigurationError, match="'t' is in nanoseconds"):
+        Files(tmp_path, format="jsonl").check(pa.schema([("t", pa.timestamp("ns"))]))
+    with pytest.raises(ConfigurationError, match="cannot hold these rows"):
+        Files(tmp_path).check(pa.schema([("u", pa.dense_union([pa.field("a", pa.int8())]))]))
+    Files(tmp_path).check(pa.schema([("t", pa.timestamp("ns"))]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_relative_directory_is_that_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sink = Files("out")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    made: Any = sink.writer(sl.SinkContext("job", "out", 0, 1, 1))
+    made.commit(prepared(made, 1, 5), PERMIT)
+    assert seen(tmp_path / "out") == [5]
+
+
+def test_names_as_long_as_they_may_be_fit_into_the_file_system(tmp_path: Path) -> None:
+    made = writer(tmp_path, attempt=10**6, subtask=32767, job="j" * 128, uid="u" * 128)
+    assert made.commit(prepared(made, 10**12, 1), PERMIT) is sl.CommitResult.COMMITTED

@@ -1,0 +1,355 @@
+"""Rows that are asked for elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import snapline as sl
+from snapline.api.async_nodes import async_operator
+from snapline.errors import ConfigurationError, RestoreError, UserCodeError
+from snapline.types import IDLE, MAX_WATERMARK
+
+ROWS = pa.schema([("id", pa.int64())])
+Run = Callable[..., Any]
+Row = dict[str, Any]
+
+
+def rows(*ids: int) -> pa.RecordBatch:
+    return pa.record_batch({"id": pa.array(ids, pa.int64())})
+
+
+def asking(function: Any, **options: Any) -> Any:
+    defaults: dict[str, Any] = {
+        "schema": ROWS,
+        "ordered": True,
+        "timeout": "30s",
+        "capacity": 100,
+        "on_timeout": None,
+        "retries": 0,
+        "backoff": "1ms",
+    }
+    return async_operator(function, ROWS, **{**defaults, **options})[0]
+
+
+def started(run: Run, function: Any, *, states: Any = None, **options: Any) -> Any:
+    harness = run(asking(function, **options), states=states)
+    harness.open()
+    return harness
+
+
+def ids(harness: Any) -> list[int]:
+    return [row["id"] for row in harness.rows()]
+
+
+def read_until(harness: Any, count: int) -> list[int]:
+    """What comes out until there are so many rows."""
+    found: list[int] = []
+    while len(found) < count:
+        harness.read_mail()
+        found += ids(harness)
+    return found
+
+
+class Gated:
+    """Answers for an id once it is let through, in the order in which that is done."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self._changed = threading.Condition()
+        self._open: set[int] = set()
+
+    def let(self, *ids: int) -> None:
+        with self._changed:
+            self._open.update(ids)
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        """Wait until so many were asked."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.asked) >= count, 10)
+
+    def __call__(self, row: Row) -> Row:
+        with self._changed:
+            self.asked.append(row["id"])
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: row["id"] in self._open, 10)
+        return row
+
+
+async def doubled(row: Row) -> Any:
+    await asyncio.sleep(0)
+    if row["id"] == 0:
+        return None
+    return [{"id": row["id"]}, {"id": row["id"] * 10}] if row["id"] % 2 else {"id": row["id"]}
+
+
+def test_a_coroutine_gives_a_row_several_or_none(run: Run) -> None:
+    harness = started(run, doubled)
+    harness.operator.process(rows(0, 1, 2), 0)
+    assert read_until(harness, 3) == [1, 10, 2]
+    assert not harness.operator.is_busy
+
+
+def test_a_blocking_function_runs_in_threads_and_order_is_kept(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate)
+    harness.operator.process(rows(1, 2, 3), 0)
+    gate.wait_for(3)
+    gate.let(3)
+    harness.read_mail()
+    assert ids(harness) == []
+    gate.let(1)
+    assert read_until(harness, 1) == [1]
+    gate.let(2)
+    assert read_until(harness, 2) == [2, 3]
+
+
+def test_without_order_rows_go_on_as_they_come_but_not_past_a_watermark(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate, ordered=False)
+    harness.operator.watermark(5)
+    assert harness.watermarks == [5]
+    harness.operator.process(rows(1, 2), 0)
+    harness.operator.watermark(10)
+    harness.operator.watermark(11)
+    harness.operator.process(rows(3, 4), 0)
+    harness.operator.watermark(20)
+    gate.wait_for(4)
+    gate.let(4)
+    harness.read_mail()
+    assert ids(harness) == []
+    gate.let(2)
+    assert read_until(harness, 1) == [2]
+    assert harness.watermarks == [5]
+    gate.let(1)
+    assert read_until(harness, 2) == [1, 4]
+    assert harness.watermarks == [5, 11]
+    gate.let(3)
+    assert read_until(harness, 1) == [3]
+    assert harness.watermarks == [5, 11, 20]
+    assert harness.operator.makes_watermarks
+
+
+def test_nobody_is_told_that_it_is_idle_before_its_rows_have_come(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate)
+    assert harness.operator.idle()
+    harness.operator.process(rows(1), 0)
+    harness.operator.watermark(10)
+    assert not harness.operator.idle()
+    harness.operator.process(rows(2), 0)
+    gate.let(1)
+    assert read_until(harness, 1) == [1]
+    assert harness.watermarks == [10, IDLE]
+    assert not harness.operator.idle()
+    harness.operator.watermark(11)
+    gate.let(2)
+    assert read_until(harness, 1) == [2]
+    assert harness.watermarks == [10, IDLE, 11], "who speaks again is not idle"
+
+
+def test_no_more_are_asked_at_a_time_than_may_be(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate, capacity=2)
+    assert not harness.operator.is_full
+    harness.operator.process(rows(1, 2, 3), 0)
+    assert harness.operator.is_full
+    gate.wait_for(2)
+    assert sorted(gate.asked) == [1, 2]
+    gate.let(1, 2, 3)
+    assert read_until(harness, 3) == [1, 2, 3]
+    assert not harness.operator.is_full
+
+
+def test_the_end_waits_for_all_answers(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate)
+    harness.operator.process(rows(1, 2), 0)
+    assert harness.operator.is_busy
+    gate.let(1, 2)
+    harness.operator.watermark(MAX_WATERMARK)
+    assert ids(harness) == [1, 2]
+    assert harness.watermarks == []
+    harness.operator.finish()
+
+
+def test_what_is_not_passed_on_is_state_and_asked_for_again(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate, capacity=2)
+    harness.operator.process(rows(1, 2), 0)
+    harness.operator.process(rows(3), 0)
+    gate.wait_for(2)
+    gate.let(1, 2)
+    read_until(harness, 2)
+    gate.wait_for(3)
+    harness.operator.process(rows(*range(4, 104)), 0)
+    harness.operator.snapshot(1)
+    kept = [pa.ipc.open_stream(piece).read_all() for piece in harness.elements("requests")]
+    assert [row["id"] for table in kept for row in table.to_pylist()] == list(range(3, 104))
+    assert [table.num_rows for table in kept] == [64, 37]
+
+    async def same(row: Row) -> Row:
+        return row
+
+    again = started(run, same, states=harness.states)
+    assert read_until(again, 101) == list(range(3, 104))
+    again.operator.snapshot(2)
+    assert again.elements("requests") == []
+    gate.let(*range(3, 104))
+
+
+def test_restored_rows_of_other_columns_are_refused(run: Run) -> None:
+    gate = Gated()
+    harness = started(run, gate)
+    harness.operator.process(rows(1), 0)
+    harness.operator.snapshot(1)
+    gate.let(1)
+    other = async_operator(
+        gate,
+        pa.schema([("number", pa.int64())]),
+        schema=ROWS,
+        ordered=True,
+        timeout="1s",
+        capacity=1,
+        on_timeout=None,
+        retries=0,
+        backoff="0ms",
+    )[0]
+    with pytest.raises(RestoreError, match="async_map 'it' was saved with rows of other columns"):
+        run(other, states=harness.states).open()
+
+
+async def never(row: Row) -> Row:
+    await asyncio.sleep(3600)
+    return row
+
+
+def test_a_row_without_an_answer_in_time_fails_the_job(run: Run) -> None:
+    harness = started(run, never, timeout="5ms")
+    harness.operator.process(rows(7), 0)
+    with pytest.raises(
+        UserCodeError, match=r"async_map 'it': no answer within 0.005 s for the row \{'id': 7\}.*on_timeout="
+    ):
+        harness.read_mail()
+
+
+def test_or_something_else_comes_out_for_it(run: Run) -> None:
+    harness = started(run, never, timeout="5ms", on_timeout=lambda row: {"id": -row["id"]})
+    harness.operator.process(rows(7, 8), 0)
+    assert read_until(harness, 2) == [-7, -8]
+    harness = started(run, never, timeout="5ms", on_timeout=lambda row: 1 / 0)
+    harness.operator.process(rows(7), 0)
+    with pytest.raises(UserCodeError, match="async_map 'it', on_timeout, raised ZeroDivisionError"):
+        harness.read_mail()
+
+
+class Unwilling:
+    """Fails so often for each id, and spoils the row it is given."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.asked: list[int] = []
+
+    async def __call__(self, row: Row) -> Row:
+        id = row.pop("id")
+        self.asked.append(id)
+        if self.asked.count(id) <= self.failures:
+            raise TimeoutError("not now")
+        return {"id": id}
+
+
+def test_errors_are_tried_again(run: Run) -> None:
+    function = Unwilling(2)
+    harness = started(run, function, retries=2)
+    harness.operator.process(rows(1, 2), 0)
+    assert read_until(harness, 2) == [1, 2]
+    assert len(function.asked) == 6
+    harness = started(run, Unwilling(3), retries=2)
+    harness.operator.process(rows(1), 0)
+    with pytest.raises(UserCodeError, match="async_map 'it' raised TimeoutError: not now, for the row"):
+        harness.read_mail()
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (5, "async_map 'it' gave 5 for a row; it must give a row"),
+        ("text", "gave 'text' for a row"),
+        ([5], "async_map 'it' gave 5; a row must be a dict"),
+        ({"x": 1}, "gave a row without 'id' and with 'x'"),
+    ],
+)
+def test_wrong_answers_name_the_operator(run: Run, given: Any, complaint: str) -> None:
+    harness = started(run, lambda row: given)
+    harness.operator.process(rows(1), 0)
+    with pytest.raises(UserCodeError, match=complaint):
+        harness.read_mail()
+
+
+class Client(sl.AsyncFunction):
+    """Has something to ask with, on the loop it is asked on."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.events: list[str] = []
+        self._fails = fails
+
+    async def open(self) -> None:
+        self.events.append("open")
+        self.loop = asyncio.get_running_loop()
+        if self._fails:
+            raise OSError("nobody there")
+
+    async def ask(self, row: Row) -> Row:
+        assert asyncio.get_running_loop() is self.loop
+        return {"id": row["id"] + 1}
+
+    async def close(self) -> None:
+        self.events.append("close")
+
+
+def test_a_function_that_is_opened_and_closed(run: Run) -> None:
+    client = Client()
+    harness = started(run, client)
+    harness.operator.process(rows(1), 0)
+    assert read_until(harness, 1) == [2]
+    harness.operator.close()
+    assert client.events == ["open", "close"]
+    with pytest.raises(UserCodeError, match="async_map 'it' raised OSError: nobody there"):
+        started(run, Client(fails=True))
+
+
+def test_closing_breaks_off_what_is_asked_and_leaves_no_thread(run: Run) -> None:
+    before = set(threading.enumerate())
+    harness = started(run, never)
+    harness.operator.process(rows(1, 2), 0)
+    started_s = time.monotonic()
+    harness.operator.close()
+    assert time.monotonic() - started_s < 5
+    assert set(threading.enumerate()) <= before
+    asking(never).close()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"function": 5}, r"async_map\(5\): give an async function of a row"),
+        ({"function": Client}, "an object of a subclass of snapline.AsyncFunction"),
+        ({"capacity": 0}, "capacity=0; use a number from 1 to 100000"),
+        ({"function": print, "capacity": 5000}, "capacity=5000; use a number from 1 to 1000"),
+        ({"retries": -1}, "retries=-1; use a number from 0"),
+        ({"timeout": 0}, "async_map: timeout is 0"),
+        ({"timeout": 5}, "a bare number has no unit"),
+        ({"on_timeout": 5}, "on_timeout=5; give a function"),
+        ({"schema": "nothing"}, r"the schema of async_map\(\)"),
+    ],
+)
+def test_mistakes_are_told_at_once(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        asking(**{"function": never, **options})

@@ -1,0 +1,515 @@
+"""Functions with state and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import snapline as sl
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.operators import row_timers as timing
+from snapline.operators import row_values
+from snapline.operators.process_functions import FunctionOutputs, Process, ProcessBatches, Side
+from snapline.state.timers import DueTimers, TimeDomain
+from snapline.types import MAX_WATERMARK
+
+OUT = pa.schema([("user", pa.string()), ("n", pa.int64())])
+LATE = pa.schema([("n", pa.int64())])
+KEYED = Side(("user",), "time")
+Run = Callable[..., Any]
+
+
+def rows(*items: tuple[str, int]) -> pa.RecordBatch:
+    times = pa.array([time for _, time in items], pa.int64())
+    return pa.record_batch({"user": [user for user, _ in items], "time": times})
+
+
+def started(run: Run, function: Any, *sides: Side, key: str | None = "string", **options: Any) -> Any:
+    options = {"has_uid": True, "has_event_time": True, **options}
+    operator = Process(function, sides or (KEYED,), FunctionOutputs(OUT, {"late": LATE}), **options)
+    harness = run(operator, key=key, key_columns=("user",) if key else ())
+    harness.open()
+    return harness
+
+
+def pairs(harness: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in harness.rows()]
+
+
+class Counting(sl.ProcessFunction):
+    """Counts the rows of a user; a second without one ends the count, which is told then."""
+
+    def open(self, context: sl.ProcessContext) -> None:
+        self.count = context.value_state("count", int, default=0)
+        self.last = context.value_state("last", int)
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        time_ms = context.timestamp_ms
+        assert time_ms is not None
+        if context.watermark_ms is not None and time_ms <= context.watermark_ms:
+            context.emit_to("late", {"n": time_ms})
+            return
+        assert context.key == row["user"]
+        before = self.last.get()
+        if before is not None:
+            context.delete_event_timer(before + 1000)
+        self.last.set(time_ms)
+        self.count.set(self.count.get() + 1)
+        context.set_event_timer(time_ms + 1000)
+
+    def on_timer(self, time_ms: int, context: sl.ProcessContext) -> None:
+        assert context.time_domain is TimeDomain.EVENT
+        context.emit({"user": f"{context.key} {time_ms}", "n": self.count.get()})
+        self.count.clear()
+        self.last.clear()
+
+
+def test_sessions_by_hand(run: Run) -> None:
+    harness = started(run, Counting())
+    harness.operator.process(rows(("a", 0), ("b", 100), ("a", 500)), 0)
+    harness.operator.watermark(1099)
+    assert pairs(harness) == []
+    harness.operator.process(rows(("a", 1400), ("b", 50)), 0)
+    harness.operator.watermark(1100)
+    assert pairs(harness) == [("b 1100", 1)]
+    harness.operator.watermark(MAX_WATERMARK)
+    assert pairs(harness) == [("a 2400", 3)]
+    assert [(name, batch.to_pylist()) for name, batch in harness.side_emitted] == [("late", [{"n": 50}])]
+
+
+class Timed(sl.ProcessFunction):
+    """Does with timers what it is told."""
+
+    def __init__(self, on_timer: Callable[[int, sl.ProcessContext], None], *times: Any) -> None:
+        self._on_timer = on_timer
+        self._times = times
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        for time in self._times:
+            context.set_event_timer(time)
+
+    def on_timer(self, time_ms: int, context: sl.ProcessContext) -> None:
+        context.emit({"user": context.key, "n": time_ms})
+        self._on_timer(time_ms, context)
+
+
+def test_timers_fire_in_order_also_those_that_are_set_meanwhile(run: Run) -> None:
+    def more(time_ms: int, context: sl.ProcessContext) -> None:
+        if time_ms == 10:
+            context.set_event_timer(20)
+            context.delete_event_timer(30)
+            context.set_event_timer(45)
+
+    harness = started(run, Timed(more, 10, 30, 40))
+    harness.operator.process(rows(("a", 0), ("b", 0)), 0)
+    harness.operator.watermark(42)
+    fired = pairs(harness)
+    assert [time for _, time in fired] == [10, 10, 20, 20, 40, 40]
+    assert sorted(fired) == [(user, time) for user in "ab" for time in (10, 20, 40)]
+    harness.operator.watermark(45)
+    assert sorted(pairs(harness)) == [("a", 45), ("b", 45)]
+
+
+def test_many_timers_fire_in_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "_LARGEST_BULK", 16)
+
+    def delete_next(time_ms: int, context: sl.ProcessContext) -> None:
+        context.delete_event_timer(time_ms + 1)
+
+    harness = started(run, Timed(delete_next, *range(100)))
+    harness.operator.process(rows(("a", 0)), 0)
+    harness.operator.watermark(10_000)
+    assert [time for _, time in pairs(harness)] == list(range(0, 100, 2))
+
+
+def test_timers_that_set_timers_for_ever_are_told_of_at_the_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "_FEW_AT_THE_END", 20)
+
+    def again(time_ms: int, context: sl.ProcessContext) -> None:
+        context.set_event_timer(time_ms + 1000)
+
+    harness = started(run, Timed(again, 0))
+    harness.operator.process(rows(("a", 0)), 0)
+    harness.operator.watermark(5000)
+    assert [time for _, time in pairs(harness)] == [0, 1000, 2000, 3000, 4000, 5000]
+    with pytest.raises(UserCodeError, match=r"process 'it': .*after the end of all rows.*context.has_ended"):
+        harness.operator.watermark(MAX_WATERMARK)
+
+    def until_the_end(time_ms: int, context: sl.ProcessContext) -> None:
+        if not context.has_ended:
+            context.set_event_timer(time_ms + 1000)
+
+    harness = started(run, Timed(until_the_end, 0))
+    harness.operator.process(rows(("a", 0)), 0)
+    harness.operator.watermark(MAX_WATERMARK)
+    assert len(pairs(harness)) == 1
+
+
+def test_times_are_milliseconds_or_datetimes(run: Run) -> None:
+    aware, naive = datetime(1970, 1, 1, 0, 0, 1, 999, tzinfo=UTC), datetime(1970, 1, 1) + timedelta(seconds=2)
+    harness = started(run, Timed(lambda time_ms, context: None, aware, naive, 3000))
+    harness.operator.process(rows(("a", 0)), 0)
+    harness.operator.watermark(3000)
+    assert [time for _, time in pairs(harness)] == [1000, 2000, 3000]
+
+
+class Alarm(sl.ProcessFunction):
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        context.set_processing_timer(context.processing_time_ms + row["time"])
+        if row["time"] == 7:
+            context.delete_processing_timer(context.processing_time_ms + 7)
+
+    def on_timer(self, time_ms: int, context: sl.ProcessContext) -> None:
+        assert context.time_domain is TimeDomain.PROCESSING
+        context.emit({"user": context.key, "n": time_ms})
+
+
+def test_timers_of_processing_time(run: Run) -> None:
+    harness = started(run, Alarm())
+    assert harness.operator.next_wakeup_ms() is None
+    harness.operator.process(rows(("a", 5), ("b", 3), ("c", 7)), 0)
+    assert harness.operator.next_wakeup_ms() == harness.now_ms + 3
+    harness.operator.wakeup(harness.now_ms + 5)
+    assert pairs(harness) == [("b", harness.now_ms + 3), ("a", harness.now_ms + 5)]
+    harness.operator.wakeup(harness.now_ms + 100)
+    assert pairs(harness) == []
+
+
+class AllKinds(sl.ProcessFunction):
+    def open(self, context: sl.ProcessContext) -> None:
+        self.times = context.list_state("times", int)
+        self.by_time = context.map_state("by time", int, int, ttl=sl.Ttl("1h"))
+        self.total = context.reducing_state("total", int, "sum")
+        self.longest = context.aggregating_state("longest", Longest(), int)
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        for state in (self.times, self.total, self.longest):
+            state.add(row["time"])
+        self.by_time.put(row["time"], 1 + self.by_time.get(row["time"], 0))
+        shown = (self.times.get(), sorted(self.by_time.items()), self.total.get(), self.longest.get())
+        context.emit({"user": str(shown), "n": context.subtask + context.parallelism})
+
+
+class Longest:
+    def create(self) -> int:
+        return 0
+
+    def add(self, accumulator: int, value: int) -> int:
+        return max(accumulator, value)
+
+    def result(self, accumulator: int) -> str:
+        return f"<{accumulator}>"
+
+
+def test_all_kinds_of_state(run: Run) -> None:
+    harness = started(run, AllKinds())
+    harness.operator.process(rows(("a", 2), ("b", 9), ("a", 2)), 0)
+    assert [user for user, _ in pairs(harness)][-1] == "([2, 2], [(2, 2)], 4, '<2>')"
+
+
+class Plain(sl.ProcessFunction):
+    """Calls what it was given with each row."""
+
+    def __init__(self, call: Callable[[dict[str, Any], sl.ProcessContext], Any], open: Any = None) -> None:
+        self._call = call
+        self._open = open
+        self.is_closed = False
+
+    def open(self, context: sl.ProcessContext) -> None:
+        if self._open is not None:
+            self._open(context)
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        return self._call(row, context)  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_stream_without_keys(run: Run) -> None:
+    function = Plain(lambda row, context: context.emit({"user": row["user"], "n": row["time"]}))
+    harness = started(run, function, Side((), None), key=None)
+    harness.operator.process(rows(("a", 2)), 0)
+    harness.operator.watermark(5)
+    assert harness.operator.next_wakeup_ms() is None
+    assert pairs(harness) == [("a", 2)]
+    harness.operator.close()
+    assert function.is_closed
+
+
+def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
+    def many(row: dict[str, Any], context: sl.ProcessContext) -> None:
+        for number in range(7000):
+            context.emit({"user": "x", "n": number})
+
+    harness = started(run, Plain(many))
+    harness.operator.process(rows(*[("a", 0)] * 3), 0)
+    assert [batch.num_rows for batch in harness.emitted] == [14000, 7000]
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda row, context: row, "process 'it': the function gave .*rows are passed on with context.emit"),
+        (lambda row, context: (row for _ in ""), "rows are passed on with context.emit"),
+        (lambda row, context: context.emit_to("lat", {}), "there is no side output 'lat', there is 'late'"),
+        (
+            lambda row, context: context.emit_to("late", {"x": 1}),
+            "process 'it', side output 'late', gave a row without",
+        ),
+        (lambda row, context: context.emit({"user": "a"}), "process 'it' gave a row without 'n'"),
+        (lambda row, context: context.emit(5), "process 'it' gave 5; a row must be a dict"),
+        (lambda row, context: row["x"], "process 'it' raised KeyError: 'x'"),
+        (lambda row, context: context.set_event_timer("soon"), "'soon' is no time"),
+        (lambda row, context: context.set_event_timer(True), "True is no time"),
+    ],
+)
+def test_wrong_functions_name_the_operator(run: Run, call: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        started(run, Plain(call)).operator.process(rows(("a", 0)), 0)
+
+
+@pytest.mark.parametrize(
+    ("open", "error", "complaint"),
+    [
+        (lambda context: context.value_state("n", int), ConfigurationError, r"call key_by\(\) first"),
+        (lambda context: context.operator_states, ConfigurationError, "give one, process"),
+        (lambda context: context.broadcast_state("n"), ConfigurationError, r"stream.connect\(other.broadcast\(\)\)"),
+        (lambda context: 1 / 0, UserCodeError, "process 'it' raised ZeroDivisionError"),
+    ],
+)
+def test_state_that_cannot_be_is_told_when_it_is_declared(run: Run, open: Any, error: Any, complaint: str) -> None:
+    with pytest.raises(error, match=complaint):
+        started(run, Plain(print, open), Side((), None), key=None, has_uid=False)
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda row, context: context.key, "there is no key here"),
+        (lambda row, context: context.set_processing_timer(0), r"timers belong to keys; call key_by\(\) first"),
+        (lambda row, context: context.set_event_timer(0), "a timer of event time in a stream without watermarks"),
+        (lambda row, context: context.timestamp_ms, "no event time can be told here"),
+    ],
+)
+def test_what_is_not_there_is_told(run: Run, call: Any, complaint: str) -> None:
+    harness = started(run, Plain(call), Side((), None), key=None, has_event_time=False)
+    with pytest.raises(UserCodeError, match=complaint):
+        harness.operator.process(rows(("a", 0)), 0)
+
+
+def test_a_timer_without_on_timer_is_told(run: Run) -> None:
+    harness = started(run, Plain(lambda row, context: context.set_event_timer(5)))
+    harness.operator.process(rows(("a", 0)), 0)
+    with pytest.raises(
+        UserCodeError, match="process 'it': a timer for 5 is due, and the function has no method on_timer"
+    ):
+        harness.operator.watermark(5)
+
+
+class Matching(sl.CoProcessFunction):
+    """Rows of the second input set what is added to those of the first."""
+
+    def open(self, context: sl.ProcessContext) -> None:
+        self.more = context.value_state("more", int, default=0)
+
+    def process_first(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        context.emit({"user": context.key, "n": row["time"] + self.more.get()})
+
+    def process_second(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        assert context.key == row["who"]
+        self.more.set(row["more"])
+
+
+def test_two_keyed_inputs_share_the_state_of_a_key(run: Run) -> None:
+    harness = started(run, Matching(), KEYED, Side(("who",), None))
+    harness.operator.process(pa.record_batch({"who": ["b"], "more": [100]}), 1)
+    harness.operator.process(rows(("a", 1), ("b", 2)), 0)
+    assert pairs(harness) == [("a", 1), ("b", 102)]
+
+
+class Ruled(sl.CoProcessFunction):
+    """Rows of the second input say for all keys from which number on rows are passed on."""
+
+    def open(self, context: sl.ProcessContext) -> None:
+        self.rules = context.broadcast_state("rules", str, int)
+        self.count = context.value_state("count", int, default=0)
+
+    def process_first(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        if row["time"] < 0:
+            self.rules.put("least", 0)
+        self.count.set(self.count.get() + 1)
+        if "least" in self.rules and self.count.get() >= self.rules.get("least"):
+            context.emit({"user": row["user"], "n": self.count.get()})
+
+    def process_second(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        if row["value"] is None:
+            self.rules.remove(row["rule"])
+        elif row["rule"] == "clear":
+            self.rules.clear()
+        elif row["rule"] == "touch":
+            self.count.set(1)
+        else:
+            self.rules.put(row["rule"], row["value"])
+        assert len(self.rules) == len(self.rules.keys()) == len(list(self.rules)) == len(self.rules.items())
+
+
+def test_broadcast_state_is_written_by_one_side_and_read_by_the_other(run: Run) -> None:
+    harness = started(run, Ruled(), KEYED, Side((), None, is_broadcast=True))
+
+    def rule(name: str, value: int | None) -> None:
+        batch = pa.record_batch({"rule": [name], "value": pa.array([value], pa.int64())})
+        harness.operator.process(batch, 1)
+
+    one = rows(("a", 0))
+    harness.operator.process(one, 0)
+    rule("least", 2)
+    harness.operator.process(pa.concat_batches([one, rows(("b", 0))]), 0)
+    rule("least", None)
+    harness.operator.process(one, 0)
+    rule("least", 1)
+    rule("clear", 0)
+    harness.operator.process(one, 0)
+    assert pairs(harness) == [("a", 2)]
+    with pytest.raises(UserCodeError, match="broadcast state 'rules' can be written in process_second only"):
+        harness.operator.process(rows(("a", -1)), 0)
+    with pytest.raises(UserCodeError, match="process 'it': no key is selected"):
+        rule("touch", 1)
+
+
+class Batches(sl.BatchProcessFunction):
+    """Sums by user, told when the time of the last row has come."""
+
+    def open(self, context: sl.BatchContext) -> None:
+        self.totals = context.reducing_state("totals", int, "sum")
+
+    def process_batch(self, batch: pa.RecordBatch, context: sl.BatchContext) -> None:
+        keys = context.keys(batch)
+        times = batch.column("time")
+        self.totals.add_all(keys, times)
+        context.timers.register_all(TimeDomain.EVENT, keys, times)
+        context.emit_to("late", pa.record_batch({"n": times.filter(pc.less(times, context.watermark_ms or 0))}))
+
+    def on_timers(self, timers: DueTimers, context: sl.BatchContext) -> None:
+        context.emit(pa.record_batch({"user": timers.keys, "n": self.totals.take(timers.rows)}))
+
+
+def batch_wise(run: Run, function: Any) -> Any:
+    operator = ProcessBatches(function, FunctionOutputs(OUT, {"late": LATE}), has_uid=True)
+    harness = run(operator, key="string", key_columns=("user",))
+    harness.open()
+    return harness
+
+
+def test_a_function_of_batches(run: Run) -> None:
+    harness = batch_wise(run, Batches())
+    harness.operator.process(rows(("a", 5), ("b", 6), ("a", 7)), 0)
+    harness.operator.watermark(6)
+    assert pairs(harness) == [("a", 12), ("b", 6)]
+    harness.operator.process(rows(("b", 2)), 0)
+    harness.operator.watermark(MAX_WATERMARK)
+    assert pairs(harness) == [("b", 8), ("a", 12)]
+    assert [batch.to_pylist() for _, batch in harness.side_emitted if batch.num_rows] == [[{"n": 2}]]
+    assert harness.operator.next_wakeup_ms() is None
+
+
+class Wrong(sl.BatchProcessFunction):
+    def __init__(self, call: Callable[[pa.RecordBatch, sl.BatchContext], None]) -> None:
+        self._call = call
+
+    def process_batch(self, batch: pa.RecordBatch, context: sl.BatchContext) -> None:
+        self._call(batch, context)
+
+
+@pytest.mark.parametrize(
+    ("call", "complaint"),
+    [
+        (lambda batch, context: context.emit(5), "process 'it': 5 was emitted; emit a pyarrow.RecordBatch"),
+        (lambda batch, context: context.emit(batch), "process 'it'.* gave a batch without 'n' and with 'time'"),
+        (lambda batch, context: context.emit_to("x", batch), "there is no side output 'x', there is 'late'"),
+        (lambda batch, context: 1 / 0, "process 'it' raised ZeroDivisionError"),
+    ],
+)
+def test_wrong_functions_of_batches_name_the_operator(run: Run, call: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        batch_wise(run, Wrong(call)).operator.process(rows(("a", 0)), 0)
+
+
+class Values(sl.ProcessFunction):
+    """Does with a state what the user of each row says."""
+
+    def open(self, context: sl.ProcessContext) -> None:
+        self.state = context.value_state("state", int, default=0)
+        self.text = context.value_state("text", str)
+        assert context.value_state("state", int, default=0) is self.state
+        with pytest.raises(ConfigurationError, match="was declared with the default 0, and now with 5"):
+            context.value_state("state", int, default=5)
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        value, number = row["time"], self.state.get()
+        if value == 0:
+            self.state.clear()
+        elif value == 1:
+            self.state.set(2.0)
+        elif value == 2:
+            self.state.put([row["user"]], [number + 100])
+        elif value == 3:
+            assert self.state.take([row["user"]]).to_pylist() == [number or None]
+        elif value == 4:
+            self.state.delete([row["user"]])
+        elif value == 5:
+            self.state.update([row["user"]], lambda old, groups: pc.add(old, 1))
+        elif value == 6:
+            self.text.set((self.text.get() or "") + "x")
+        else:
+            self.state.set(number + value)
+        shown = self.state.get()
+        assert type(shown) is int
+        context.emit({"user": self.text.get() or row["user"], "n": shown})
+
+
+@pytest.mark.parametrize("least_rows", [1, 1000])
+def test_values_are_the_same_whether_or_not_they_are_kept_for_a_batch(
+    run: Run, monkeypatch: pytest.MonkeyPatch, least_rows: int
+) -> None:
+    monkeypatch.setattr(row_values, "_LEAST_ROWS", least_rows)
+    harness = started(run, Values())
+    steps = [
+        ("a", 10),
+        ("b", 20),
+        ("a", 2),
+        ("a", 3),
+        ("a", 5),
+        ("b", 1),
+        ("b", 3),
+        ("a", 0),
+        ("b", 4),
+        ("a", 6),
+        ("a", 7),
+    ]
+    harness.operator.process(rows(*steps), 0)
+    harness.operator.process(rows(("a", 3), ("b", 3), ("a", 6)), 0)
+    numbers = [10, 20, 110, 110, 111, 2, 2, 0, 0, 0, 7]
+    assert [number for _, number in pairs(harness)] == [*numbers, 7, 0, 7]
+    assert harness.operator._function.text.take(["a", "b"]).to_pylist() == ["xx", None]
+
+
+@pytest.mark.parametrize("least_rows", [1, 1000])
+def test_values_that_do_not_fit_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, least_rows: int) -> None:
+    monkeypatch.setattr(row_values, "_LEAST_ROWS", least_rows)
+    for value in (1.5, "x", 2**63):
+
+        class Sets(sl.ProcessFunction):
+            def open(self, context: sl.ProcessContext) -> None:
+                self.state = context.value_state("state", int)
+
+            def process(self, row: dict[str, Any], context: sl.ProcessContext, value: Any = value) -> None:
+                self.state.set(value)
+
+        with pytest.raises(UserCodeError, match=r"process 'it': .*is no value of type int64"):
+            started(run, Sets()).operator.process(rows(("a", 0)), 0)

@@ -1,0 +1,229 @@
+"""Functions of rows, or batches, with one state for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import snapline as sl
+from snapline.api.state_nodes import map_with_state, update_state
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.state.groups import Groups
+
+BATCH = pa.record_batch({"user": ["a", "b", "a", "c"], "value": [1, 2, 3, 4], "city": ["x", "y", "z", "x"]})
+ROWS = BATCH.schema
+TOTALS = pa.schema([("user", pa.string()), ("total", pa.int64())])
+Run = Callable[..., Any]
+
+
+def harness(run: Run, operator: Any) -> Any:
+    made = run(operator, key="string", key_columns=("user",))
+    made.open()
+    return made
+
+
+def by_row(function: Callable[..., Any], state: object = int, schema: Any = TOTALS, **options: Any) -> Any:
+    options = {"columns": None, "ttl": None, **options}
+    return map_with_state(function, ROWS, ("user",), state=state, schema=schema, **options)[0]
+
+
+def added(state: int | None, row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    total = (state or 0) + row["value"]
+    return total, {"user": row["user"], "total": total}
+
+
+def test_the_state_of_a_key_goes_from_row_to_row_and_batch_to_batch(run: Run) -> None:
+    it = harness(run, by_row(added))
+    it.operator.process(BATCH, 0)
+    it.operator.process(BATCH.slice(0, 0), 0)
+    it.operator.process(BATCH.slice(2), 0)
+    totals = [("a", 1), ("b", 2), ("a", 4), ("c", 4), ("a", 7), ("c", 8)]
+    assert [tuple(row.values()) for row in it.rows()] == totals
+
+
+def test_columns_are_arguments_and_key_columns_are_copied(run: Run) -> None:
+    def function(state: int | None, value: int) -> tuple[int, int]:
+        total = (state or 0) + value
+        return total, total
+
+    it = harness(run, by_row(function, columns=("value",)))
+    it.operator.process(BATCH, 0)
+    assert it.rows() == [{"user": user, "total": total} for user, total in zip("abac", [1, 2, 4, 4], strict=True)]
+
+
+def test_several_columns_and_none(run: Run) -> None:
+    def last(state: str | None, city: str, value: int) -> tuple[str, tuple[str | None, int] | None]:
+        return city, None if value == 2 else (state, value)
+
+    schema = pa.schema([("before", pa.string()), ("user", pa.string()), ("value", pa.int8())])
+    it = harness(run, by_row(last, str, schema, columns=("city", "value")))
+    it.operator.process(BATCH, 0)
+    assert [tuple(row.values()) for row in it.rows()] == [(None, "a", 1), ("x", "a", 3), (None, "c", 4)]
+
+    counting = harness(run, by_row(lambda state: ((state or 0) + 1, (state or 0) + 1), columns=()))
+    counting.operator.process(BATCH, 0)
+    assert [row["total"] for row in counting.rows()] == [1, 1, 2, 1]
+
+
+def test_no_row_comes_out_for_none(run: Run) -> None:
+    for operator in (
+        by_row(lambda state, row: (1, None)),
+        by_row(lambda state, value: (1, None), columns=("value",)),
+        by_row(lambda state, value: (1, None), schema="user STRING, a INT, b INT", columns=("value",)),
+    ):
+        it = harness(run, operator)
+        it.operator.process(BATCH, 0)
+        assert it.emitted == []
+        assert it.operator._state.take(["a", "b"]).to_pylist() == [1, 1]
+    odd = harness(run, by_row(lambda state, value: (state, value if value % 2 else None), columns=("value",)))
+    odd.operator.process(BATCH, 0)
+    assert odd.rows() == [{"user": "a", "total": 1}, {"user": "a", "total": 3}]
+
+
+def test_a_state_of_none_is_none(run: Run) -> None:
+    it = harness(run, by_row(lambda state, row: (None if state else 5, {"user": row["user"], "total": state or 0})))
+    it.operator.process(BATCH, 0)
+    assert [row["total"] for row in it.rows()] == [0, 0, 5, 0]
+    assert it.operator._state.take(["a", "b"]).to_pylist() == [None, 5]
+
+
+@pytest.mark.parametrize("state", ["n BIGINT, names ARRAY<STRING>", object])
+def test_states_of_several_values(run: Run, state: object) -> None:
+    def function(state: Any, row: dict[str, Any]) -> Any:
+        state = state or {"n": 0, "names": []}
+        new = {"n": state["n"] + 1, "names": [*state["names"], row["city"]]}
+        return new, {"user": ",".join(new["names"]), "total": new["n"]}
+
+    it = harness(run, by_row(function, state))
+    it.operator.process(BATCH, 0)
+    it.operator.process(BATCH, 0)
+    assert it.rows()[-2:] == [{"user": "x,z,x,z", "total": 4}, {"user": "x,x", "total": 2}]
+
+
+def test_states_have_a_time_to_live(run: Run) -> None:
+    it = harness(run, by_row(added, ttl=sl.Ttl("10s")))
+    it.operator.process(BATCH, 0)
+    it.rows()
+    it.now_ms += 10_000
+    it.operator.process(BATCH.slice(0, 1), 0)
+    assert it.rows() == [{"user": "a", "total": 1}]
+
+
+@pytest.mark.parametrize(
+    ("operator", "complaint"),
+    [
+        (by_row(lambda state, row: 5), "map_with_state 'it' gave 5 for a row; it must give two things: the new state"),
+        (by_row(lambda state, row: None), "gave None for a row"),
+        (by_row(lambda state, row: (1, 2, 3)), r"gave \(1, 2, 3\) for a row"),
+        (by_row(lambda state, row: (1, row["x"])), "map_with_state 'it' raised KeyError: 'x'"),
+        (
+            by_row(lambda state, row: (1.5, None)),
+            "gave a state that is none of its type: 1.5 is no value of type int64",
+        ),
+        (by_row(lambda state, row: (1, {"user": "a"})), "gave a row without 'total'"),
+        (by_row(lambda state, value: (1, "x"), columns=("value",)), "gave the column 'total' other values"),
+        (by_row(lambda state, value: (1, 2), schema="a INT, b INT", columns=("value",)), "a tuple of 2, for 'a', 'b'"),
+        (by_row(lambda state, value: (1, (2,)), schema="a INT, b INT", columns=("value",)), r"gave \(2,\) as output"),
+    ],
+)
+def test_wrong_functions_name_the_operator(run: Run, operator: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        harness(run, operator).operator.process(BATCH, 0)
+
+
+def summed(old: pa.Array, groups: Groups, batch: pa.RecordBatch) -> tuple[pa.Array, pa.RecordBatch]:
+    new = groups.sum(batch.column("value"), onto=old)
+    users = groups.first(batch.column("user"))
+    return new, pa.record_batch({"user": users, "total": new})
+
+
+def test_states_of_a_batch_are_updated_at_once(run: Run) -> None:
+    it = harness(run, update_state(summed, state=int, schema=TOTALS, ttl=None)[0])
+    it.operator.process(BATCH, 0)
+    it.operator.process(BATCH.slice(0, 1), 0)
+    assert sorted(tuple(row.values()) for row in it.rows()) == [("a", 4), ("a", 5), ("b", 2), ("c", 4)]
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (
+            lambda old, groups, batch: old,
+            "(?s)update_state 'it' gave .*it must give the new values of the keys and a batch",
+        ),
+        (lambda old, groups, batch: (old, 5), "gave 5 as output; it must give a RecordBatch"),
+        (lambda old, groups, batch: (old, batch), "gave a batch without 'total' and with 'value', 'city'"),
+        (lambda old, groups, batch: ([1], None), "returned 1 values for 3 keys"),
+        (lambda old, groups, batch: pc.add(old, "x"), "update_state 'it' raised Arrow"),
+    ],
+)
+def test_wrong_updates_name_the_operator(run: Run, function: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        harness(run, update_state(function, state=int, schema=TOTALS, ttl=None)[0]).operator.process(BATCH, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"function": 5}, r"map_with_state\(5\): give a function"),
+        ({"state": "flaot"}, "map_with_state: state='flaot'"),
+        ({"state": "float"}, "would be rounded wherever a batch ends; declare floats as double"),
+        ({"state": "a STRING, b ARRAY<FLOAT>"}, "declare floats as double"),
+        ({"ttl": 5}, "map_with_state: .*a bare number has no unit"),
+        ({"columns": "value"}, r"give several names, such as \('value',\)"),
+        ({"columns": ("valeu",)}, "no column 'valeu'; .*Did you mean 'value'"),
+        ({"columns": ("value",), "schema": "user STRING"}, "has no columns but those of the key"),
+        ({"schema": None}, r"the schema of map_with_state\(\) is None"),
+    ],
+)
+def test_mistakes_are_told_at_once(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        by_row(**{"function": added, **options})
+
+
+def test_a_state_with_fields_is_a_tuple_with_columns(run: Any) -> None:
+    def step(state: Any, n: int) -> Any:
+        count, total = state or (0, 0)
+        assert state is None or type(state) is tuple
+        return (None if n < 0 else (count + 1, total + n)), (count + 1, total + n)
+
+    schema = "user STRING, count BIGINT, total BIGINT"
+    operator = map_with_state(
+        step, ROWS, ("user",), state="count BIGINT, total BIGINT", schema=schema, columns=("value",), ttl=None
+    )[0]
+    harness = run(operator, key="string", key_columns=("user",))
+    harness.open()
+    for part in ([("a", 1), ("b", 2), ("a", 3)], [("a", 4), ("b", -1)], [("b", 7), ("a", 1)]):
+        harness.operator.process(
+            pa.RecordBatch.from_pylist([{"user": u, "value": n, "city": "x"} for u, n in part], schema=ROWS), 0
+        )
+    assert [tuple(row.values()) for row in harness.rows()] == [
+        ("a", 1, 1),
+        ("b", 1, 2),
+        ("a", 2, 4),
+        ("a", 3, 8),
+        ("b", 2, 1),
+        ("b", 1, 7),
+        ("a", 4, 9),
+    ]
+
+
+@pytest.mark.parametrize("state", [5, {"count": 1, "total": 2}, (1,), (1, "x")])
+def test_a_state_that_is_no_such_tuple(run: Any, state: Any) -> None:
+    operator = map_with_state(
+        lambda old, n: (state, n),
+        ROWS,
+        ("user",),
+        state="count BIGINT, total BIGINT",
+        schema="user STRING, n BIGINT",
+        columns=("value",),
+        ttl=None,
+    )[0]
+    harness = run(operator, key="string", key_columns=("user",))
+    harness.open()
+    with pytest.raises(UserCodeError, match=r"map_with_state .it. gave .* state"):
+        harness.operator.process(pa.RecordBatch.from_pylist([{"user": "a", "value": 1, "city": "x"}], schema=ROWS), 0)

@@ -1,0 +1,290 @@
+"""Batches to batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from snapline.api.batch_formats import make_format
+from snapline.api.transform_nodes import inferred_schema
+from snapline.errors import UserCodeError
+from snapline.operators.projection import FilterExpression
+from snapline.operators.transforms import Filter, FilterRows, FlatMapRows, MapBatches, MapRows
+
+BATCH = pa.record_batch({"a": pa.array([1, 2, None, 4]), "b": ["w", "x", "y", "z"]})
+SCHEMA = BATCH.schema
+ARROW = make_format("arrow", "test")
+Run = Callable[..., Any]
+
+
+def mapped(
+    run: Run, function: Callable[[Any], Any], schema: pa.Schema = SCHEMA, format: str = "arrow"
+) -> list[pa.RecordBatch]:
+    harness = run(MapBatches(function, schema, make_format(format, "map_batches")))
+    harness.open().process(BATCH, 0)
+    result: list[pa.RecordBatch] = harness.emitted
+    return result
+
+
+def test_a_function_gives_one_batch_none_or_several(run: Run) -> None:
+    def several(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield batch.slice(0, 1)
+        yield batch.slice(0, 0)
+        yield batch.slice(1)
+
+    assert mapped(run, lambda batch: batch) == [BATCH]
+    assert mapped(run, lambda _: None) == []
+    assert mapped(run, several) == [BATCH.slice(0, 1), BATCH.slice(1)]
+    assert mapped(run, lambda batch: pa.Table.from_batches([batch, batch])) == [BATCH, BATCH]
+
+
+def test_what_differs_only_in_form_is_brought_to_the_schema(run: Run) -> None:
+    def function(batch: pa.RecordBatch) -> pa.RecordBatch:
+        narrow = batch.column("a").cast(pa.int8())
+        return pa.record_batch({"b": batch.column("b"), "a": narrow}).replace_schema_metadata({"x": "y"})
+
+    (batch,) = mapped(run, function)
+    assert batch == BATCH
+    assert batch.schema.equals(SCHEMA, check_metadata=True)
+
+
+def test_metadata_of_the_user_s_libraries_is_left_out(run: Run) -> None:
+    (batch,) = mapped(run, lambda batch: batch.replace_schema_metadata({"pandas": "much"}))
+    assert batch.schema.metadata is None
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"a": [1]}, r"map_batches 'it' gave a batch without 'b'; its schema has 'a', 'b'. Give the right schema="),
+        ({"a": [1], "b": ["x"], "c": [1]}, "with 'c'"),
+        ({"a": [1], "c": ["x"]}, "without 'b' and with 'c'"),
+        ({"a": [1.5], "b": ["x"]}, r"map_batches 'it' gave the column 'a' as double, its schema says int64"),
+        ({"a": ["1"], "b": ["x"]}, "the column 'a' as string, its schema says int64"),
+    ],
+)
+def test_a_batch_of_another_schema_is_refused(run: Run, given: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        mapped(run, lambda _: pa.record_batch(given))
+
+
+def test_a_column_twice_and_nulls_where_none_may_be_are_refused(run: Run) -> None:
+    twice = pa.RecordBatch.from_arrays([pa.array([1])] * 3, names=["a", "b", "a"])
+    with pytest.raises(UserCodeError, match="with a column twice"):
+        mapped(run, lambda _: twice)
+    strict = pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.string())])
+    with pytest.raises(UserCodeError, match="gave nulls in the column 'a'"):
+        mapped(run, lambda batch: batch, strict)
+
+
+def test_what_a_function_raises_names_the_operator(run: Run) -> None:
+    def broken(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield batch
+        raise ValueError("no luck")
+
+    with pytest.raises(UserCodeError, match="map_batches 'it' raised ValueError: no luck") as caught:
+        mapped(run, broken)
+    assert isinstance(caught.value.__cause__, ValueError)
+    with pytest.raises(UserCodeError, match="it gave 'text'; it must give a RecordBatch"):
+        mapped(run, lambda _: "text")
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        lambda batch: pc.greater(batch.column("a"), 1),
+        lambda batch: pa.chunked_array([pc.greater(batch.column("a"), 1)]),
+        lambda batch: np.array([False, True, False, True]),
+        lambda batch: [False, True, None, True],
+    ],
+)
+def test_a_filter_keeps_the_rows_that_are_true(run: Run, predicate: Any) -> None:
+    harness = run(Filter(predicate, ARROW))
+    harness.open().process(BATCH, 0)
+    assert [row["b"] for row in harness.rows()] == ["x", "z"]
+
+
+def test_a_filter_emits_nothing_if_nothing_is_left(run: Run) -> None:
+    for operator in (
+        FilterExpression(pc.field("a") > 100),
+        Filter(lambda batch: [False] * batch.num_rows, ARROW),
+        FilterRows(lambda row: None),
+    ):
+        harness = run(operator)
+        harness.open().process(BATCH, 0)
+        assert harness.emitted == []
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (lambda batch: [True], "filter 'it': the function gave 1 values of the type bool for 4 rows"),
+        (lambda batch: batch.column("a"), "4 values of the type int64"),
+        (lambda batch: batch.column("nowhere"), "filter 'it' raised KeyError"),
+    ],
+)
+def test_a_wrong_filter_names_the_operator(run: Run, function: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        run(Filter(function, ARROW)).open().process(BATCH, 0)
+
+
+def test_a_filter_of_rows_and_one_by_an_expression(run: Run) -> None:
+    for operator in (
+        FilterRows(lambda row: row["a"] is not None and row["a"] > 1),
+        FilterExpression(pc.field("a") > 1),
+    ):
+        harness = run(operator)
+        harness.open().process(BATCH, 0)
+        assert [row["b"] for row in harness.rows()] == ["x", "z"]
+    with pytest.raises(UserCodeError, match=r"filter 'it': the function gave 1 for a row; it must give True or False"):
+        run(FilterRows(lambda row: row["a"])).open().process(BATCH, 0)
+    with pytest.raises(UserCodeError, match="filter 'it' raised KeyError: 'nowhere'"):
+        run(FilterRows(lambda row: row["nowhere"])).open().process(BATCH, 0)
+
+
+def test_an_expression_that_fails_for_a_row_names_the_operator(run: Run) -> None:
+    with pytest.raises(UserCodeError, match="filter 'it' failed for a row: divide by zero"):
+        run(FilterExpression(pc.divide_checked(pc.field("a"), 0) > 0)).open().process(BATCH, 0)
+
+
+def test_rows_are_made_of_rows(run: Run) -> None:
+    harness = run(MapRows(lambda row: {"n": len(row["b"]), "a": row["a"]}, pa.schema([("a", "int64"), ("n", "int8")])))
+    harness.open().process(BATCH.slice(1, 2), 0)
+    assert harness.rows() == [{"a": 2, "n": 1}, {"a": None, "n": 1}]
+    harness.operator.process(BATCH.slice(0, 0), 0)
+    assert harness.emitted == []
+
+
+def test_any_number_of_rows_is_made_of_a_row(run: Run) -> None:
+    def function(row: dict[str, Any]) -> Iterator[dict[str, Any]] | None:
+        return None if row["a"] is None else ({"n": number} for number in range(row["a"]))
+
+    harness = run(FlatMapRows(function, pa.schema([("n", "int64")])))
+    harness.open().process(BATCH, 0)
+    assert [row["n"] for row in harness.rows()] == [0, 0, 1, 0, 1, 2, 3]
+
+
+def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
+    harness = run(FlatMapRows(lambda row: [{"n": 1}] * 6000, pa.schema([("n", "int64")])))
+    harness.open().process(BATCH, 0)
+    assert [batch.num_rows for batch in harness.emitted] == [12000, 12000]
+
+
+@pytest.mark.parametrize(
+    ("operator", "complaint"),
+    [
+        (MapRows(lambda row: {"A": 1, "b": ""}, SCHEMA), r"map 'it' gave a row without 'a' and with 'A'"),
+        (MapRows(lambda row: {"a": 1, "bb": ""}, SCHEMA), r"did you mean 'b'\?"),
+        (MapRows(lambda row: {"a": 1}, SCHEMA), "without 'b'; its schema has 'a', 'b'"),
+        (MapRows(lambda row: {**row, "c": 1}, SCHEMA), "with 'c'"),
+        (MapRows(lambda row: None, SCHEMA), "gave None; a row must be a dict"),
+        (MapRows(lambda row: (1, 2), SCHEMA), r"gave \(1, 2\); a row must be a dict"),
+        (MapRows(lambda row: {"a": "x", "b": ""}, SCHEMA), "gave the column 'a' other values than its schema says"),
+        (MapRows(lambda row: {"a": 1.5, "b": ""}, SCHEMA), "1.5 would become 1"),
+        (MapRows(lambda row: row["x"], SCHEMA), "map 'it' raised KeyError: 'x'"),
+        (FlatMapRows(lambda row: row, SCHEMA), "it must give several rows, for example a list of dicts"),
+        (FlatMapRows(lambda row: [5], SCHEMA), "flat_map 'it' gave 5; a row must be a dict"),
+        (FlatMapRows(lambda row: [1 / 0], SCHEMA), "flat_map 'it' raised ZeroDivisionError"),
+    ],
+)
+def test_wrong_rows_name_the_operator_and_the_column(run: Run, operator: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        run(operator).open().process(BATCH, 0)
+
+
+@pytest.mark.parametrize("format", ["arrow", "pandas", "polars", "rows"])
+def test_batches_come_back_as_they_were_in_every_format(run: Run, format: str) -> None:
+    assert pa.concat_batches(mapped(run, lambda data: data, format=format)) == BATCH
+    assert mapped(run, lambda _: None, format=format) == []
+
+
+def test_data_frames_and_lists_of_rows(run: Run) -> None:
+    schema = pa.schema([("b", pa.string()), ("n", pa.int64())])
+    (batch,) = mapped(run, lambda frame: frame.assign(n=frame.a.fillna(0) * 2)[["b", "n"]], schema, "pandas")
+    assert batch.column("n").to_pylist() == [2, 4, 0, 8]
+    several = mapped(run, lambda frame: (frame[["b"]].assign(n=n) for n in range(2)), schema, "pandas")
+    assert [batch.column("n").to_pylist() for batch in several] == [[0] * 4, [1] * 4]
+
+    def with_polars(frame: Any) -> Any:
+        return frame.with_columns(n=frame["a"].fill_null(0) * 2).drop("a")
+
+    (batch,) = mapped(run, with_polars, schema, "polars")
+    assert batch.to_pylist()[3] == {"b": "z", "n": 8}
+    (batch,) = mapped(
+        run, lambda rows: ({"b": row["b"], "n": number} for number, row in enumerate(rows)), schema, "rows"
+    )
+    assert batch.column("n").to_pylist() == [0, 1, 2, 3]
+
+
+def test_columns_of_pandas_may_come_in_several_chunks_or_in_none(run: Run) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    def twice(frame: Any) -> Any:
+        return pandas.concat([frame, frame])
+
+    def initials(frame: Any) -> Any:
+        return frame.assign(b=frame["b"].str[:1])
+
+    schema = BATCH.schema
+    given = mapped(run, twice, schema, "pandas")
+    assert pa.concat_batches(given).to_pylist() == BATCH.to_pylist() * 2
+    assert pa.concat_batches(mapped(run, initials, schema, "pandas")).column("b").to_pylist() == [
+        None if value is None else value[:1] for value in BATCH.column("b").to_pylist()
+    ]
+    for function in (twice, initials):
+        # Without rows too: that is how the schema is told.
+        assert inferred_schema(function, schema, make_format("pandas", "map_batches")) == schema
+
+
+@pytest.mark.parametrize("format", ["pandas", "polars"])
+def test_text_bytes_and_lists_keep_their_types(format: str) -> None:
+    pytest.importorskip(format)
+    nested = pa.struct([("name", pa.string()), ("parts", pa.list_(pa.binary()))])
+    schema = pa.schema(
+        {
+            "text": pa.string(),
+            "wide": pa.large_string(),
+            "data": pa.binary(),
+            "many": pa.list_(pa.string()),
+            "nested": nested,
+        }
+    )
+    assert inferred_schema(lambda frame: frame, schema, make_format(format, "map_batches")) == schema
+
+
+def test_text_that_is_wide_on_purpose_stays_so() -> None:
+    schema = pa.schema([("text", pa.string())])
+    wide = pa.schema([("text", pa.large_string())])
+    assert inferred_schema(lambda batch: batch.cast(wide), schema, make_format("arrow", "map_batches")) == wide
+
+
+@pytest.mark.parametrize(
+    ("format", "predicate"),
+    [
+        ("pandas", lambda frame: frame.a > 1),
+        ("polars", lambda frame: frame["a"] > 1),
+        ("rows", lambda rows: [None] * 4),
+    ],
+)
+def test_filters_in_every_format(run: Run, format: str, predicate: Any) -> None:
+    harness = run(Filter(predicate, make_format(format, "filter")))
+    harness.open().process(BATCH, 0)
+    assert [row["b"] for row in harness.rows()] == ([] if format == "rows" else ["x", "z"])
+
+
+@pytest.mark.parametrize(
+    ("format", "complaint"),
+    [
+        ("pandas", "map_batches 'it' raised TypeError: it gave 5; it must give a pandas.DataFrame, None, or several"),
+        ("polars", "must give a polars.DataFrame"),
+        ("rows", "must give a list of dicts"),
+    ],
+)
+def test_what_is_of_another_format_is_refused(run: Run, format: str, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        mapped(run, lambda _: 5, format=format)

@@ -1,0 +1,43 @@
+"""Checkpoints in the driver's memory beside savepoints in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from snapline.errors import ObjectNotFoundError
+from snapline.runtime.master.job_storage import DriverObjects, absolute
+
+
+def test_only_the_jobs_own_directory_is_in_memory(tmp_path: Path) -> None:
+    objects = DriverObjects("/driver/job")
+    inside, outside = "/driver/job/chk-1/_metadata", f"{tmp_path}/saved/_metadata"
+    for path in (inside, outside):
+        assert objects.create(path, b"1")
+        assert not objects.create(path, b"2")
+        objects.write(path, b"23")
+        assert objects.read(path, 1) == b"3"
+        assert objects.size_bytes(path) == 2
+        with objects.open(path) as file:
+            assert file.read() == b"23"
+        objects.download(path, tmp_path / "copy")
+        objects.upload(tmp_path / "copy", f"{path}-copy")
+    assert [info.path for info in objects.list("/driver/job")] == [inside, f"{inside}-copy"]
+    assert not Path("/driver/job").exists()
+    assert Path(outside).exists()
+    objects.sweep("/driver/job", lambda _: True)
+    objects.delete([inside, outside])
+    objects.delete_tree("/driver/job")
+    objects.delete_tree(f"{tmp_path}/saved")
+    for path in (inside, outside):
+        with pytest.raises(ObjectNotFoundError):
+            objects.read(path)
+    assert objects.list("/driver/job") == objects.list(f"{tmp_path}/saved") == []
+
+
+def test_paths_mean_the_same_in_every_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert absolute("saved/") == f"{tmp_path}/saved"
+    assert absolute("../saved") == f"{tmp_path.parent}/saved"
+    assert absolute("s3://bucket/saved/") == "s3://bucket/saved"

@@ -1,0 +1,37 @@
+"""The operators of one subtask: whose fault an error is."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from snapline.contracts.operator import Operator
+from snapline.runtime.task.operator_chain import OperatorChain
+
+ROWS = pa.record_batch({"x": [1]})
+
+
+class Passing(Operator):
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        self.context.emit(batch)
+
+
+class Failing(Operator):
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        raise ValueError(f"{batch.num_rows} rows on {input_index}")
+
+
+def test_an_error_is_that_of_the_operator_that_raised_it_not_of_those_that_called_it() -> None:
+    operators: list[Any] = [Passing(), Passing(), Failing()]
+    planned: list[Any] = [SimpleNamespace(uid=uid) for uid in ("head", "middle", "tail")]
+    chain = OperatorChain(planned, operators, lambda _: None)
+    for operator, following in pairwise(operators):
+        operator.context = SimpleNamespace(emit=lambda batch, following=following: following.process(batch, 0))
+    with pytest.raises(ValueError, match="1 rows on 0") as caught:
+        chain.process(ROWS, 0)
+    assert chain.raiser_of(caught.value) == "tail"
+    assert chain.raiser_of(ValueError("of nobody")) is None
