@@ -187,7 +187,7 @@ def test_leftovers_of_older_attempts_are_swept_and_nothing_else(job: Job) -> Non
         f"{archive.shared_directory}/without-attempt",
         f"{archive.shared_directory}/a2-of-this-attempt",
         f"{archive.location(9)}/a2-of-this-attempt",
-        f"{archive.taskowned_directory}/a1-log",
+        f"{archive.directory}/other/a1-log",
         f"{archive.directory}/savepoint-012345-0123456789ab/a1-state",
         f"{archive.directory}/a1-notes",
         f"{job.root}/other-job/chk-1/a1-state",
@@ -366,7 +366,7 @@ def test_what_a_killed_process_was_writing_is_swept(tmp_path: Path, url: str) ->
         "shared/.tmp-a1-04",
         f"{JOURNAL}/ids/.tmp-10",
     ]
-    kept = [f"chk-{lost + 1}/.tmp-a2-05", "shared/.tmp-a2-06", "shared/.tmp-07", ".tmp-08", "taskowned/.tmp-a1-09"]
+    kept = [f"chk-{lost + 1}/.tmp-a2-05", "shared/.tmp-a2-06", "shared/.tmp-07", ".tmp-08", "other/.tmp-a1-09"]
     for path in (*waste, *kept):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(b"half of somet")

@@ -61,9 +61,9 @@ class _Readings:
 class Archive(JournalClient):
     """The storage of one job, as one driver uses it.
 
-    `directory` is the job's own: `chk-<n>/` with what belongs to one checkpoint, `shared/` with what several refer to,
-    `taskowned/` with what only tasks delete. If it is not `exclusive`, other jobs use it as well: then nothing is
-    swept, and only what is known to be this job's is deleted. `random` names savepoints.
+    `directory` belongs to the job: `chk-<n>/` holds what belongs to one checkpoint, `shared/` what several refer to.
+    Unless it is `exclusive`, other jobs use it as well: then nothing is swept, and only objects known to be this job's
+    are deleted. `random` names savepoints.
     """
 
     def __init__(
@@ -89,10 +89,6 @@ class Archive(JournalClient):
     @property
     def shared_directory(self) -> str:
         return f"{self.directory}/{_SHARED}"
-
-    @property
-    def taskowned_directory(self) -> str:
-        return f"{self.directory}/taskowned"
 
     def location(self, checkpoint_id: int) -> str:
         """Where the objects of a checkpoint go."""
