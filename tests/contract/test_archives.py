@@ -20,11 +20,11 @@ from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage.archive import SAVEPOINT_NAME_TRIES, Archive
 from snapline.storage.cleaner import Cleaner
 from snapline.storage.file_objects import FileObjects
-from snapline.storage.journal_client import PRUNE_ABOVE
-from snapline.storage.journal_store import JournalStore, MemoryJournal, ObjectJournal
+from snapline.storage.journals.journal_client import PRUNE_ABOVE
+from snapline.storage.journals.journal_store import JournalStore, MemoryJournal, ObjectJournal
+from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_store import ObjectStore
-from snapline.storage.zookeeper_journal import ZooKeeperJournal
 from snapline.testing.faulty_objects import FaultyObjects
 from snapline.testing.stored_snapshots import JOURNAL, damage, leftovers, store_objects
 from snapline.testing.zookeeper_server import ZooKeeperServer

@@ -22,8 +22,8 @@ from snapline.errors import ConfigurationError, DamagedError, FencedError, Stora
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.file_objects import FileObjects
-from snapline.storage.journal_client import PRUNE_ABOVE, JournalClient, PublicationFencedError
-from snapline.storage.journal_store import (
+from snapline.storage.journals.journal_client import PRUNE_ABOVE, JournalClient, PublicationFencedError
+from snapline.storage.journals.journal_store import (
     MAX_READINGS,
     JournalStore,
     MemoryJournal,
@@ -32,8 +32,8 @@ from snapline.storage.journal_store import (
     encode_record,
     read_at_one_moment,
 )
+from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
 from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.zookeeper_journal import ZooKeeperJournal
 from snapline.testing.zookeeper_server import ZooKeeperServer
 from snapline.types import JobStatus, SnapshotKind
 

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from snapline.errors import ObjectNotFoundError, StorageError
+from snapline.storage.backends.remote_backends import PART_BYTES, HdfsBackend
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_store import ObjectInfo, ObjectStore
-from snapline.storage.remote_backends import PART_BYTES, HdfsBackend
 
 LOCAL = ("directory", "file_url")
 IN_PROCESS = ("memory_url", "memory_objects", "hdfs_stand_in")

@@ -14,7 +14,7 @@ from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage.archive import Archive
 from snapline.storage.file_objects import FileObjects
-from snapline.storage.journal_store import ObjectJournal
+from snapline.storage.journals.journal_store import ObjectJournal
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_store import ObjectStore
 from snapline.testing.faulty_objects import CHANGING_METHODS, FaultyObjects

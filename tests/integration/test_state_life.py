@@ -30,7 +30,7 @@ from snapline.state.subtask_states import SubtaskStates
 from snapline.state.timers import TimeDomain
 from snapline.storage.archive import Archive
 from snapline.storage.file_objects import FileObjects
-from snapline.storage.journal_store import ObjectJournal
+from snapline.storage.journals.journal_store import ObjectJournal
 from snapline.storage.local_copies import LocalCopies
 from snapline.storage.object_store import Bytes
 from snapline.storage.snapshot_reader import SnapshotReader

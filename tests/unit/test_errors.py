@@ -8,7 +8,7 @@ import pytest
 
 from snapline import errors
 from snapline.state.stable_hash import NullKeyError
-from snapline.storage.journal_client import PublicationFencedError
+from snapline.storage.journals.journal_client import PublicationFencedError
 
 ERRORS: list[errors.SnaplineError] = [
     errors.ConfigurationError("wrong"),

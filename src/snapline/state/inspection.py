@@ -25,7 +25,7 @@ from snapline.state import state_files as state_format
 from snapline.state.rocksdb_files import NATIVE, Listing, decode_listing, read_state, saved_database
 from snapline.state.state_files import StateFile, StateInfo, StateKind, ValueEncoding
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.journal_store import ObjectJournal
+from snapline.storage.journals.journal_store import ObjectJournal
 from snapline.storage.object_paths import directory_location
 from snapline.storage.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader

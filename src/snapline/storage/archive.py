@@ -23,8 +23,8 @@ from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.journal_client import RETRIES, RETRY_PAUSE_S, JournalClient
-from snapline.storage.journal_store import JournalStore
+from snapline.storage.journals.journal_client import RETRIES, RETRY_PAUSE_S, JournalClient
+from snapline.storage.journals.journal_store import JournalStore
 from snapline.storage.object_paths import TEMPORARY
 from snapline.storage.object_store import ObjectStore
 from snapline.storage.snapshot_writer import attempt_of

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from snapline.errors import ConfigurationError, ObjectNotFoundError, SnaplineError, StorageError
-from snapline.storage.local_backend import LocalBackend
-from snapline.storage.object_backend import MISSING, Backend, BulkDeleteError, NotDoneError, Outlook
+from snapline.storage.backends.local_backend import LocalBackend
+from snapline.storage.backends.object_backend import MISSING, Backend, BulkDeleteError, NotDoneError, Outlook
+from snapline.storage.backends.remote_backends import REMOTE_BACKENDS, FsspecBackend
 from snapline.storage.object_paths import (
     TEMPORARY,
     Location,
@@ -27,7 +28,6 @@ from snapline.storage.object_paths import (
     wrong_path,
 )
 from snapline.storage.object_store import Bytes, ObjectInfo
-from snapline.storage.remote_backends import REMOTE_BACKENDS, FsspecBackend
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

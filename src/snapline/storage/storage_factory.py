@@ -9,11 +9,11 @@ from snapline.config import Checkpoints
 from snapline.errors import ConfigurationError
 from snapline.storage.archive import Archive
 from snapline.storage.file_objects import FileObjects
-from snapline.storage.journal_store import JournalStore, MemoryJournal, ObjectJournal
+from snapline.storage.journals.journal_store import JournalStore, MemoryJournal, ObjectJournal
+from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_paths import directory_location
 from snapline.storage.object_store import ObjectStore
-from snapline.storage.zookeeper_journal import ZooKeeperJournal
 
 DRIVER_DIRECTORY = "/driver"
 """Where checkpoints are that the driver keeps in its memory."""

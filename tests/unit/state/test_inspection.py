@@ -40,7 +40,7 @@ from snapline.state.inspection import (
 from snapline.state.rocksdb_files import Listing, StateEntry, encode_listing
 from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.journal_store import ObjectJournal
+from snapline.storage.journals.journal_store import ObjectJournal
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions

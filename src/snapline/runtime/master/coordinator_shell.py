@@ -28,7 +28,7 @@ from snapline.runtime.wire.control_messages import (
     TriggerCheckpoint,
 )
 from snapline.storage.cleaner import Cleaner
-from snapline.storage.journal_client import PublicationFencedError
+from snapline.storage.journals.journal_client import PublicationFencedError
 from snapline.types import Barrier, ExecutionId, FailureReason, SubtaskId
 
 _log = logging.getLogger(__name__)

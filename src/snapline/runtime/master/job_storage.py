@@ -15,7 +15,7 @@ from snapline.graph.job_spec import JobSpec
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.archive import Archive
 from snapline.storage.file_objects import FileObjects
-from snapline.storage.journal_store import JournalStore
+from snapline.storage.journals.journal_store import JournalStore
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_store import Bytes, ObjectInfo, ObjectStore
 from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, open_archive, open_objects

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from snapline.storage.object_backend import COPY_BYTES, MISSING, Outlook, not_done, outlook_of
+from snapline.storage.backends.object_backend import COPY_BYTES, MISSING, Outlook, not_done, outlook_of
 from snapline.storage.object_paths import TEMPORARY, Location, temporary_name
 from snapline.storage.object_store import Bytes
 

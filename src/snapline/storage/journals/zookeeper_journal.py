@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from snapline.errors import ConfigurationError, StorageError
 from snapline.protocol.journal import Journal, Record
-from snapline.storage.journal_store import encode_record, is_record_name, read_at_one_moment
+from snapline.storage.journals.journal_store import encode_record, is_record_name, read_at_one_moment
 
 DEFAULT_TIMEOUT_MS = 10_000
 

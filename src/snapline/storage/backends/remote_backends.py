@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from snapline.errors import ConfigurationError
-from snapline.storage.object_backend import (
+from snapline.storage.backends.object_backend import (
     COPY_BYTES,
     MISSING,
     BulkDeleteError,

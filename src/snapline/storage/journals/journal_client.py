@@ -12,7 +12,7 @@ from typing import TypeVar
 from snapline.errors import DamagedError, FencedError, ObjectNotFoundError, StorageError
 from snapline.protocol.journal import Journal, Publication, Record
 from snapline.protocol.snapshot import Snapshot
-from snapline.storage.journal_store import JournalStore
+from snapline.storage.journals.journal_store import JournalStore
 from snapline.types import JobStatus
 
 RETRIES = 3

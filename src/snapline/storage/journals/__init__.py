@@ -1,0 +1,1 @@
+"""The journal of a job: its stores, and the client a driver uses."""
