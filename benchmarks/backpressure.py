@@ -20,8 +20,8 @@ import pyarrow as pa
 from benchmarks.parts import Discard, conditions, spark_session, temporary
 
 import snapline as sl
+from snapline.devtools.kit.exactly_once import Slow
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatus, Summary
-from snapline.testing.exactly_once import Slow
 
 MODES: dict[str, dict[str, Any]] = {
     "aligned": {},

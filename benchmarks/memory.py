@@ -16,7 +16,7 @@ import time
 from benchmarks.parts import Discard, conditions, spark_session, temporary
 
 import snapline as sl
-from snapline.testing.exactly_once import NUMBERED, Numbering, Slow
+from snapline.devtools.kit.exactly_once import NUMBERED, Numbering, Slow
 
 
 def main() -> int:

@@ -28,8 +28,8 @@ from benchmarks.parts import conditions, spark_session, temporary
 
 import snapline as sl
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
-from snapline.testing.processes import descendants, executor_above, operator_processes
-from snapline.testing.standalone_cluster import StandaloneCluster
+from snapline.devtools.kit.processes import descendants, executor_above, operator_processes
+from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 from snapline.types import JobStatus
 
 TIMEOUT_S = 120.0

@@ -18,7 +18,7 @@ from benchmarks.parts import Discard
 
 import snapline as sl
 from snapline.connectors.files.file_sink import read_files
-from snapline.testing.processes import operator_processes, send
+from snapline.devtools.kit.processes import operator_processes, send
 from snapline.types import JobStatus
 
 TIMEOUT_S = 600.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from snapline.testing.zookeeper_server import ZooKeeperServer
+from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import snapline as sl
+from snapline.devtools.kit.processes import operator_processes
 from snapline.errors import ConfigurationError
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.processes import operator_processes
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

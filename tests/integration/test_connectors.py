@@ -14,8 +14,8 @@ import pyarrow.csv
 import pytest
 
 import snapline as sl
+from snapline.devtools.kit.exactly_once import FailOnDemand
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.exactly_once import FailOnDemand
 from snapline.types import JobStatus
 
 SCHEMA = pa.schema([("x", pa.int64())])

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import snapline as sl
+from snapline.devtools.kit.exactly_once import FailOnce
 from snapline.testing.clusters import ThreadCluster
-from snapline.testing.exactly_once import FailOnce
 from snapline.types import JobStatus
 
 ROWS = 6000

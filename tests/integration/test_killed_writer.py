@@ -12,11 +12,11 @@ from random import Random
 
 import pytest
 
+from snapline.devtools.kit.counting_job import CountingJob
+from snapline.devtools.kit.stored_snapshots import damage, leftovers
 from snapline.errors import SnaplineError
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_writer import WriteOptions
-from snapline.testing.counting_job import CountingJob
-from snapline.testing.stored_snapshots import damage, leftovers
 
 WORDS = [f"word {number}" for number in range(1_000)]
 KILLS = 6

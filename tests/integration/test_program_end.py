@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from snapline.config import Checkpoints
+from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.testing.clusters import ThreadCluster
-from snapline.testing.exactly_once import numbering_job
 from snapline.types import JobStatus
 
 PROGRAM = """
 import sys
 from snapline.config import Checkpoints
 from snapline.testing.clusters import ProcessCluster
-from snapline.testing.exactly_once import numbering_job
+from snapline.devtools.kit.exactly_once import numbering_job
 
 made = numbering_job(
     "ends", sys.argv[1], rows=20_000, rows_per_second=20_000,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from snapline.devtools.kit.counting_job import CountingJob
+from snapline.devtools.kit.faulty_objects import FaultyObjects
+from snapline.devtools.kit.stored_snapshots import damage, leftovers
 from snapline.errors import StorageError
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.snapshot_writer import WriteOptions
-from snapline.testing.counting_job import CountingJob
-from snapline.testing.faulty_objects import FaultyObjects
-from snapline.testing.stored_snapshots import damage, leftovers
 
 DIRECTORY = "memory://store/job"
 WORDS = [f"word {number}" for number in range(50)]

@@ -16,8 +16,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import snapline as sl
 from snapline.connectors.files.file_sink import read_files
+from snapline.devtools.kit.exactly_once import FailOnce
 from snapline.testing.clusters import ThreadCluster
-from snapline.testing.exactly_once import FailOnce
 
 pytestmark = pytest.mark.slow
 

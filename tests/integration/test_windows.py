@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pytest
 
 import snapline as sl
+from snapline.devtools.kit.exactly_once import FailOnce
 from snapline.testing.clusters import ThreadCluster
-from snapline.testing.exactly_once import FailOnce
 from snapline.types import JobStatus
 
 ROWS = 30_000

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from snapline.devtools.kit.processes import look
+from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 from snapline.errors import PeerError
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.wire import control_messages as m
 from snapline.runtime.wire.auth import server_handshake
 from snapline.runtime.wire.frames import ControlConnection
-from snapline.testing.processes import look
-from snapline.testing.standalone_cluster import StandaloneCluster
 
 DEADLINE_S = 60.0
 

@@ -20,8 +20,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import snapline as sl
-from snapline.testing.exactly_once import numbering_job, prove
-from snapline.testing.processes import Process, descendants, operator_processes
+from snapline.devtools.kit.exactly_once import numbering_job, prove
+from snapline.devtools.kit.processes import Process, descendants, operator_processes
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow
@@ -120,7 +120,7 @@ def _held(pid: int) -> tuple[int, int, list[Process]]:
 SUBMITTED = """
 import json, sys, time
 from pyspark.sql import SparkSession
-from snapline.testing.exactly_once import numbering_job
+from snapline.devtools.kit.exactly_once import numbering_job
 
 directory, rows = sys.argv[1], int(sys.argv[2])
 

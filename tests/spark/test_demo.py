@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapline.testing import processes
+from snapline.devtools.kit import processes
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from snapline.devtools.chaos.chaos_run import Chaos, Plan
-from snapline.testing.standalone_cluster import StandaloneCluster
+from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 
 pytestmark = pytest.mark.slow
 

@@ -23,11 +23,11 @@ from snapline.demo.results import Results
 from snapline.demo.run import DemoOptions
 from snapline.demo.screen import LineScreen, LiveScreen, line, open_screen, picture, size
 from snapline.demo.story import CheckpointLine, Moment, Story, View
+from snapline.devtools.kit import processes
 from snapline.errors import ConfigurationError
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics, CheckpointStatus, SubtaskMetrics
 from snapline.runtime.wire.control_messages import TaskMetrics
 from snapline.spark.embedded_spark import check_java, java_version
-from snapline.testing import processes
 from snapline.types import ExecutionId, JobStatus, SnapshotKind, SubtaskId
 
 

@@ -13,7 +13,7 @@ from snapline.api.settings import Execution
 from snapline.config import Checkpoints, ExponentialDelay
 from snapline.connectors.files.file_sink import Files
 from snapline.connectors.rate import Rate
-from snapline.testing.exactly_once import NUMBERED, Numbering
+from snapline.devtools.kit.exactly_once import NUMBERED, Numbering
 
 SOURCE = "clicks"
 """The uid of the source, and the name of its tasks in the metrics."""
@@ -31,7 +31,7 @@ _DRAWS = 1000
 
 
 def clicks_job(checkpoints: Path, output: Path, *, rows: int, rows_per_second: float, parallelism: int) -> Job:
-    """A job that ends after so many clicks. Its output can be checked with `testing.exactly_once.prove`."""
+    """A job that ends after so many clicks. Its output can be checked with `devtools.kit.exactly_once.prove`."""
     job = Job(
         "clicks",
         parallelism=parallelism,

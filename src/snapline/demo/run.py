@@ -23,11 +23,11 @@ from snapline.demo.clicks import clicks_job
 from snapline.demo.results import Results
 from snapline.demo.screen import Screen, open_screen, size
 from snapline.demo.story import Story, View
+from snapline.devtools.kit import processes
+from snapline.devtools.kit.exactly_once import prove
 from snapline.errors import ConfigurationError, SnaplineError
 from snapline.runtime.master.job_log import now_ms
 from snapline.runtime.master.master_handle import MasterHandle
-from snapline.testing import processes
-from snapline.testing.exactly_once import prove
 from snapline.types import JobStatus
 
 DEFAULT_DURATION = "40s"

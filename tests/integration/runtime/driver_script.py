@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from tests.integration.runtime.runtime_kit import HEARTBEATS, RESTART, settings, small
 
+from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.testing.clusters import ProcessCluster
-from snapline.testing.exactly_once import numbering_job
 
 
 def main() -> None:

@@ -20,9 +20,9 @@ from snapline.connectors.files.file_sink import Files
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.sink import CommitResult, Committable, Permit, SinkContext, SinkWriter
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.devtools.kit.processes import operator_processes
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.processes import operator_processes
 from snapline.types import JobStatus
 
 RESTART = ExponentialDelay(initial_backoff="10ms", max_backoff="50ms")

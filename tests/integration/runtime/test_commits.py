@@ -9,8 +9,8 @@ from tests.integration.runtime.runtime_kit import RESTART, Start, Unwilling, set
 
 from snapline.api.job import Job
 from snapline.connectors.rate import Rate
+from snapline.devtools.kit.exactly_once import NUMBERED, Numbering, prove
 from snapline.testing.clusters import ProcessCluster
-from snapline.testing.exactly_once import NUMBERED, Numbering, prove
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

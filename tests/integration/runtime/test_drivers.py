@@ -22,8 +22,8 @@ from tests.integration.runtime.runtime_kit import (
     wait_until,
 )
 
+from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job, prove
 from snapline.testing.clusters import ProcessCluster
-from snapline.testing.exactly_once import NumberingJob, numbering_job, prove
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

@@ -25,9 +25,9 @@ from snapline.api.job_handle import JobFailedError
 from snapline.config import NoRestart
 from snapline.connectors.files.file_sink import Files
 from snapline.connectors.rate import Rate
+from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job
 from snapline.errors import ConfigurationError
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.exactly_once import NumberingJob, numbering_job
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

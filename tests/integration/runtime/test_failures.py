@@ -27,9 +27,9 @@ from tests.integration.runtime.runtime_kit import (
     wait_until,
 )
 
+from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job, prove
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.exactly_once import NumberingJob, numbering_job, prove
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

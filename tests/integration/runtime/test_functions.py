@@ -25,9 +25,9 @@ from tests.integration.runtime.runtime_kit import (
 
 import snapline as sl
 from snapline.connectors.files.file_sink import Files, read_files
+from snapline.devtools.kit.exactly_once import NUMBERED, prove
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ThreadCluster
-from snapline.testing.exactly_once import NUMBERED, prove
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

@@ -26,9 +26,9 @@ from tests.integration.runtime.runtime_kit import (
 from snapline.api.job import Job
 from snapline.connectors.files.file_sink import Files, read_files
 from snapline.contracts.source import Watermarks
+from snapline.devtools.kit.exactly_once import NUMBERED, Numbering, prove
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ThreadCluster
-from snapline.testing.exactly_once import NUMBERED, Numbering, prove
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

@@ -28,10 +28,10 @@ from tests.integration.runtime.runtime_kit import (
 from snapline.api.job import Job
 from snapline.connectors.files.file_sink import Files, read_files
 from snapline.contracts.operator import Operator
+from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.slot.attempt import Attempt
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.exactly_once import numbering_job
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

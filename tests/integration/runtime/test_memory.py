@@ -16,8 +16,8 @@ from tests.integration.runtime.runtime_kit import (
     wait_for_checkpoints,
 )
 
+from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.testing.clusters import ProcessCluster
-from snapline.testing.exactly_once import numbering_job
 
 pytestmark = pytest.mark.slow
 

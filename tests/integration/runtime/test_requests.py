@@ -22,8 +22,8 @@ from tests.integration.runtime.runtime_kit import (
 from snapline.api.job import Job
 from snapline.api.job_handle import SnapshotFailedError
 from snapline.connectors.files.file_sink import Files, read_files
+from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.exactly_once import NumberingJob, numbering_job
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

@@ -18,8 +18,8 @@ from tests.integration.runtime.runtime_kit import (
 
 from snapline.api.job_handle import SnapshotFailedError
 from snapline.connectors.files.file_sink import read_files
+from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.exactly_once import NumberingJob, numbering_job
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

@@ -28,8 +28,8 @@ from snapline.config import Checkpoints, FixedDelay, NoRestart, RestartStrategy
 from snapline.connectors.files.file_sink import Files
 from snapline.connectors.rate import Rate
 from snapline.contracts.operator import Operator
+from snapline.devtools.kit.exactly_once import NUMBERED, Numbering, numbering_job, prove
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
-from snapline.testing.exactly_once import NUMBERED, Numbering, numbering_job, prove
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from tests.integration.runtime.runtime_kit import RESTART, Start, listening_ports, settings, small, wait_for_checkpoints
 
+from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.errors import PeerError
 from snapline.runtime.wire.auth import client_handshake
 from snapline.testing.clusters import ProcessCluster
-from snapline.testing.exactly_once import numbering_job
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow

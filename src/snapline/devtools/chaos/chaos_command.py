@@ -18,8 +18,8 @@ from pathlib import Path
 
 from snapline.devtools.chaos.chaos_driver import MODES
 from snapline.devtools.chaos.chaos_run import FAILURES, POSSIBLE, Chaos, ChaosError, Plan, Result
+from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 from snapline.errors import ConfigurationError
-from snapline.testing.standalone_cluster import StandaloneCluster
 
 EXACT_MODES = ("aligned", "unaligned", "timeout")
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from snapline.api.settings import Execution
 from snapline.config import Checkpoints, ExponentialDelay
+from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster
-from snapline.testing.exactly_once import NumberingJob, numbering_job
 from snapline.types import JobStatus
 
 MODES: dict[str, dict[str, Any]] = {

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from snapline.devtools.chaos.chaos_driver import INTERVAL_S, MODES, ROWS_PER_SECOND, DriverOrder
+from snapline.devtools.kit.exactly_once import Proof, prove
+from snapline.devtools.kit.processes import Process, descendants, end, executor_above, look, operator_processes, send
+from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 from snapline.errors import ConfigurationError, SnaplineError
-from snapline.testing.exactly_once import Proof, prove
-from snapline.testing.processes import Process, descendants, end, executor_above, look, operator_processes, send
-from snapline.testing.standalone_cluster import StandaloneCluster
 from snapline.types import JobStatus
 
 FAILURES = ("user", "operator", "worker", "executor", "hang", "driver")

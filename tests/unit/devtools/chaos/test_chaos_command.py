@@ -12,8 +12,8 @@ import pytest
 
 from snapline.devtools.chaos import chaos_command as chaos
 from snapline.devtools.chaos.chaos_run import FAILURES, Chaos, Plan, Result, Suffered
+from snapline.devtools.kit.processes import descendants, executor_above, look, operator_processes, send
 from snapline.errors import ConfigurationError
-from snapline.testing.processes import descendants, executor_above, look, operator_processes, send
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from snapline.devtools.kit.processes import descendants
 from snapline.errors import PeerError
 from snapline.runtime.slot import bootstrap as boot
 from snapline.runtime.slot import supervisor as supervisor_module
@@ -28,7 +29,6 @@ from snapline.runtime.slot.supervisor import Supervisor
 from snapline.runtime.wire import control_messages as m
 from snapline.runtime.wire.auth import server_handshake
 from snapline.runtime.wire.frames import ControlConnection
-from snapline.testing.processes import descendants
 
 DEADLINE_S = 10.0
 SECRET = secrets.token_bytes(32)

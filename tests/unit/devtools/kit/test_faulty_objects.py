@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from snapline.devtools.kit.faulty_objects import CHANGING_METHODS, METHODS, FaultyObjects
 from snapline.errors import ConfigurationError, ObjectNotFoundError, StorageError
 from snapline.storage.memory_objects import MemoryObjects
-from snapline.testing.faulty_objects import CHANGING_METHODS, METHODS, FaultyObjects
 
 
 def use_every_method(objects: FaultyObjects, directory: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from snapline.devtools.kit.stored_snapshots import JOURNAL
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
@@ -20,7 +21,6 @@ from snapline.storage.journals.journal_store import JournalStore, ObjectJournal
 from snapline.storage.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
-from snapline.testing.stored_snapshots import JOURNAL
 from snapline.types import ClaimMode, SnapshotKind, SubtaskId
 
 UID = "counts"

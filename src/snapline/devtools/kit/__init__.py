@@ -1,0 +1,1 @@
+"""Jobs, stores and processes that our own tests, benchmarks, chaos runs and the demo share."""
