@@ -13,6 +13,9 @@ from random import Random
 
 import pytest
 
+from snapline.devtools.kit.faulty_objects import FaultyObjects
+from snapline.devtools.kit.stored_snapshots import JOURNAL, damage, leftovers, store_objects
+from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 from snapline.errors import DamagedError, EngineError, FencedError, RestoreError, StorageError
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots, Retirement
 from snapline.protocol.retention.retention_rules import keeps
@@ -25,9 +28,6 @@ from snapline.storage.journals.journal_store import JournalStore, MemoryJournal,
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_store import ObjectStore
-from snapline.testing.faulty_objects import FaultyObjects
-from snapline.testing.stored_snapshots import JOURNAL, damage, leftovers, store_objects
-from snapline.testing.zookeeper_server import ZooKeeperServer
 from snapline.types import ClaimMode, ExternalizedRetention, JobStatus, SnapshotKind
 
 WAIT_S = 30.0

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import pytest
 
+from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 from snapline.errors import ConfigurationError, DamagedError, FencedError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.snapshot import Snapshot
@@ -34,7 +35,6 @@ from snapline.storage.journals.journal_store import (
 )
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
 from snapline.storage.memory_objects import MemoryObjects
-from snapline.testing.zookeeper_server import ZooKeeperServer
 from snapline.types import JobStatus, SnapshotKind
 
 DRIVERS = 4

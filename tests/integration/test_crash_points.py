@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from snapline.devtools.kit.faulty_objects import CHANGING_METHODS, FaultyObjects
+from snapline.devtools.kit.stored_snapshots import JOURNAL, damage, leftovers, store_objects
 from snapline.errors import DamagedError, StorageError
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.retention.retention_rules import keeps
@@ -17,8 +19,6 @@ from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_store import ObjectJournal
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_store import ObjectStore
-from snapline.testing.faulty_objects import CHANGING_METHODS, FaultyObjects
-from snapline.testing.stored_snapshots import JOURNAL, damage, leftovers, store_objects
 from snapline.types import ClaimMode, ExternalizedRetention, JobStatus
 
 

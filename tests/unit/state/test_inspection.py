@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from snapline.devtools.kit.faulty_objects import FaultyObjects
 from snapline.errors import ConfigurationError, DamagedError, ObjectNotFoundError, RestoreError, StorageError
 from snapline.protocol.journal import Journal
 from snapline.protocol.keygroups import KeyGroupRange
@@ -44,7 +45,6 @@ from snapline.storage.journals.journal_store import ObjectJournal
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
-from snapline.testing.faulty_objects import FaultyObjects
 from snapline.types import OperatorStateMode, SnapshotKind
 
 JOB = "memory://d/job"
