@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         top_n,
     )
     from snapline.api.connected_streams import ConnectedStreams
-    from snapline.api.contexts import BatchContext, ProcessContext
     from snapline.api.job import Job
     from snapline.api.job_handle import JobFailedError, JobHandle, SnapshotFailedError
     from snapline.api.keyed_stream import KeyedStream
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     )
     from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
     from snapline.connectors import sinks, sources
+    from snapline.contracts.contexts import BatchContext, ProcessContext
     from snapline.contracts.functions import AsyncFunction, BatchProcessFunction, CoProcessFunction, ProcessFunction
     from snapline.contracts.master_hook import MasterHook
     from snapline.contracts.operator import Operator, OperatorContext
@@ -80,7 +80,7 @@ _MODULES = {
         "top_n",
     ),
     "api.connected_streams": ("ConnectedStreams",),
-    "api.contexts": ("BatchContext", "ProcessContext"),
+    "contracts.contexts": ("BatchContext", "ProcessContext"),
     "contracts.functions": ("AsyncFunction", "BatchProcessFunction", "CoProcessFunction", "ProcessFunction"),
     "api.job_handle": ("JobFailedError", "JobHandle", "SnapshotFailedError"),
     "contracts.master_hook": ("MasterHook",),

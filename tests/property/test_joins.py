@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.operators.deduplication import KeepFirst, KeepLast
 from snapline.operators.joins.interval_join import Interval, JoinIntervals
-from snapline.operators.joins.join_rows import JoinLayout, RowType
+from snapline.operators.joins.join_rows import JoinLayout
+from snapline.operators.joins.lookup_join import LookUp, StaticTable
 from snapline.operators.joins.regular_join import JoinStreams
 from snapline.operators.joins.window_join import FixedWindows, JoinWindows
-from snapline.operators.lookup import LookUp, StaticTable
+from snapline.operators.kept_rows import RowType
 from snapline.operators.top_rows import TopRows
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore

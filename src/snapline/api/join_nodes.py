@@ -16,9 +16,10 @@ from snapline.config import Duration, duration_ms
 from snapline.contracts.schemas import checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.joins.interval_join import Interval, JoinIntervals
-from snapline.operators.joins.join_rows import LEFT, NAMES, RIGHT, JoinLayout, RowType, plain_type
+from snapline.operators.joins.join_rows import LEFT, NAMES, RIGHT, JoinLayout
 from snapline.operators.joins.regular_join import JoinStreams
 from snapline.operators.joins.window_join import FixedWindows, JoinWindows
+from snapline.operators.kept_rows import RowType, plain_type
 from snapline.state.keyed_backend import Lifetime, as_ttl
 from snapline.state.state_types import has_views, resolve
 

@@ -13,8 +13,8 @@ from snapline.api.join_nodes import Suffixes, check_suffixes
 from snapline.config import Size, size_bytes
 from snapline.contracts.schemas import checked_schema, key_type
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.operators.joins.join_rows import plain_type
-from snapline.operators.lookup import LookUp, StaticTable
+from snapline.operators.joins.lookup_join import LookUp, StaticTable
+from snapline.operators.kept_rows import plain_type
 from snapline.state.exact_cast import exact_cast
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from snapline.api import expressions
 from snapline.api.async_nodes import async_operator
-from snapline.api.batch_formats import make_format
 from snapline.api.connected_streams import ConnectedStreams
 from snapline.api.expressions import Column
 from snapline.api.graph_nodes import Input, Node, own_operator, shown
@@ -31,13 +30,13 @@ from snapline.api.windowed_stream import WindowedStream
 from snapline.config import Duration, Path, Size
 from snapline.contracts.functions import AsyncFunction, BatchProcessFunction, ProcessFunction
 from snapline.contracts.operator import Operator
-from snapline.contracts.schemas import SchemaLike, checked_schema, key_type
+from snapline.contracts.schemas import Row, SchemaLike, checked_schema, key_type
 from snapline.contracts.sink import Sink
 from snapline.contracts.source import Watermarks, checked_watermarks
 from snapline.errors import ConfigurationError
 from snapline.operators.assign_watermarks import AssignWatermarks
+from snapline.operators.batch_formats import make_format
 from snapline.operators.projection import Project
-from snapline.operators.row_batches import Row
 from snapline.operators.sink_operator import SinkOperator
 from snapline.operators.transforms import FlatMapRows, MapBatches, MapRows
 from snapline.types import Partitioning

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api.batch_formats import Format, make_format
 from snapline.api.expressions import check_predicate
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import checked_schema, empty_batch
 from snapline.errors import ConfigurationError
+from snapline.operators.batch_formats import Format, make_format
 from snapline.operators.projection import FilterExpression
 from snapline.operators.transforms import Filter, FilterRows
 

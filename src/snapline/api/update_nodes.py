@@ -14,7 +14,7 @@ from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.deduplication import KeepFirst, KeepLast
-from snapline.operators.joins.join_rows import RowType, plain_type
+from snapline.operators.kept_rows import RowType, plain_type
 from snapline.operators.top_rows import MAX_COUNT, TopRows
 from snapline.state.keyed_backend import Lifetime, as_ttl
 

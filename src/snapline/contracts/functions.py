@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.api.contexts import BatchContext, ProcessContext
+from snapline.contracts.contexts import BatchContext, ProcessContext
+from snapline.contracts.schemas import Row
 from snapline.errors import UserCodeError
-from snapline.operators.row_batches import Row
 from snapline.state.timers import DueTimers
 
 

@@ -19,6 +19,10 @@ _FIELD = re.compile(r"FieldRef\.Name\((.*?)\)")
 """How Arrow names a column that is not there."""
 
 
+Row: TypeAlias = dict[str, Any]
+"""The values of one row by column."""
+
+
 class SparkType(Protocol):
     """A `pyspark.sql.types.StructType`, known by what it can do, since nobody needs to have pyspark."""
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from snapline.operators.row_batches import Row
+from snapline.contracts.schemas import Row
 
 _CLOSE_TIMEOUT_S = 10.0
 """For what the user closes, and for the thread to end."""

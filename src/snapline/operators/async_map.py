@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from snapline.contracts.functions import AsyncFunction
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.schemas import conform
+from snapline.contracts.schemas import Row, conform
 from snapline.errors import RestoreError, UserCodeError
 from snapline.operators.async_calls import Answer, Asker, Patience
-from snapline.operators.row_batches import MAX_ROWS, Row, batch_of, raised, rows_of
+from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
 from snapline.state.exact_cast import shortened
 from snapline.state.operator_state import OperatorList
 from snapline.types import IDLE, MAX_WATERMARK

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.api.contexts import BatchContext, ProcessContext
+from snapline.contracts.contexts import BatchContext, ProcessContext
 from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction, ProcessFunction
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.schemas import conform
+from snapline.contracts.schemas import Row, conform
 from snapline.errors import SnaplineError, UserCodeError
-from snapline.operators.row_batches import MAX_ROWS, Row, batch_of, raised, rows_of
+from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
 from snapline.operators.row_timers import RowTimers
 from snapline.operators.row_values import RowBatch
 from snapline.state.exact_cast import shortened
@@ -75,7 +75,7 @@ class Process(Operator):
             _NAME,
             context,
             self._timers,
-            self._batch,
+            None if self._batch is None else self._batch.value_state,
             tuple(self._outputs.side_outputs),
             has_uid=self._has_uid,
             has_event_time=self._has_event_time,

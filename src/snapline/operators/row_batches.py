@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
+from snapline.contracts.schemas import Row
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.state.exact_cast import exact_array, exact_cast, shortened
-
-Row: TypeAlias = dict[str, Any]
-"""The values of one row by column."""
 
 MAX_ROWS = 10_000
 """Rows that functions give are collected up to about so many before they are passed on."""

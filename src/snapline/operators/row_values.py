@@ -41,6 +41,14 @@ class RowBatch:
         self._last_rows: Ints = np.empty(0, dtype=np.int64)
         self._states: list[RowValueState] = []
 
+    def value_state(self, state: ValueState, kind: pa.DataType | None) -> ValueState:
+        """`state` with the values of a batch's keys cached; `kind` is their Arrow type, None for any object.
+
+        States of a type that may come back as another value are returned as they are.
+        """
+        exact = next((python for arrow, python in _EXACT if arrow == kind), None)
+        return state if kind is None or exact is None else RowValueState(state, kind, exact, self)
+
     def add(self, state: RowValueState) -> None:
         """Have a state written when the batch ends."""
         self._states.append(state)
@@ -136,9 +144,3 @@ class RowValueState(ValueState):
     def _load(self) -> list[Any]:
         values = self._values = self._batch.read(super().take)
         return values
-
-
-def row_value_state(state: ValueState, kind: pa.DataType | None, batch: RowBatch) -> ValueState:
-    """The state as functions of rows should have it; `kind` is the type of its values, none for any object."""
-    exact = next((python for arrow, python in _EXACT if arrow == kind), None)
-    return state if kind is None or exact is None else RowValueState(state, kind, exact, batch)

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.schemas import conform
+from snapline.contracts.schemas import Row, conform
 from snapline.errors import EngineError, SnaplineError, UserCodeError
-from snapline.operators.row_batches import Row, array_of, batch_of, column_of, raised, rows_of, values_of
+from snapline.operators.row_batches import array_of, batch_of, column_of, raised, rows_of, values_of
 from snapline.state.columns import Values
 from snapline.state.exact_cast import shortened
 from snapline.state.groups import Groups

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import EngineError
-from snapline.operators.joins.join_rows import RowType
+from snapline.operators.kept_rows import RowType
 from snapline.operators.sort_codes import sort_codes
 from snapline.state.batch_keys import Rows
 from snapline.state.key_index import Bools

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.schemas import conform
+from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
-from snapline.operators.row_batches import MAX_ROWS, Row, batch_of, raised, rows_of
+from snapline.operators.batch_formats import Format
+from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
 from snapline.state.exact_cast import shortened
-
-if TYPE_CHECKING:
-    from snapline.api.batch_formats import Format
 
 
 class MapBatches(Operator):

@@ -22,7 +22,7 @@ from typing import Any, Self
 import cloudpickle
 import pyarrow as pa
 
-from snapline.api.contexts import Time, in_milliseconds
+from snapline.contracts.contexts import Time, in_milliseconds
 from snapline.api.graph_nodes import Input, Node
 from snapline.api.stream import Stream
 from snapline.config import Duration, duration_ms

@@ -11,8 +11,8 @@ import pytest
 
 from snapline.errors import EngineError
 from snapline.operators.deduplication import KeepFirst, KeepLast
-from snapline.operators.joins.join_rows import RowType
-from snapline.operators.lookup import LookUp, StaticTable
+from snapline.operators.joins.lookup_join import LookUp, StaticTable
+from snapline.operators.kept_rows import RowType
 from snapline.operators.sort_codes import sort_codes
 from snapline.operators.top_rows import TopRows
 from snapline.state.keyed_backend import Ttl

@@ -265,8 +265,8 @@ def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
         (lambda row, context: context.emit({"user": "a"}), "process 'it' gave a row without 'n'"),
         (lambda row, context: context.emit(5), "process 'it' gave 5; a row must be a dict"),
         (lambda row, context: row["x"], "process 'it' raised KeyError: 'x'"),
-        (lambda row, context: context.set_event_timer("soon"), "'soon' is no time"),
-        (lambda row, context: context.set_event_timer(True), "True is no time"),
+        (lambda row, context: context.set_event_timer("soon"), "'soon' is not a time"),
+        (lambda row, context: context.set_event_timer(True), "True is not a time"),
     ],
 )
 def test_wrong_functions_name_the_operator(run: Run, call: Any, complaint: str) -> None:
@@ -278,7 +278,7 @@ def test_wrong_functions_name_the_operator(run: Run, call: Any, complaint: str) 
     ("open", "error", "complaint"),
     [
         (lambda context: context.value_state("n", int), ConfigurationError, r"call key_by\(\) first"),
-        (lambda context: context.operator_states, ConfigurationError, "give one, process"),
+        (lambda context: context.operator_states, ConfigurationError, "give one: process"),
         (lambda context: context.broadcast_state("n"), ConfigurationError, r"stream.connect\(other.broadcast\(\)\)"),
         (lambda context: 1 / 0, UserCodeError, "process 'it' raised ZeroDivisionError"),
     ],
@@ -293,8 +293,8 @@ def test_state_that_cannot_be_is_told_when_it_is_declared(run: Run, open: Any, e
     [
         (lambda row, context: context.key, "there is no key here"),
         (lambda row, context: context.set_processing_timer(0), r"timers belong to keys; call key_by\(\) first"),
-        (lambda row, context: context.set_event_timer(0), "a timer of event time in a stream without watermarks"),
-        (lambda row, context: context.timestamp_ms, "no event time can be told here"),
+        (lambda row, context: context.set_event_timer(0), "an event-time timer in a stream without watermarks"),
+        (lambda row, context: context.timestamp_ms, "timestamp_ms is not available here"),
     ],
 )
 def test_what_is_not_there_is_told(run: Run, call: Any, complaint: str) -> None:
@@ -376,7 +376,7 @@ def test_broadcast_state_is_written_by_one_side_and_read_by_the_other(run: Run) 
     rule("clear", 0)
     harness.operator.process(one, 0)
     assert pairs(harness) == [("a", 2)]
-    with pytest.raises(UserCodeError, match="broadcast state 'rules' can be written in process_second only"):
+    with pytest.raises(UserCodeError, match="broadcast state 'rules' can be written only in process_second"):
         harness.operator.process(rows(("a", -1)), 0)
     with pytest.raises(UserCodeError, match="process 'it': no key is selected"):
         rule("touch", 1)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from snapline.api.batch_formats import make_format
 from snapline.api.transform_nodes import inferred_schema
 from snapline.errors import UserCodeError
+from snapline.operators.batch_formats import make_format
 from snapline.operators.projection import FilterExpression
 from snapline.operators.transforms import Filter, FilterRows, FlatMapRows, MapBatches, MapRows
 

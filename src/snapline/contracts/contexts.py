@@ -1,18 +1,16 @@
-"""What functions with state and timers have around them."""
+"""Contexts of user functions: what `process` and its siblings see of the runtime."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from snapline.contracts.operator import OperatorContext
+from snapline.contracts.schemas import Row
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.operators.row_batches import Row
-from snapline.operators.row_timers import RowTimers
-from snapline.operators.row_values import RowBatch, row_value_state
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend, Lifetime
 from snapline.state.keyed_states import (
@@ -32,15 +30,26 @@ from snapline.types import MAX_WATERMARK
 Time: TypeAlias = "int | datetime"
 """Milliseconds since 1970, or a datetime; one without a time zone is UTC."""
 
+ValueCache: TypeAlias = "Callable[[ValueState, pa.DataType | None], ValueState]"
+"""Wraps a value state of this Arrow type (None for any object) so that it is read and written once per batch."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class FunctionContext:
-    """What rows and batches have in common. Only the thread of the task uses it.
+class KeyTimers(Protocol):
+    """Timers of the current key."""
 
-    `uid` is the operator's, `subtask` the number of this subtask of `parallelism`.
+    def register(self, domain: TimeDomain, time_ms: int) -> None: ...
+
+    def delete(self, domain: TimeDomain, time_ms: int) -> None: ...
+
+
+class FunctionContext:
+    """Base of the contexts of row and batch functions. Only the task's thread uses it.
+
+    `uid` is the operator's; `subtask` counts from 0 to `parallelism` - 1.
     """
 
     def __init__(self, name: str, operator: OperatorContext, *, has_uid: bool) -> None:
@@ -48,7 +57,7 @@ class FunctionContext:
         self.subtask = operator.subtask
         self.parallelism = operator.parallelism
         self.time_domain: TimeDomain | None = None
-        """What the timer that is due is measured by; none while rows are processed."""
+        """Time domain of the timer that is firing; None while rows are processed."""
         self._what = f"{name} {operator.uid!r}"
         self._operator = operator
         self._has_uid = has_uid
@@ -58,51 +67,51 @@ class FunctionContext:
 
     @property
     def watermark_ms(self) -> int | None:
-        """How far event time has come; none before the first watermark."""
+        """The current watermark; None before the first."""
         return None if self._watermark_ms == -MAX_WATERMARK else self._watermark_ms
 
     @property
     def has_ended(self) -> bool:
-        """Whether there are no more rows: all timers of event time that are left are due now."""
+        """Whether all input has ended: the event-time timers that are left fire now."""
         return self._watermark_ms == MAX_WATERMARK
 
     @property
     def processing_time_ms(self) -> int:
-        """The time of the clock."""
+        """The current processing time."""
         return self._operator.clock()
 
-    # State; types are declared in any of the ways on docs/state.md.
+    # State. docs/state.md lists the ways to declare a type.
 
     def value_state(
         self, name: str, kind: object = object, *, default: Any = None, ttl: Lifetime | None = None
     ) -> ValueState:
-        """One value for each key."""
+        """One value per key."""
         return self._keyed.value_state(name, kind, default=default, ttl=ttl)
 
     def list_state(self, name: str, kind: object = object, *, ttl: Lifetime | None = None) -> ListState:
-        """A list for each key."""
+        """A list per key."""
         return self._keyed.list_state(name, kind, ttl=ttl)
 
     def map_state(self, name: str, map_key: object, kind: object = object, *, ttl: Lifetime | None = None) -> MapState:
-        """A map for each key; `map_key` is the type of its keys."""
+        """A map per key; `map_key` is the type of its keys."""
         return self._keyed.map_state(name, map_key, kind, ttl=ttl)
 
     def reducing_state(self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None) -> ReducingState:
-        """One value for each key, into which those added are merged: by "sum", "min", "max", or a function of two."""
+        """One value per key that added values are merged into by "sum", "min", "max", or a function of two values."""
         return self._keyed.reducing_state(name, kind, reduce, ttl=ttl)
 
     def aggregating_state(
         self, name: str, function: AggregateFunction[Any], accumulator: object = object, *, ttl: Lifetime | None = None
     ) -> AggregatingState[Any]:
-        """An accumulator for each key; `accumulator` is its type."""
+        """An accumulator per key; `accumulator` is its type."""
         return self._keyed.aggregating_state(name, function, accumulator, ttl=ttl)
 
     @property
     def operator_states(self) -> OperatorStates:
-        """State of the subtask that belongs to no key: lists that are split or copied when the parallelism changes."""
+        """State of the subtask outside any key: lists that are split or copied when the parallelism changes."""
         if not self._has_uid:
             raise ConfigurationError(
-                f"{self._what}: state is found again by the operator's uid; give one, process(..., uid='my-uid')"
+                f"{self._what}: state is found again by the operator's uid; give one: process(..., uid='my-uid')"
             )
         return self._operator.states.operator
 
@@ -110,19 +119,19 @@ class FunctionContext:
     def _keyed(self) -> KeyedBackend:
         keyed = self._operator.states.keyed
         if keyed is None:
-            raise ConfigurationError(f"{self._what}: state of keys and timers need a keyed stream; call key_by() first")
+            raise ConfigurationError(f"{self._what}: keyed state and timers need a keyed stream; call key_by() first")
         return keyed
 
 
 class ProcessContext(FunctionContext):
-    """For functions of rows. Calls on state and timers mean the key of the row, or of the timer, in process."""
+    """Context of row functions. State and timers belong to the current key: that of the row, or of the firing timer."""
 
     def __init__(
         self,
         name: str,
         operator: OperatorContext,
-        timers: RowTimers | None,
-        batch: RowBatch | None,
+        timers: KeyTimers | None,
+        cached: ValueCache | None,
         side_outputs: Sequence[str],
         *,
         has_uid: bool,
@@ -131,7 +140,7 @@ class ProcessContext(FunctionContext):
     ) -> None:
         super().__init__(name, operator, has_uid=has_uid)
         self._timers = timers
-        self._batch = batch
+        self._cached = cached
         self._values: dict[str, tuple[Any, ValueState]] = {}
         self._has_event_time = has_event_time
         self._has_broadcast = has_broadcast
@@ -146,13 +155,13 @@ class ProcessContext(FunctionContext):
     def value_state(
         self, name: str, kind: object = object, *, default: Any = None, ttl: Lifetime | None = None
     ) -> ValueState:
-        """One value for each key."""
+        """One value per key."""
         state = super().value_state(name, kind, default=default, ttl=ttl)
-        if self._batch is None or ttl is not None:  # what expires has to be looked at whenever it is used
+        if self._cached is None or ttl is not None:  # an expiry must be checked at every use
             return state
         known = self._values.get(name)
         if known is None:
-            known = self._values[name] = default, row_value_state(state, resolve(kind).arrow, self._batch)
+            known = self._values[name] = default, self._cached(state, resolve(kind).arrow)
         elif known[0] != default:
             raise ConfigurationError(
                 f"{self._what}: state {name!r} was declared with the default {known[0]!r}, and now with {default!r}; "
@@ -163,11 +172,11 @@ class ProcessContext(FunctionContext):
     # Rows.
 
     def emit(self, row: Row) -> None:
-        """Pass a row on: a dict with a value for each column of the schema given to `process`."""
+        """Emit a row: a dict with a value for each column of the schema given to `process`."""
         self._rows.append(row)
 
     def emit_to(self, name: str, row: Row) -> None:
-        """Pass a row on to a side output, which is read with `stream.side_output(name)`."""
+        """Emit a row to a side output, which is read with `stream.side_output(name)`."""
         if name not in self._side_rows:
             known = ", ".join(map(repr, self._side_rows)) or "none"
             raise UserCodeError(
@@ -178,7 +187,7 @@ class ProcessContext(FunctionContext):
 
     @property
     def key(self) -> Any:
-        """The key in process; of several columns a tuple."""
+        """The current key; a tuple if it has several columns."""
         columns, row = self._key_columns, self._row
         if row is None:
             return self._key
@@ -188,57 +197,57 @@ class ProcessContext(FunctionContext):
 
     @property
     def timestamp_ms(self) -> int | None:
-        """The event time of the row in process, from the column watermarks are made of; none if that is null."""
+        """The event time of the current row, from the watermark column; None if that is null."""
         if self._time_column is None or self._row is None:
             raise UserCodeError(
-                "no event time can be told here: use it while a row is processed, of a stream that has watermarks and "
-                "still has the column they are made of"
+                "timestamp_ms is not available here: use it while a row is processed, in a stream that has watermarks "
+                "and still has their column"
             )
         value = self._row[self._time_column]
         return None if value is None else in_milliseconds(value)
 
-    # Timers of the key in process. For one key and time there is at most one.
+    # Timers of the current key. There is at most one per key and time.
 
     def set_event_timer(self, time: Time) -> None:
-        """Have `on_timer` called for this key when event time has come that far; at the latest when the rows end."""
+        """Have `on_timer` called for this key when the watermark reaches `time`, at the latest when all input ends."""
         if not self._has_event_time:
             raise UserCodeError(
-                "a timer of event time in a stream without watermarks; give source(..., watermarks=...), or call "
+                "an event-time timer in a stream without watermarks; give source(..., watermarks=...), or call "
                 "with_watermarks() first"
             )
         self._timed.register(TimeDomain.EVENT, in_milliseconds(time))
 
     def delete_event_timer(self, time: Time) -> None:
-        """Have no timer at this time; there need not be one."""
+        """Delete the timer at `time`, if there is one."""
         self._timed.delete(TimeDomain.EVENT, in_milliseconds(time))
 
     def set_processing_timer(self, time: Time) -> None:
-        """Have `on_timer` called for this key when the clock has come that far, if the job still has rows to come."""
+        """Have `on_timer` called for this key when the clock reaches `time`, unless all input has ended by then."""
         self._timed.register(TimeDomain.PROCESSING, in_milliseconds(time))
 
     def delete_processing_timer(self, time: Time) -> None:
-        """Have no timer at this time; there need not be one."""
+        """Delete the timer at `time`, if there is one."""
         self._timed.delete(TimeDomain.PROCESSING, in_milliseconds(time))
 
     def broadcast_state(self, name: str, key_type: object = object, value_type: object = object) -> BroadcastMap:
-        """A map that is the same in all subtasks: the broadcast side writes it, the other one reads it."""
+        """A map that is the same in all subtasks: the broadcast side writes it, the other side reads it."""
         if not self._has_broadcast:
             raise ConfigurationError(
-                f"{self._what}: broadcast state needs a second input that all subtasks get; write "
+                f"{self._what}: broadcast state needs a second input that is broadcast; write "
                 "stream.connect(other.broadcast())"
             )
         state = self.operator_states.broadcast_state(name, key_type, value_type)
         return BroadcastMap(name, state, lambda: self._may_write_broadcast)
 
     @property
-    def _timed(self) -> RowTimers:
+    def _timed(self) -> KeyTimers:
         if self._timers is None:
             raise UserCodeError("timers belong to keys; call key_by() first")
         return self._timers
 
 
 class BroadcastMap:
-    """Broadcast state as functions see it: it can be written where all subtasks see the same rows, and only there."""
+    """Broadcast state as functions see it: writable only where all subtasks see the same rows."""
 
     def __init__(self, name: str, state: BroadcastState, may_write: Callable[[], bool]) -> None:
         self._name = name
@@ -267,7 +276,7 @@ class BroadcastMap:
         self._writable().put(key, value)
 
     def remove(self, key: Any) -> None:
-        """Forget a key; it need not be there."""
+        """Remove a key, if it is there."""
         self._writable().remove(key)
 
     def clear(self) -> None:
@@ -276,14 +285,14 @@ class BroadcastMap:
     def _writable(self) -> BroadcastState:
         if not self._may_write():
             raise UserCodeError(
-                f"broadcast state {self._name!r} can be written in process_second only, where every subtask sees the "
-                "same rows; elsewhere the subtasks would come to differ"
+                f"broadcast state {self._name!r} can be written only in process_second, where every subtask sees the "
+                "same rows; elsewhere the subtasks would diverge"
             )
         return self._state
 
 
 class BatchContext(FunctionContext):
-    """For functions of batches."""
+    """Context of batch functions."""
 
     def __init__(
         self,
@@ -296,24 +305,24 @@ class BatchContext(FunctionContext):
     ) -> None:
         super().__init__(name, operator, has_uid=has_uid)
         self.emit = emit
-        """Pass a batch on, of the schema given to `process`."""
+        """Emit a batch with the schema given to `process`."""
         self.emit_to = emit_to
-        """Pass a batch on to a side output: its name, and the batch."""
+        """Emit a batch to a side output: its name, and the batch."""
 
     def keys(self, batch: pa.RecordBatch) -> Rows:
-        """The keys of a batch, hashed once for all vectorised calls of states and timers."""
+        """The keys of a batch, hashed once for all vectorised calls on state and timers."""
         return self._keyed.keys([batch.column(column) for column in self._operator.key_columns])
 
     @property
     def timers(self) -> Timers:
-        """For `register_all` and `delete_all`; those that are due come to `on_timers`."""
+        """For `register_all` and `delete_all`; due timers are passed to `on_timers`."""
         return self._keyed.timers()
 
 
 def in_milliseconds(time: Any) -> int:
-    """A time as timers have it."""
+    """`time` in milliseconds since 1970; `UserCodeError` if it is neither an int nor a datetime."""
     if isinstance(time, datetime):
         return (time - (_NAIVE_EPOCH if time.tzinfo is None else _EPOCH)) // _MILLISECOND
     if isinstance(time, int) and not isinstance(time, bool):
         return time
-    raise UserCodeError(f"{time!r} is no time; give whole milliseconds since 1970, or a datetime")
+    raise UserCodeError(f"{time!r} is not a time; give whole milliseconds since 1970, or a datetime")

@@ -26,7 +26,7 @@ class Format(ABC):
     changes_width = False
     """Whether text, bytes and lists may come back with wider offsets than they went in with, which nobody chose."""
 
-    def open(self) -> None:
+    def open(self) -> None:  # noqa: B027  # may be left out
         """Load what it needs; `ConfigurationError` if that is not installed."""
 
     @abstractmethod
