@@ -68,15 +68,19 @@ class RestoreError(SnaplineError):
 
 
 class EngineError(SnaplineError, AssertionError):
-    """This engine broke one of its own rules: a defect of Snapline, never of the user's code."""
+    """This engine broke one of its own rules: a defect of Snapline, never of the user's code.
+
+    `story` holds the last events of the machine that raised it, oldest first, each with its effects.
+    """
+
+    story: tuple[str, ...] = ()
 
 
 class IllegalTransitionError(EngineError):
     """A machine was asked for a step its table does not have. The machine is unchanged."""
 
-    def __init__(self, machine: str, state: str, cause: str, target: str) -> None:
-        super().__init__(f"{machine}: no transition from {state} to {target} on {cause}")
+    def __init__(self, machine: str, state: str, cause: str) -> None:
+        super().__init__(f"{machine}: no transition from {state} on {cause}")
         self.machine = machine
         self.state = state
         self.cause = cause
-        self.target = target

@@ -164,14 +164,14 @@ class Committer:
         match result:
             case CommitResult.COMMITTED | CommitResult.ALREADY_COMMITTED:
                 cause = "committed" if result is CommitResult.COMMITTED else "already committed"
-                COMMIT.step(phase, cause, CommitPhase.COMMITTED)
+                COMMIT.step(phase, cause)
                 del self._open[name]
             case CommitResult.FAILED_KNOWN:
-                COMMIT.step(phase, "known failure", CommitPhase.DROPPED)
+                COMMIT.step(phase, "known failure")
                 del self._open[name]
                 self.dropped += 1
             case CommitResult.FAILED_UNKNOWN:
-                COMMIT.step(phase, "unknown failure", CommitPhase.FAILED)
+                COMMIT.step(phase, "unknown failure")
                 return [FailCommit(entry, f"commit of {name} failed for an unknown reason")]
             case CommitResult.RETRY_LATER:
                 return self._retry(entry, phase, update)
@@ -179,11 +179,11 @@ class Committer:
 
     def _retry(self, entry: Committable, phase: CommitPhase, update: Any) -> list[CommitEffect]:
         if entry.retries >= self._max_retries:
-            COMMIT.step(phase, "out of retries", CommitPhase.FAILED)
+            COMMIT.step(phase, "out of retries")
             return [FailCommit(entry, f"commit of {entry.name} failed {self._max_retries + 1} times")]
         payload = entry.payload if update is None else update
         entry = replace(entry, payload=payload, retries=entry.retries + 1)
-        self._open[entry.name] = (entry, COMMIT.step(phase, "retry", CommitPhase.COMMITTING))
+        self._open[entry.name] = (entry, COMMIT.step(phase, "retry"))
         return [self._commit(entry)]
 
     def _commit_permitted(self) -> list[CommitEffect]:
@@ -191,7 +191,7 @@ class Committer:
         effects: list[CommitEffect] = []
         for entry, phase in self._oldest_permitted().values():
             if phase is CommitPhase.PREPARED:
-                self._open[entry.name] = (entry, COMMIT.step(phase, "permit", CommitPhase.COMMITTING))
+                self._open[entry.name] = (entry, COMMIT.step(phase, "permit"))
                 effects.append(self._commit(entry))
         return effects
 

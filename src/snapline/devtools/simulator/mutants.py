@@ -15,7 +15,7 @@ from snapline.protocol.commit import Committable, Committer
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.event_gate import EventGate
-from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
+from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint
 from snapline.protocol.journal import Journal, Publication, Record, RecordKind
 from snapline.protocol.keygroups import EMPTY, KeyGroupRange
 from snapline.protocol.restore import restore_plan as restore
@@ -26,7 +26,7 @@ from snapline.protocol.retention.shared_registry import SharedStateRegistry
 from snapline.protocol.snapshot import Snapshot, SubtaskState
 from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
 from snapline.protocol.subtask import subtask_events as s
-from snapline.protocol.subtask.subtask_machine import Life, SubtaskCheckpointing
+from snapline.protocol.subtask.subtask_machine import SubtaskCheckpointing
 from snapline.types import SubtaskId
 
 
@@ -130,8 +130,8 @@ def _complete_unpublished(_original: Any) -> Any:
     def on_metadata_written(self: CheckpointCoordinator, checkpoint_id: int, size_bytes: int) -> None:
         pending = self._pending[checkpoint_id]
         pending.metadata_bytes = size_bytes
-        pending.step("metadata written", PendingPhase.PUBLISHING)
-        pending.step("published", PendingPhase.COMPLETED)
+        pending.step("metadata written")
+        pending.step("published")
         self._complete(pending, pending.timestamp_ms)
 
     return on_metadata_written
@@ -140,7 +140,7 @@ def _complete_unpublished(_original: Any) -> Any:
 def _leave_at_once(_original: Any) -> Any:
     def on_data_ended(self: SubtaskCheckpointing, _final_from: int) -> list[s.SubtaskEffect]:
         self._outputs_consumed = not self._has_outputs
-        self._step("end of data without final checkpoint", Life.LEAVING)
+        self._step("end of data without final checkpoint")
         return [s.BroadcastEndOfData(0), *self._leave()]
 
     return on_data_ended

@@ -28,7 +28,7 @@ from snapline.protocol.barriers.barrier_events import (
     TriggerCheckpoint,
 )
 from snapline.protocol.barriers.capture import InputCapture
-from snapline.protocol.machine import TransitionTable
+from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier
 
 
@@ -98,6 +98,7 @@ class AligningHandler:
     """
 
     def __init__(self, mode: HandlerMode, channels: int, *, after_tasks_finish: bool = True) -> None:
+        self.story = Story()
         self._table = _TABLES[mode]
         self._mode = mode
         self._open = OpenChannels(channels)
@@ -146,6 +147,7 @@ class AligningHandler:
 
     # Events.
 
+    @recorded
     def handle(self, event: BarrierEvent, now_ms: int) -> list[BarrierEffect]:
         match event:
             case BarrierReceived(channel, barrier, injected):
@@ -286,7 +288,7 @@ class AligningHandler:
         self._aligned.clear()
         self._announced.clear()
         self._unblock_all()
-        self._step("abort", self._table.initial)
+        self._step("abort")
         self._effects.append(AbortCheckpoint(checkpoint_id, reason))
 
     def _reset_metrics(self) -> None:
@@ -316,7 +318,7 @@ class AligningHandler:
         if self._all_in:
             self._complete(barrier)
         else:
-            self._step("barrier", Aligning.COLLECTING_UNALIGNED if self._is_unaligned_state else Aligning.COLLECTING)
+            self._step("barrier")
 
     def _end_in_state(self, now_ms: int) -> None:
         barrier = self._barrier
@@ -336,11 +338,9 @@ class AligningHandler:
         for channel in sorted(self._announced):
             self._effects.append(PrioritizeBarrier(channel, self._current))
         self._announced.clear()
-        if self._state is Aligning.COLLECTING:
-            self._step("switch", Aligning.COLLECTING_UNALIGNED)
+        self._step("switch")
+        if self._state is Aligning.COLLECTING_UNALIGNED:
             self._trigger_unaligned(barrier)
-        else:
-            self._step("switch", Aligning.WAITING_UNALIGNED)
 
     def _trigger_unaligned(self, barrier: Barrier) -> None:
         if self._capture.is_subsumed(barrier.id):
@@ -360,7 +360,7 @@ class AligningHandler:
         else:
             self._trigger(barrier)
         self._unblock_all()
-        self._step("last barrier", self._table.initial)
+        self._step("last barrier")
 
     def _stop_capture(self, checkpoint_id: int) -> None:
         self._capture.stop(checkpoint_id)
@@ -387,5 +387,5 @@ class AligningHandler:
             self._timer_set = False
             self._effects.append(CancelAlignmentTimer(self._current))
 
-    def _step(self, cause: str, target: Aligning) -> None:
-        self._state = self._table.step(self._state, cause, target)
+    def _step(self, cause: str) -> None:
+        self._state = self._table.step(self._state, cause)

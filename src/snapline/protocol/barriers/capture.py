@@ -24,11 +24,11 @@ CAPTURE = TransitionTable(
     [
         (_C.COMPLETED, "checkpoint started", _C.BARRIER_PENDING),
         (_C.COMPLETED, "barrier arrived", _C.BARRIER_RECEIVED),
-        (_C.BARRIER_PENDING, "newer checkpoint started", _C.BARRIER_PENDING),
+        (_C.BARRIER_PENDING, "checkpoint started", _C.BARRIER_PENDING),
         (_C.BARRIER_PENDING, "barrier arrived", _C.BARRIER_RECEIVED),
         (_C.BARRIER_PENDING, "checkpoint stopped", _C.COMPLETED),
-        (_C.BARRIER_RECEIVED, "newer checkpoint started", _C.BARRIER_PENDING),
-        (_C.BARRIER_RECEIVED, "newer barrier arrived", _C.BARRIER_RECEIVED),
+        (_C.BARRIER_RECEIVED, "checkpoint started", _C.BARRIER_PENDING),
+        (_C.BARRIER_RECEIVED, "barrier arrived", _C.BARRIER_RECEIVED),
         (_C.BARRIER_RECEIVED, "checkpoint stopped", _C.COMPLETED),
     ],
 )
@@ -60,13 +60,8 @@ class InputCapture:
         """Begin capturing on every channel that has not delivered this barrier; never called when `is_subsumed`."""
         for channel, last in enumerate(self._last_barrier):
             if last < checkpoint_id:
-                cause = (
-                    "checkpoint started"
-                    if self._status[channel] is ChannelCapture.COMPLETED
-                    else "newer checkpoint started"
-                )
                 self._last_barrier[channel] = checkpoint_id
-                self._step(channel, cause, ChannelCapture.BARRIER_PENDING)
+                self._step(channel, "checkpoint started")
 
     def barrier_arrived(self, channel: int, checkpoint_id: int) -> None:
         """Note a barrier as soon as it is in the channel's queue. Older barriers and repetitions change nothing."""
@@ -74,14 +69,13 @@ class InputCapture:
         if checkpoint_id < last or (checkpoint_id == last and status is not ChannelCapture.BARRIER_PENDING):
             return
         self._last_barrier[channel] = checkpoint_id
-        cause = "newer barrier arrived" if status is ChannelCapture.BARRIER_RECEIVED else "barrier arrived"
-        self._step(channel, cause, ChannelCapture.BARRIER_RECEIVED)
+        self._step(channel, "barrier arrived")
 
     def stop(self, checkpoint_id: int) -> None:
         """End capturing for `checkpoint_id`; channels that have moved on to a newer one stay as they are."""
         for channel, last in enumerate(self._last_barrier):
             if last == checkpoint_id and self._status[channel] is not ChannelCapture.COMPLETED:
-                self._step(channel, "checkpoint stopped", ChannelCapture.COMPLETED)
+                self._step(channel, "checkpoint stopped")
 
-    def _step(self, channel: int, cause: str, target: ChannelCapture) -> None:
-        self._status[channel] = CAPTURE.step(self._status[channel], cause, target)
+    def _step(self, channel: int, cause: str) -> None:
+        self._status[channel] = CAPTURE.step(self._status[channel], cause)

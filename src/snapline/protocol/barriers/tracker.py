@@ -19,7 +19,7 @@ from snapline.protocol.barriers.barrier_events import (
     PartitionEnded,
     TriggerCheckpoint,
 )
-from snapline.protocol.machine import TransitionTable
+from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier
 
 MAX_TRACKED = 50
@@ -72,14 +72,15 @@ class _Count:
         self.heard.add(channel)
         return len(self.heard) == self.target
 
-    def step(self, cause: str, target: Tracked) -> None:
-        self.state = TRACKED.step(self.state, cause, target)
+    def step(self, cause: str) -> None:
+        self.state = TRACKED.step(self.state, cause)
 
 
 class TrackingHandler:
     """Follows up to `MAX_TRACKED` checkpoints at once, oldest first."""
 
     def __init__(self, channels: int, *, after_tasks_finish: bool = True) -> None:
+        self.story = Story()
         self._open = OpenChannels(channels)
         self._after_tasks_finish = after_tasks_finish
         self._tracked: deque[_Count] = deque()
@@ -112,6 +113,7 @@ class TrackingHandler:
     def data_processed(self, size_bytes: int) -> None:
         self._processed_bytes += size_bytes
 
+    @recorded
     def handle(self, event: BarrierEvent, now_ms: int) -> list[BarrierEffect]:
         match event:
             case BarrierReceived(channel, barrier):
@@ -167,25 +169,22 @@ class TrackingHandler:
         count = _Count(checkpoint_id, barrier, len(self._open), now_ms, self._processed_bytes)
         self._tracked.append(count)
         if len(self._tracked) > MAX_TRACKED:
-            self._tracked.popleft().step("too many tracked", Tracked.FORGOTTEN)
+            self._tracked.popleft().step("too many tracked")
         return count
 
     def _abort(self, count: _Count, cause: str, reason: AbortReason) -> None:
         """Report an id as aborted, once; one that was reported before is only forgotten."""
-        if count.state is Tracked.COUNTING:
-            count.step(cause, Tracked.ABORTED)
+        count.step(cause)
+        if count.state is Tracked.ABORTED:
             self._effects.append(AbortCheckpoint(count.checkpoint_id, reason))
-        else:
-            count.step(cause, Tracked.FORGOTTEN)
 
     def _complete(self, count: _Count, now_ms: int) -> None:
         while self._tracked[0] is not count:
-            self._tracked.popleft().step("newer one completed", Tracked.FORGOTTEN)
+            self._tracked.popleft().step("newer one completed")
         self._tracked.popleft()
-        if count.state is Tracked.ABORTED:
-            count.step("last barrier", Tracked.FORGOTTEN)
+        count.step("last barrier")
+        if count.state is Tracked.FORGOTTEN:
             return
-        count.step("last barrier", Tracked.TRIGGERED)
         barrier = count.barrier
         assert barrier is not None
         start_delay_ms = max(count.opened_ms - barrier.timestamp_ms, 0)

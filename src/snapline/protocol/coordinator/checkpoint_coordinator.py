@@ -16,7 +16,7 @@ from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
 from snapline.protocol.coordinator.request_decider import Decision, RequestDecider, TriggerRequest
 from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
-from snapline.protocol.machine import TransitionTable
+from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
 from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
@@ -88,6 +88,7 @@ class CheckpointCoordinator:
     ) -> None:
         self.attempt = attempt
         self.activity = ACTIVITY.initial
+        self.story = Story()
         self.retained = retained
         self._config = config
         self._shape = shape
@@ -117,6 +118,7 @@ class CheckpointCoordinator:
     def cleaning_ids(self) -> frozenset[int]:
         return frozenset(self._cleaning)
 
+    @recorded
     def handle(self, event: c.CoordinatorEvent, now_ms: int) -> list[c.CoordinatorEffect]:
         """Take one fact, return the orders that follow from it, to be carried out in order."""
         match event:
@@ -162,7 +164,7 @@ class CheckpointCoordinator:
             case c.HeartbeatDue():
                 self._notify_again()
             case c.JobRunning(chance):
-                self._step("all tasks running", Activity.ACTIVE)
+                self._step("all tasks running")
                 self._schedule.start(now_ms, chance)
                 self._set_periodic_timer()
             case c.JobLeftRunning(shutdown):
@@ -198,7 +200,7 @@ class CheckpointCoordinator:
             self._fail_request(request, reason, message, now_ms)
         else:
             self._stop_scheduler(FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "checkpoints are suspended", now_ms)
-            self._step("stop with savepoint", Activity.STOPPING)
+            self._step("stop with savepoint")
             self._stop_request = request.name
             self._offer(request, now_ms)
 
@@ -271,7 +273,7 @@ class CheckpointCoordinator:
 
     def _stop_failed(self, request: TriggerRequest, now_ms: int) -> None:
         if self.activity is Activity.STOPPING and request.name == self._stop_request:
-            self._step("savepoint failed", Activity.ACTIVE)
+            self._step("savepoint failed")
             self._schedule.start(now_ms, 0.0)
             self._set_periodic_timer()
 
@@ -347,7 +349,7 @@ class CheckpointCoordinator:
             self._effects.append(c.Discard(checkpoint_id, (), location))
             return
         pending.location = location
-        pending.step("location created", PendingPhase.COORDINATORS)
+        pending.step("location created")
         for operator in self._coordinators:
             self._effects.append(c.SnapshotOperatorCoordinator(checkpoint_id, operator))
         self._after_coordinators(pending, now_ms)
@@ -363,7 +365,7 @@ class CheckpointCoordinator:
     def _after_coordinators(self, pending: PendingCheckpoint, now_ms: int) -> None:
         if pending.phase is not PendingPhase.COORDINATORS or not pending.coordinators_done:
             return
-        pending.step("coordinators snapshotted", PendingPhase.HOOKS)
+        pending.step("coordinators snapshotted")
         for hook in self._shape.hooks:
             self._effects.append(c.SnapshotHook(pending.id, hook))
         self._after_hooks(pending, now_ms)
@@ -379,7 +381,7 @@ class CheckpointCoordinator:
         if pending.phase is not PendingPhase.HOOKS or not pending.hooks_done:
             return
         assert pending.location is not None
-        pending.step("hooks snapshotted", PendingPhase.COLLECTING)
+        pending.step("hooks snapshotted")
         request = pending.request
         barrier = new_barrier(
             self._config,
@@ -451,7 +453,7 @@ class CheckpointCoordinator:
             message = f"union list state of {vertex} would be incomplete: some of its subtasks have ended, others not"
             self._abort(pending, reason, message, now_ms)
             return
-        pending.step("fully acknowledged", PendingPhase.WRITING_METADATA)
+        pending.step("fully acknowledged")
         self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
         pending.snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
         self._effects.append(c.WriteMetadata(pending.snapshot))
@@ -461,7 +463,7 @@ class CheckpointCoordinator:
         if pending is None or pending.phase is not PendingPhase.WRITING_METADATA:
             return
         pending.metadata_bytes = size_bytes
-        pending.step("metadata written", PendingPhase.PUBLISHING)
+        pending.step("metadata written")
         assert pending.snapshot is not None
         self._effects.append(c.Publish(pending.snapshot))
 
@@ -469,7 +471,7 @@ class CheckpointCoordinator:
         pending = self._pending.get(checkpoint_id)
         if pending is None or pending.phase is not PendingPhase.PUBLISHING:
             return
-        pending.step("published", PendingPhase.COMPLETED)
+        pending.step("published")
         self._complete(pending, now_ms)
 
     def _complete(self, pending: PendingCheckpoint, now_ms: int) -> None:
@@ -549,7 +551,7 @@ class CheckpointCoordinator:
     ) -> None:
         """Give up a checkpoint; its state is kept if it may be canonical after all, which only the journal knows."""
         del self._pending[pending.id]
-        pending.step("aborted", PendingPhase.ABORTED)
+        pending.step("aborted")
         if self._triggering is not None and self._triggering.checkpoint_id == pending.id:
             self._triggering = None
         self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
@@ -571,7 +573,7 @@ class CheckpointCoordinator:
             self._poll(now_ms)
 
     def _on_left_running(self, shutdown: bool, now_ms: int) -> None:
-        self._step("job left running", Activity.CLOSED)
+        self._step("job left running")
         reasons = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
         reason, message = reasons[shutdown], "the job left the running state"
         self._stop_scheduler(reason, message, now_ms)
@@ -592,5 +594,5 @@ class CheckpointCoordinator:
         if self._events.is_unconfirmed(sequence):
             self._effects.append(c.FailJob(f"operator event {sequence} did not reach its subtask"))
 
-    def _step(self, cause: str, target: Activity) -> None:
-        self.activity = ACTIVITY.step(self.activity, cause, target)
+    def _step(self, cause: str) -> None:
+        self.activity = ACTIVITY.step(self.activity, cause)

@@ -35,6 +35,9 @@ class Timer(NamedTuple):
     kind: TimerKind
     checkpoint_id: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.kind.name} {self.checkpoint_id}"
+
 
 # Events.
 

@@ -59,7 +59,7 @@ class EventGate:
         """The coordinator's state for this checkpoint is taken: what it sends from now on is not part of it."""
         for subtask, closed_by in enumerate(self._closed_by):
             closed_by.add(checkpoint_id)
-            self._step(subtask, "coordinator snapshotted", Gate.CLOSED)
+            self._step(subtask, "coordinator snapshotted")
 
     def acknowledged(self, subtask: int, checkpoint_id: int) -> list[Delivery]:
         """The subtask's own state for this checkpoint is taken."""
@@ -74,7 +74,7 @@ class EventGate:
         self._held[subtask].clear()
         self._closed_by[subtask].clear()
         if self._state[subtask] is Gate.CLOSED:
-            self._step(subtask, "subtask reset", Gate.OPEN)
+            self._step(subtask, "subtask reset")
 
     def _release(self, subtask: int, checkpoint_id: int) -> list[Delivery]:
         closed_by = self._closed_by[subtask]
@@ -82,14 +82,14 @@ class EventGate:
             return []
         closed_by.discard(checkpoint_id)
         if closed_by:
-            self._step(subtask, "one of several checkpoints acknowledged", Gate.CLOSED)
+            self._step(subtask, "one of several checkpoints acknowledged")
         else:
-            self._step(subtask, "last checkpoint acknowledged or aborted", Gate.OPEN)
+            self._step(subtask, "last checkpoint acknowledged or aborted")
         deliveries = []
         held = self._held[subtask]
         while held and not held[0][0] & closed_by:
             deliveries.append(Delivery(subtask, held.popleft()[1]))
         return deliveries
 
-    def _step(self, subtask: int, cause: str, target: Gate) -> None:
-        self._state[subtask] = GATE.step(self._state[subtask], cause, target)
+    def _step(self, subtask: int, cause: str) -> None:
+        self._state[subtask] = GATE.step(self._state[subtask], cause)

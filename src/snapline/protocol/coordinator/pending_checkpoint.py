@@ -94,8 +94,8 @@ class PendingCheckpoint:
     def is_fully_acknowledged(self) -> bool:
         return not self._missing_tasks and self.coordinators_done and self.hooks_done
 
-    def step(self, cause: str, target: PendingPhase) -> None:
-        self.phase = PENDING.step(self.phase, cause, target)
+    def step(self, cause: str) -> None:
+        self.phase = PENDING.step(self.phase, cause)
 
     def acknowledge(self, subtask: SubtaskId, state: Mapping[str, SubtaskState]) -> AckResult:
         if subtask in self._tasks:

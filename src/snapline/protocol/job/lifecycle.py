@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from snapline.protocol.job.restart_policy import RestartPolicy
-from snapline.protocol.machine import TransitionTable
+from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.snapshot import Snapshot
 from snapline.types import ExecutionId, JobStatus, SubtaskId, TaskStatus
 
@@ -222,7 +222,10 @@ LIFECYCLE = TransitionTable(
         (_J.CREATED, "submitted", _J.INITIALIZING),
         (_J.INITIALIZING, "all tasks running", _J.RUNNING),
         (_J.INITIALIZING, "all tasks finished", _J.FINISHED),
-        *[(_J.INITIALIZING, "had ended before", status) for status in (_J.FINISHED, _J.CANCELED, _J.FAILED)],
+        *[
+            (_J.INITIALIZING, f"ended before as {status.name}", status)
+            for status in (_J.FINISHED, _J.CANCELED, _J.FAILED)
+        ],
         (_J.INITIALIZING, "failure", _J.FAILING),
         (_J.RUNNING, "failure", _J.FAILING),
         (_J.RUNNING, "all tasks finished", _J.FINISHED),
@@ -247,6 +250,7 @@ class JobLifecycle:
 
     def __init__(self, policy: RestartPolicy) -> None:
         self.status = LIFECYCLE.initial
+        self.story = Story()
         self.attempt = 0
         self.cause = ""
         self._policy = policy
@@ -255,13 +259,14 @@ class JobLifecycle:
         self._is_deployed = False
         self._stop_snapshot: Snapshot | None = None
 
+    @recorded
     def handle(self, event: JobEvent, now_ms: int, jitter: float = 0.0) -> list[JobEffect]:
         """Take one fact, return the orders that follow. `jitter` in [-1, 1] is the chance in a restart's delay."""
         if self.status in LIFECYCLE.final_states:
             return []
         match event:
             case JobSubmitted():
-                self._step("submitted", JobStatus.INITIALIZING)
+                self._step("submitted")
                 return [ClaimAttempt()]
             case AttemptClaimed(attempt):
                 if self.status is not JobStatus.INITIALIZING:
@@ -292,7 +297,7 @@ class JobLifecycle:
             case RestartDue():
                 if self.status is not JobStatus.RESTARTING:
                     return []
-                self._step("restart due", JobStatus.INITIALIZING)
+                self._step("restart due")
                 return [ClaimAttempt()]
             case CancelRequested():
                 return self._on_cancel()
@@ -315,7 +320,7 @@ class JobLifecycle:
         return self.status is JobStatus.INITIALIZING or self.status is JobStatus.RUNNING
 
     def _on_had_ended(self, status: JobStatus, stop: Snapshot | None) -> list[JobEffect]:
-        self._step("had ended before", status)
+        self._step(f"ended before as {status.name}")
         return [EndJob(status, self.cause, stop)]
 
     def _on_prepared(self, subtasks: frozenset[SubtaskId], finished: frozenset[SubtaskId]) -> list[JobEffect]:
@@ -339,7 +344,7 @@ class JobLifecycle:
         if self._all(TaskStatus.FINISHED):
             return self._finish()
         if self.status is JobStatus.INITIALIZING and self._all(TaskStatus.RUNNING, TaskStatus.FINISHED):
-            self._step("all tasks running", JobStatus.RUNNING)
+            self._step("all tasks running")
             return [StartCheckpoints(self.attempt)]
         return []
 
@@ -347,7 +352,7 @@ class JobLifecycle:
         return all(status in statuses for status in self._tasks.values())
 
     def _finish(self) -> list[JobEffect]:
-        self._step("all tasks finished", JobStatus.FINISHED)
+        self._step("all tasks finished")
         return [StopCheckpoints(self.attempt, shutdown=True), EndJob(JobStatus.FINISHED, "", self._stop_snapshot)]
 
     def _fail(self, cause: str, now_ms: int, jitter: float, *, may_restart: bool = True) -> list[JobEffect]:
@@ -358,29 +363,29 @@ class JobLifecycle:
         if self._stop_snapshot is not None:
             effects.append(StopFailed(self._stop_snapshot, cause))
             self._stop_snapshot = None
-        self._step("failure", JobStatus.FAILING)
+        self._step("failure")
         if not self._is_deployed:
             return [*effects, *self._on_stopped()]
         return [*effects, StopCheckpoints(self.attempt, shutdown=False), CancelTasks(self.attempt)]
 
     def _on_stopped(self) -> list[JobEffect]:
         if self.status is JobStatus.CANCELLING:
-            return self._end("tasks stopped", JobStatus.CANCELED)
+            return self._end("tasks stopped")
         if self.status is not JobStatus.FAILING:
             return []
         self._is_deployed = False
         if self._delay_ms is None:
-            return self._end("tasks stopped, no restart", JobStatus.FAILED)
-        self._step("tasks stopped, restart allowed", JobStatus.RESTARTING)
+            return self._end("tasks stopped, no restart")
+        self._step("tasks stopped, restart allowed")
         return [ScheduleRestart(self._delay_ms)]
 
     def _on_cancel(self) -> list[JobEffect]:
         if self.status is JobStatus.CANCELLING:
             return []
         was_failing = self.status is JobStatus.FAILING
-        self._step("cancel", JobStatus.CANCELLING)
+        self._step("cancel")
         if not self._is_deployed:
-            return self._end("tasks stopped", JobStatus.CANCELED)
+            return self._end("tasks stopped")
         if was_failing:
             return []
         return [StopCheckpoints(self.attempt, shutdown=True), CancelTasks(self.attempt)]
@@ -390,12 +395,12 @@ class JobLifecycle:
             [StopCheckpoints(self.attempt, shutdown=False), CancelTasks(self.attempt)] if self._is_deployed else []
         )
         self.cause = cause
-        self._step("fenced or suspended", JobStatus.SUSPENDED)
+        self._step("fenced or suspended")
         return [*stop, EndJob(JobStatus.SUSPENDED, cause)]
 
-    def _end(self, cause: str, status: JobStatus) -> list[JobEffect]:
-        self._step(cause, status)
-        return [EndJob(status, self.cause)]
+    def _end(self, cause: str) -> list[JobEffect]:
+        self._step(cause)
+        return [EndJob(self.status, self.cause)]
 
-    def _step(self, cause: str, target: JobStatus) -> None:
-        self.status = LIFECYCLE.step(self.status, cause, target)
+    def _step(self, cause: str) -> None:
+        self.status = LIFECYCLE.step(self.status, cause)

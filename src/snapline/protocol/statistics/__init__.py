@@ -1,1 +1,41 @@
-"""What monitoring shows of checkpoints."""
+"""What a job reports about its checkpoints and tasks; users reach it as `snapline.statistics`."""
+
+from snapline.protocol.statistics.checkpoint_statistics import (
+    CheckpointCounts,
+    CheckpointRecord,
+    CheckpointStatus,
+    CheckpointType,
+    CompletedSummary,
+    Completion,
+    Failure,
+    LatestCheckpoints,
+    RestoredCheckpoint,
+    StatisticsSnapshot,
+    SubtaskMetrics,
+    SubtaskStatistics,
+    Summary,
+    Totals,
+    VertexStatistics,
+    VertexSummary,
+)
+from snapline.protocol.statistics.task_metrics import TaskMetrics
+
+__all__ = [
+    "CheckpointCounts",
+    "CheckpointRecord",
+    "CheckpointStatus",
+    "CheckpointType",
+    "CompletedSummary",
+    "Completion",
+    "Failure",
+    "LatestCheckpoints",
+    "RestoredCheckpoint",
+    "StatisticsSnapshot",
+    "SubtaskMetrics",
+    "SubtaskStatistics",
+    "Summary",
+    "TaskMetrics",
+    "Totals",
+    "VertexStatistics",
+    "VertexSummary",
+]

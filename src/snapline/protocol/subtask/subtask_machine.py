@@ -6,7 +6,7 @@ from enum import Enum
 
 from snapline.errors import EngineError
 from snapline.protocol.barriers.barrier_events import ABORT_TO_FAILURE, AlignmentMetrics
-from snapline.protocol.machine import TransitionTable
+from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
 from snapline.protocol.subtask.subtask_events import (
     AbortNotified,
@@ -140,8 +140,8 @@ class _Running:
         self.outputs_done = outputs_done
         self.persisted_bytes = 0
 
-    def step(self, cause: str, target: Phase) -> None:
-        self.phase = SNAPSHOT.step(self.phase, cause, target)
+    def step(self, cause: str) -> None:
+        self.phase = SNAPSHOT.step(self.phase, cause)
 
 
 class SubtaskCheckpointing:
@@ -163,7 +163,8 @@ class SubtaskCheckpointing:
         last_checkpoint_id: int = NO_CHECKPOINT,
     ) -> None:
         self.execution = execution
-        self.life = Life.RUNNING
+        self.life = LIFE.initial
+        self.story = Story()
         self._has_inputs = has_inputs
         self._has_outputs = has_outputs
         self._final_checkpoint = final_checkpoint
@@ -178,6 +179,7 @@ class SubtaskCheckpointing:
         self._partitions_ended = not has_inputs
         self._outputs_consumed = True
 
+    @recorded
     def handle(self, event: SubtaskEvent, now_ms: int) -> list[SubtaskEffect]:
         """Take one fact, return the orders that follow. After the subtask has ended nothing follows from anything."""
         if self.life in LIFE.final_states:
@@ -248,7 +250,7 @@ class SubtaskCheckpointing:
             self._stopping_id = barrier.id
             self._is_draining = barrier.drain
         if barrier.snapshot.is_synchronous and self.life is Life.RUNNING:
-            self._step("synchronous savepoint", Life.STOPPING)
+            self._step("synchronous savepoint")
             effects.append(EndInput() if barrier.drain else StopSources())
         outputs_done = not self._has_outputs or not barrier.may_capture
         self._running[barrier.id] = running = _Running(barrier, start_delay_ms, outputs_done=outputs_done)
@@ -267,7 +269,7 @@ class SubtaskCheckpointing:
         running = self._running.get(checkpoint_id)
         if running is None:
             return []
-        running.step("synchronous part finished", Phase.WRITING)
+        running.step("synchronous part finished")
         running.sync_ms = duration_ms
         return [WriteSnapshot(checkpoint_id)]
 
@@ -275,14 +277,14 @@ class SubtaskCheckpointing:
         running = self._running.pop(checkpoint_id, None)
         if running is None:
             return []
-        running.step("synchronous part failed", Phase.DECLINED)
+        running.step("synchronous part failed")
         return self._fail("failure", error)
 
     def _on_async_finished(self, event: AsynchronousPartFinished) -> list[SubtaskEffect]:
         running = self._running.get(event.checkpoint_id)
         if running is None:
             return []
-        running.step("asynchronous part finished", Phase.WRITTEN)
+        running.step("asynchronous part finished")
         running.written = event
         return self._acknowledge_if_done(running)
 
@@ -290,7 +292,7 @@ class SubtaskCheckpointing:
         running = self._running.pop(checkpoint_id, None)
         if running is None:
             return []
-        running.step("asynchronous part failed", Phase.DECLINED)
+        running.step("asynchronous part failed")
         reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         return [
             CancelSnapshot(checkpoint_id),
@@ -324,7 +326,7 @@ class SubtaskCheckpointing:
         written, alignment = running.written, running.alignment
         if written is None or alignment is None or not running.outputs_done:
             return []
-        running.step("inputs and outputs finished", Phase.ACKNOWLEDGED)
+        running.step("inputs and outputs finished")
         del self._running[running.barrier.id]
         metrics = SubtaskMetrics(
             checkpointed_bytes=written.checkpointed_bytes,
@@ -366,14 +368,14 @@ class SubtaskCheckpointing:
         if self._is_draining:
             return self._fail("savepoint with drain aborted", f"stop with savepoint {self._stopping_id} failed")
         self._stopping_id = NO_CHECKPOINT
-        self._step("savepoint aborted", Life.RUNNING)
+        self._step("savepoint aborted")
         return [ResumeSources()]
 
     def _cancel(self, checkpoint_id: int) -> list[SubtaskEffect]:
         running = self._running.pop(checkpoint_id, None)
         if running is None:
             return []
-        running.step("aborted", Phase.CANCELLED)
+        running.step("aborted")
         return [CancelSnapshot(checkpoint_id)]
 
     # The way back: notifications, and the subtask's end.
@@ -386,10 +388,10 @@ class SubtaskCheckpointing:
         if subsumed_id != NO_CHECKPOINT:
             effects.append(NotifyOperatorsSubsumed(subsumed_id))
         if checkpoint_id == self._stopping_id and self.life in (Life.STOPPING, Life.ENDED):
-            self._step("savepoint complete", Life.LEAVING)
+            self._step("savepoint complete")
             effects.extend(self._leave())
         elif self.life is Life.ENDED and checkpoint_id >= self._final_from:
-            self._step("final checkpoint complete", Life.LEAVING)
+            self._step("final checkpoint complete")
             effects.extend(self._leave())
         return effects
 
@@ -398,7 +400,7 @@ class SubtaskCheckpointing:
         is_answering = any(checkpoint_id > self._completed_id for checkpoint_id in self._running)
         if self.life is not Life.LEAVING or not self._partitions_ended or not self._outputs_consumed or is_answering:
             return []
-        self._step("partitions ended and outputs consumed", Life.FINISHED)
+        self._step("partitions ended and outputs consumed")
         return [FinishTask()]
 
     def _on_data_ended(self, final_from: int) -> list[SubtaskEffect]:
@@ -408,19 +410,19 @@ class SubtaskCheckpointing:
         effects: list[SubtaskEffect] = []
         if self.life is Life.STOPPING or self.life is Life.LEAVING:
             self._final_from = self._stopping_id
-            self._step("end of data", self.life)
+            self._step("end of data")
         elif self._final_checkpoint:
             self._final_from = max(self._last_id + 1, final_from)
-            self._step("end of data", Life.ENDED)
+            self._step("end of data")
         else:
-            self._step("end of data without final checkpoint", Life.LEAVING)
+            self._step("end of data without final checkpoint")
             effects.extend(self._leave())
         return [BroadcastEndOfData(self._final_from), *effects] if self._has_outputs else effects
 
     def _fail(self, cause: str, error: str) -> list[SubtaskEffect]:
         self._running.clear()
-        self._step(cause, Life.FAILED)
+        self._step(cause)
         return [FailTask(error)]
 
-    def _step(self, cause: str, target: Life) -> None:
-        self.life = LIFE.step(self.life, cause, target)
+    def _step(self, cause: str) -> None:
+        self.life = LIFE.step(self.life, cause)

@@ -135,5 +135,5 @@ def test_a_newer_checkpoint_that_has_only_started_or_is_stopped_does_not_subsume
 
 def test_the_table_refuses_what_it_does_not_have() -> None:
     with pytest.raises(IllegalTransitionError):
-        CAPTURE.step(ChannelCapture.COMPLETED, "checkpoint stopped", ChannelCapture.COMPLETED)
+        CAPTURE.step(ChannelCapture.COMPLETED, "checkpoint stopped")
     assert CAPTURE.final_states == frozenset()

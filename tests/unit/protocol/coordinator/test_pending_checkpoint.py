@@ -214,7 +214,7 @@ def test_only_its_own_metadata_can_fail_a_final_checkpoint(phase: PendingPhase) 
 def test_a_step_that_is_not_in_the_table_changes_nothing() -> None:
     checkpoint = pending()
     with pytest.raises(IllegalTransitionError):
-        checkpoint.step("published", PendingPhase.COMPLETED)
+        checkpoint.step("published")
     assert checkpoint.phase is PendingPhase.LOCATING
 
 
