@@ -21,7 +21,7 @@ FACADE = "snapline"
 """The package itself, `snapline/__init__.py`: what `import snapline` gives to users."""
 
 LAYERS = (
-    ("types", "errors"),
+    ("types", "errors", "text"),
     ("config",),
     ("protocol",),
     ("state", "storage"),
@@ -39,7 +39,7 @@ def _may_import() -> dict[str, frozenset[str]]:
     for row in LAYERS:
         below = below.union(row)
         allowed.update(dict.fromkeys(row, below))
-    foundation = frozenset({"types", "errors", "config"})
+    foundation = frozenset({"types", "errors", "text", "config"})
     allowed["connectors"] = foundation | {"state", "storage", "contracts", "api", "connectors"}
     allowed["web"] = foundation | {"protocol", "web"}
     # The job master in the driver serves the page.
@@ -56,7 +56,7 @@ def _may_import() -> dict[str, frozenset[str]]:
 
 MAY_IMPORT = _may_import()
 
-STANDARD_LIBRARY_ONLY = frozenset({"types", "errors", "config"})
+STANDARD_LIBRARY_ONLY = frozenset({"types", "errors", "text", "config"})
 """What `protocol/` stands on: a third-party package here would reach it by the back door."""
 
 PROTOCOL_MODULES = frozenset(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
-from snapline.state.exact_cast import shortened
+from snapline.text import shortened
 
 Items: TypeAlias = Iterable[Any]
 """Rows as dicts or tuples, or whole RecordBatches."""

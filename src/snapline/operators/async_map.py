@@ -16,8 +16,8 @@ from snapline.contracts.schemas import Row, conform
 from snapline.errors import RestoreError, UserCodeError
 from snapline.operators.async_calls import Answer, Asker, Patience
 from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
-from snapline.state.exact_cast import shortened
 from snapline.state.operator_state import OperatorList
+from snapline.text import shortened
 from snapline.types import IDLE, MAX_WATERMARK
 
 _PIECE_ROWS = 64

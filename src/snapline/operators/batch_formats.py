@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from snapline.errors import ConfigurationError
 from snapline.operators.row_batches import batch_of, rows_of
-from snapline.state.exact_cast import shortened
+from snapline.text import shortened
 
 
 class Format(ABC):

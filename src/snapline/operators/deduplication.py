@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import EngineError
 from snapline.operators.sort_codes import sort_codes
-from snapline.state.key_index import Bools
+from snapline.state.arrays import Bools, Ints
 from snapline.state.keyed_backend import KeyedBackend, Ttl
 from snapline.state.keyed_states import ValueState
-from snapline.state.stable_hash import Ints
 
 
 class KeepFirst(Operator):

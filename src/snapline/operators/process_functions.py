@@ -16,9 +16,9 @@ from snapline.errors import SnaplineError, UserCodeError
 from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
 from snapline.operators.row_timers import RowTimers
 from snapline.operators.row_values import RowBatch
-from snapline.state.exact_cast import shortened
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.timers import TimeDomain
+from snapline.text import shortened
 from snapline.types import MAX_WATERMARK
 
 _NAME = "process"

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from snapline.contracts.schemas import Row
 from snapline.errors import SnaplineError, UserCodeError
-from snapline.state.exact_cast import exact_array, exact_cast, shortened
+from snapline.state.exact_cast import exact_array, exact_cast
+from snapline.text import shortened
 
 MAX_ROWS = 10_000
 """Rows that functions give are collected up to about so many before they are passed on."""

@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.operators.row_batches import array_of, values_of
+from snapline.state.arrays import Ints, Values
 from snapline.state.batch_keys import Rows
-from snapline.state.columns import Values
 from snapline.state.groups import Groups
 from snapline.state.key_scope import Keys
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.keyed_states import ValueState
-from snapline.state.stable_hash import Ints
 
 _LEAST_ROWS = 64
 """In smaller batches it is quicker to go to the state for each row."""

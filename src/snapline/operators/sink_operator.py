@@ -16,8 +16,8 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.sink import CommitResult, Committable, Sink, SinkContext, SinkWriter
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.protocol.commit import AbortNewer, Commit, CommitEffect, Committer, FailCommit
-from snapline.state.exact_cast import shortened
 from snapline.state.operator_state import OperatorList
+from snapline.text import shortened
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import EngineError, SnaplineError, UserCodeError
 from snapline.operators.row_batches import array_of, batch_of, column_of, raised, rows_of, values_of
-from snapline.state.columns import Values
-from snapline.state.exact_cast import shortened
+from snapline.state.arrays import Values
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend, Ttl
 from snapline.state.keyed_states import ValueState
 from snapline.state.state_types import StateType
+from snapline.text import shortened
 
 STATE = "state"
 """The name of the one state these operators have."""

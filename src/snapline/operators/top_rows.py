@@ -13,11 +13,10 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import EngineError
 from snapline.operators.kept_rows import RowType
 from snapline.operators.sort_codes import sort_codes
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.key_index import Bools
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.keyed_states import MapState
-from snapline.state.stable_hash import Ints
 
 MAX_COUNT = 10_000
 _MAX_SMALL = (1 << 16) - 1

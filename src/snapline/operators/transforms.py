@@ -12,7 +12,7 @@ from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
 from snapline.operators.batch_formats import Format
 from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
-from snapline.state.exact_cast import shortened
+from snapline.text import shortened
 
 
 class MapBatches(Operator):

@@ -11,14 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.state.exact_cast import exact_array, exact_cast, shortened
-from snapline.state.key_index import FrozenKeys, KeyIndex, grown
+from snapline.state.arrays import Ints, Words, grown
+from snapline.state.exact_cast import exact_array, exact_cast
+from snapline.state.key_index import FrozenKeys, KeyIndex
 from snapline.state.stable_hash import (
     EncodedKeys,
-    Ints,
     NullKeyError,
     Word,
-    Words,
     combine,
     encode,
     fold,
@@ -28,6 +27,7 @@ from snapline.state.stable_hash import (
     word_of,
 )
 from snapline.state.state_types import StateType
+from snapline.text import shortened
 
 
 class KeyTypes:

@@ -8,18 +8,13 @@ read by another thread; it must be released when it is not needed any more.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapline.state.exact_cast import exact_array, exact_cast
-from snapline.state.key_index import MIN_CAPACITY, Bools, grown
-from snapline.state.stable_hash import Ints
-
-Values: TypeAlias = Any
-"""Values of several slots: a `pyarrow.Array`, or a list where a state holds any Python object."""
+from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Values, grown
 
 
 class FrozenColumn(Protocol):
@@ -107,21 +102,3 @@ class CopyOnWrite(SlotArray):
     def keep(self, slots: Ints) -> None:
         super().keep(slots)
         self._is_shared = False
-
-
-def converted(values: Any, kind: pa.DataType) -> pa.Array:
-    """`values` as an Arrow array of a type. `UserCodeError` if they cannot be, or not exactly."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if not isinstance(values, pa.Array):
-        return exact_array(list(values), kind)
-    return exact_cast(values, kind, may_round=True)
-
-
-def objects(values: Values) -> list[Any]:
-    """`values` as Python objects."""
-    if not isinstance(values, pa.Array | pa.ChunkedArray):
-        return list(values)
-    # Arrow makes plain numbers and text many times as fast if it is not asked about maps.
-    is_plain = pa.types.is_primitive(values.type) or pa.types.is_string(values.type)
-    return list(values.to_pylist() if is_plain else values.to_pylist(maps_as_pydicts="strict"))

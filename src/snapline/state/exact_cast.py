@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
-
-_MAX_REPR_CHARACTERS = 200
+from snapline.text import shortened
 
 
 def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
@@ -63,6 +62,15 @@ def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Ar
     except pa.ArrowException as error:
         raise UserCodeError(f"values of the type {array.type} are no values of type {arrow}: {error}") from error
     return result
+
+
+def converted(values: Any, kind: pa.DataType) -> pa.Array:
+    """`values` as an Arrow array of a type. `UserCodeError` if they cannot be, or not exactly."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if not isinstance(values, pa.Array):
+        return exact_array(list(values), kind)
+    return exact_cast(values, kind, may_round=True)
 
 
 _FAMILIES: Final = (
@@ -129,9 +137,3 @@ def _difference(given: Any, converted: Any, arrow: pa.DataType) -> str | None:
         if problem is not None:
             return problem
     return None
-
-
-def shortened(value: object) -> str:
-    """`value` as it is shown in messages."""
-    text = repr(value)
-    return text if len(text) <= _MAX_REPR_CHARACTERS else f"{text[:_MAX_REPR_CHARACTERS]}..."

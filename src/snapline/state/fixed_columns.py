@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.errors import EngineError, UserCodeError
-from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
-from snapline.state.key_index import MIN_CAPACITY, Bools
-from snapline.state.stable_hash import Ints
+from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Values
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn
+from snapline.state.exact_cast import converted
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any] | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.errors import UserCodeError
-from snapline.state.columns import converted
+from snapline.state.exact_cast import converted
 
 _MAX_INT64 = (1 << 63) - 1
 _DECIMAL_DIGITS = 57

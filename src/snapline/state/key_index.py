@@ -9,28 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.state.stable_hash import BytesKeys, EncodedKeys, FixedKeys, Ints, Word, Words, bytes_of
+from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Words, grown
+from snapline.state.stable_hash import BytesKeys, EncodedKeys, FixedKeys, Word, bytes_of
 
-MIN_CAPACITY = 1024
 _LOAD = 4
 """Buckets for each slot, at least."""
 
 _DAY_MS = 86_400_000
-Bools: TypeAlias = npt.NDArray[np.bool_]
-
-
-def grown(array: npt.NDArray[Any], capacity: int, fill: Any = 0) -> npt.NDArray[Any]:
-    """A longer copy of an array."""
-    result = np.full(capacity, fill, dtype=array.dtype) if fill else np.zeros(capacity, dtype=array.dtype)
-    result[: len(array)] = array
-    return result
 
 
 class FixedKeyColumn:

@@ -22,6 +22,7 @@ from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart, StoredObject
 from snapline.state import state_files as state_format
+from snapline.state.arrays import Ints
 from snapline.state.batch_keys import KeyTypes, Rows, Space, key_types
 from snapline.state.key_scope import Scope
 from snapline.state.keyed_states import (
@@ -36,7 +37,7 @@ from snapline.state.keyed_states import (
 )
 from snapline.state.map_tables import MapTable, ScanBacking
 from snapline.state.raw_state import RAW_KEYED_STATE
-from snapline.state.stable_hash import Ints, key_groups
+from snapline.state.stable_hash import key_groups
 from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
 from snapline.state.state_types import StateType, has_views, resolve
 from snapline.state.timers import TIMERS_STATE, Timers

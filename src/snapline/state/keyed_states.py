@@ -18,15 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.errors import ConfigurationError, UserCodeError
+from snapline.state.arrays import Ints, Values, objects
 from snapline.state.batch_keys import Rows
-from snapline.state.columns import Values, converted, objects
-from snapline.state.exact_cast import shortened
+from snapline.state.exact_cast import converted
 from snapline.state.groups import Groups
 from snapline.state.key_scope import Keys, Scope
 from snapline.state.map_tables import MapTable
-from snapline.state.stable_hash import Ints
 from snapline.state.state_types import StateType
 from snapline.state.value_tables import ValueTable
+from snapline.text import shortened
 
 A = TypeVar("A")
 

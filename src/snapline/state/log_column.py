@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import EngineError
-from snapline.state.columns import Column, CopyOnWrite, FrozenColumn, Values, converted
-from snapline.state.key_index import Bools
-from snapline.state.stable_hash import Ints
+from snapline.state.arrays import Bools, Ints, Values
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn
+from snapline.state.exact_cast import converted
 
 _TAIL = 1024
 """Single values are turned into Arrow arrays by the so many."""

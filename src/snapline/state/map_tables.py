@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from snapline.state.arrays import Bools, Ints, Values
 from snapline.state.batch_keys import Attached, Rows, Single, Space
-from snapline.state.columns import SlotArray, Values
-from snapline.state.key_index import Bools
-from snapline.state.stable_hash import EncodedKeys, Ints
+from snapline.state.columns import SlotArray
+from snapline.state.stable_hash import EncodedKeys
 from snapline.state.state_types import StateType
 from snapline.state.value_tables import Backing, Clock, Layout, ValueTable
 

@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.errors import RestoreError, UserCodeError
-from snapline.state.columns import Column, FrozenColumn, Values, objects
-from snapline.state.exact_cast import shortened
-from snapline.state.key_index import Bools
-from snapline.state.stable_hash import Ints
+from snapline.state.arrays import Bools, Ints, Values, objects
+from snapline.state.columns import Column, FrozenColumn
+from snapline.text import shortened
 
 _PAGE = 1024
 _IMMUTABLE = (int, float, complex, bool, str, bytes, type(None))

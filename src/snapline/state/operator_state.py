@@ -15,12 +15,12 @@ from snapline.errors import ConfigurationError, DamagedError, EngineError, Resto
 from snapline.protocol.restore.restore_plan import ElementRef
 from snapline.protocol.snapshot import OperatorPart, StoredObject
 from snapline.state import state_files as state_file
-from snapline.state.exact_cast import shortened
 from snapline.state.object_column import pickled, unpickled
 from snapline.state.state_files import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
 from snapline.state.state_types import OBJECT, StateType, resolve
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
+from snapline.text import shortened
 from snapline.types import OperatorStateMode
 
 MAX_STATES = 1000

@@ -24,8 +24,8 @@ from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart, StoredObject
 from snapline.state import state_files as state_format
+from snapline.state.arrays import Ints, Values
 from snapline.state.batch_keys import Space
-from snapline.state.columns import Values
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
 from snapline.state.map_tables import MapTable, Scanned
 from snapline.state.memory_backend import timers_info
@@ -52,7 +52,7 @@ from snapline.state.row_codec import (
     unstamp,
     updated_ms,
 )
-from snapline.state.stable_hash import Ints, encode, key_groups
+from snapline.state.stable_hash import encode, key_groups
 from snapline.state.state_types import StateType
 from snapline.state.timers import FrozenTimers
 from snapline.state.value_tables import Clock, FrozenChanges, Layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapline.state.stable_hash import Ints
+from snapline.state.arrays import Ints
 
 
 class _Run:

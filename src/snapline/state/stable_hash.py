@@ -24,9 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
-
-Words: TypeAlias = npt.NDArray[np.uint64]
-Ints: TypeAlias = npt.NDArray[np.int64]
+from snapline.state.arrays import Ints, Words
 
 GAMMA = 0x9E3779B97F4A7C15
 MIX_1 = 0xBF58476D1CE4E5B9

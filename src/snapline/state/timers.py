@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import RestoreError, UserCodeError
+from snapline.state.arrays import Bools, Ints, Words
 from snapline.state.batch_keys import Attached, KeyTypes, Rows, Single
-from snapline.state.columns import CopyOnWrite, converted
-from snapline.state.key_index import Bools, FrozenKeys
+from snapline.state.columns import CopyOnWrite
+from snapline.state.exact_cast import converted
+from snapline.state.key_index import FrozenKeys
 from snapline.state.key_scope import Current, Scope
 from snapline.state.slot_queue import SlotQueue
-from snapline.state.stable_hash import Ints, Words, encode, key_groups
+from snapline.state.stable_hash import encode, key_groups
 from snapline.state.value_tables import Layout
 
 _WORD_MASK = (1 << 64) - 1

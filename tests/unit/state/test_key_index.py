@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapline.errors import UserCodeError
+from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Words
 from snapline.state.batch_keys import Attached, KeyTypes, Rows, Single, Space
-from snapline.state.key_index import MIN_CAPACITY, Bools, KeyIndex
-from snapline.state.stable_hash import EncodedKeys, Ints, Words, encode, hash_columns, hash_word, word_of
+from snapline.state.key_index import KeyIndex
+from snapline.state.stable_hash import EncodedKeys, encode, hash_columns, hash_word, word_of
 
 TEXT = pa.string()
 

@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 
 from snapline.errors import EngineError
 from snapline.operators.projection import Evaluation
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.columns import converted
+from snapline.state.exact_cast import converted
 from snapline.state.groups import Groups
-from snapline.state.key_index import Bools
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.keyed_states import MapState, ReducingState
-from snapline.state.stable_hash import Ints
 
 COUNT = pa.int64()
 

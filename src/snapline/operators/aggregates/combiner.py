@@ -9,7 +9,7 @@ import pyarrow as pa
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import EngineError
 from snapline.operators.aggregates.accumulators import Accumulators, decoded
-from snapline.state.columns import converted
+from snapline.state.exact_cast import converted
 from snapline.state.reduction import Reduction
 from snapline.state.stable_hash import check_no_nulls
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.operators.aggregates.accumulators import COUNT, Accumulator, Inputs, chosen
+from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.keyed_states import ListState, ValueState
-from snapline.state.stable_hash import Ints
 
 
 class Greatest(Accumulator):

@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.operators.aggregates.accumulators import Accumulators, chosen, decoded, keyed_backend
+from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.keyed_states import ValueState
-from snapline.state.stable_hash import Ints
 
 CHANGED = "changed/keys"
 """The state that says which keys have changed since they were last emitted; it is empty in every checkpoint."""

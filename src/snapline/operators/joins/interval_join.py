@@ -11,11 +11,10 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import EngineError
 from snapline.operators.event_time import SavedWatermark, ticks_per_ms, times
 from snapline.operators.joins.join_rows import LEFT, MAX_ROWS, NAMES, RIGHT, JoinLayout, KeptSide, Pairs
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.key_index import Bools
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.keyed_states import ListState
-from snapline.state.stable_hash import Ints
 from snapline.state.timers import TimeDomain, Timers
 from snapline.types import MAX_WATERMARK
 

@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.operators.kept_rows import RowType
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.key_index import Bools
 from snapline.state.keyed_backend import KeyedBackend, Ttl
 from snapline.state.keyed_states import ListState, Spans
-from snapline.state.stable_hash import Ints
 
 MAX_ROWS = 1 << 16
 """Of a batch that a join emits: two small batches may have very many pairs."""

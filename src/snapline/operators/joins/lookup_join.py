@@ -10,9 +10,9 @@ import pyarrow as pa
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.operators.joins.join_rows import Pairs
 from snapline.operators.kept_rows import plain
+from snapline.state.arrays import Ints
 from snapline.state.batch_keys import KeyTypes, Rows
 from snapline.state.key_index import KeyIndex
-from snapline.state.stable_hash import Ints
 
 
 class StaticTable:

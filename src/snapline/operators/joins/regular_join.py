@@ -10,11 +10,10 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import EngineError, UserCodeError
 from snapline.operators.joins.join_rows import LEFT, JoinLayout, KeptSide, Pairs
 from snapline.operators.projection import Evaluation
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.key_index import Bools
 from snapline.state.keyed_backend import KeyedBackend, Ttl
 from snapline.state.keyed_states import ListState, Spans
-from snapline.state.stable_hash import Ints
 
 INSERT, DELETE = "insert", "delete"
 

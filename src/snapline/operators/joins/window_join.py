@@ -12,9 +12,9 @@ from snapline.errors import EngineError
 from snapline.operators.event_time import SavedWatermark, times
 from snapline.operators.joins.join_rows import LEFT, MAX_ROWS, NAMES, RIGHT, JoinLayout, Pairs
 from snapline.operators.windows.window_results import bounds
+from snapline.state.arrays import Ints
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.keyed_states import ListState, Spans
-from snapline.state.stable_hash import Ints
 from snapline.state.timers import DueTimers, TimeDomain, Timers
 
 

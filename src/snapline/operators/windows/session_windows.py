@@ -11,10 +11,9 @@ from snapline.contracts.operator import OperatorContext
 from snapline.operators.aggregates.accumulators import Accumulators
 from snapline.operators.windows.window_operator import WindowOperator, WindowSettings
 from snapline.operators.windows.window_results import Results
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.key_index import Bools
 from snapline.state.keyed_states import MapState
-from snapline.state.stable_hash import Ints
 from snapline.state.timers import DueTimers
 
 _SESSION = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64()), pa.field("has_fired", pa.bool_())])

@@ -15,10 +15,9 @@ from snapline.operators.aggregates.accumulators import Accumulators, decoded, ke
 from snapline.operators.aggregates.running_aggregates import ChangedKeys
 from snapline.operators.event_time import SavedWatermark
 from snapline.operators.windows.window_results import Results
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.key_index import Bools
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.stable_hash import Ints
 from snapline.state.timers import DueTimers, TimeDomain, Timers
 from snapline.types import MAX_WATERMARK
 

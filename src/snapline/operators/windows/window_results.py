@@ -11,8 +11,8 @@ import pyarrow as pa
 from snapline.contracts.operator import OperatorContext
 from snapline.contracts.schemas import conform
 from snapline.errors import UserCodeError
-from snapline.state.exact_cast import shortened
-from snapline.state.stable_hash import Ints
+from snapline.state.arrays import Ints
+from snapline.text import shortened
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 

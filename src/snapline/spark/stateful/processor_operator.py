@@ -37,12 +37,13 @@ from snapline.protocol.keygroups import KeyGroupRange
 from snapline.spark.stateful.processor_rows import Format, KeyedRows, batches, make_format
 from snapline.spark.stateful.processor_states import ProcessorHandle, Times
 from snapline.state.batch_keys import Rows
-from snapline.state.exact_cast import exact_cast, shortened
+from snapline.state.exact_cast import exact_cast
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorList
 from snapline.state.stable_hash import key_groups
 from snapline.state.timers import DueTimers, TimeDomain, Timers
+from snapline.text import shortened
 from snapline.types import MAX_WATERMARK
 
 TIME_MODES = {"none": None, "processingtime": TimeDomain.PROCESSING, "eventtime": TimeDomain.EVENT}

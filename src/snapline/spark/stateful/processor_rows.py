@@ -16,8 +16,8 @@ from pyspark.sql import Row
 
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators.row_batches import MAX_ROWS, values_of
-from snapline.state.exact_cast import shortened
-from snapline.state.stable_hash import Ints
+from snapline.state.arrays import Ints
+from snapline.text import shortened
 
 Key: TypeAlias = tuple[Any, ...]
 

@@ -20,11 +20,11 @@ from pyspark.sql.streaming.stateful_processor import ListState, MapState, Statef
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state import keyed_states
 from snapline.state.batch_keys import Rows
-from snapline.state.exact_cast import shortened
 from snapline.state.keyed_backend import KeyedBackend, Ttl
 from snapline.state.stable_hash import Word
 from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain
+from snapline.text import shortened
 
 Convert: TypeAlias = Callable[[Any], Any]
 

@@ -1,0 +1,36 @@
+"""Array types that all of `state/` and its users share, and the values of several slots."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.uint64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Octets: TypeAlias = npt.NDArray[np.uint8]
+
+Values: TypeAlias = Any
+"""Values of several slots: a `pyarrow.Array`, or a list where a state holds any Python object."""
+
+MIN_CAPACITY = 1024
+"""Length of the smallest array by slot."""
+
+
+def grown(array: npt.NDArray[Any], capacity: int, fill: Any = 0) -> npt.NDArray[Any]:
+    """A copy of an array, extended to `capacity` with `fill`."""
+    result = np.full(capacity, fill, dtype=array.dtype) if fill else np.zeros(capacity, dtype=array.dtype)
+    result[: len(array)] = array
+    return result
+
+
+def objects(values: Values) -> list[Any]:
+    """`values` as Python objects."""
+    if not isinstance(values, pa.Array | pa.ChunkedArray):
+        return list(values)
+    # Arrow converts plain numbers and text many times faster if it need not look for maps.
+    is_plain = pa.types.is_primitive(values.type) or pa.types.is_string(values.type)
+    return list(values.to_pylist() if is_plain else values.to_pylist(maps_as_pydicts="strict"))
