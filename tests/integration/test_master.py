@@ -18,8 +18,7 @@ import pyarrow as pa
 import pytest
 
 from snapline.api.job_handle import JobFailedError, SnapshotFailedError
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, FixedDelay, NoRestart, RestartStrategy
+from snapline.config import Checkpoints, Execution, FixedDelay, NoRestart, RestartStrategy
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.source import ReaderContext, Source, SourceReader, Split
 from snapline.errors import ConfigurationError, PeerError, RestoreError, StorageError
@@ -27,6 +26,7 @@ from snapline.graph.execution_plan import ExecutionPlan, PlannedEdge, PlannedOpe
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master import master_thread
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.master.master_thread import MasterThread
@@ -51,7 +51,6 @@ from snapline.runtime.wire.control_messages import (
     SplitRequest,
     StartProcess,
     SupervisorHello,
-    TaskMetrics,
     TaskReport,
     TasksCancelled,
     TriggerCheckpoint,

@@ -26,7 +26,7 @@ from snapline.demo.story import CheckpointLine, Moment, Story, View
 from snapline.devtools.kit import processes
 from snapline.errors import ConfigurationError
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics, CheckpointStatus, SubtaskMetrics
-from snapline.runtime.wire.control_messages import TaskMetrics
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.spark.embedded_spark import check_java, java_version
 from snapline.types import ExecutionId, JobStatus, SnapshotKind, SubtaskId
 

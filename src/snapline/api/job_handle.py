@@ -1,16 +1,17 @@
-"""What a user holds in hand of a job that runs."""
+"""Handle to a running job."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from snapline.config import Duration, Path
 from snapline.errors import SnaplineError
+from snapline.protocol.statistics import StatisticsSnapshot, TaskMetrics
 from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 
 class JobFailedError(SnaplineError):
-    """The job has failed for good. The message is its first cause; `log` holds what its process said last."""
+    """The job has failed for good. The message is its first cause; `log` holds the last output of the failed process."""
 
     def __init__(self, message: str, *, log: str = "") -> None:
         super().__init__(message)
@@ -18,50 +19,63 @@ class JobFailedError(SnaplineError):
 
 
 class SnapshotFailedError(SnaplineError):
-    """A checkpoint or savepoint that somebody asked for will never be; the job goes on unless the message says else."""
+    """A requested checkpoint or savepoint failed. The job continues unless the message says otherwise."""
 
 
 class JobHandle(Protocol):
-    """A running job. Every method may be called from any thread."""
+    """Handle to a running job. Every method may be called from any thread.
+
+    Wherever `timeout` is None, the call waits as long as it takes; otherwise it raises `TimeoutError`.
+    """
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The job's id, under which a later driver finds its checkpoints."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name given to `Job`."""
 
     @property
     def attempt(self) -> int:
-        """How many times the job has been started, by this driver and those before it."""
+        """How many times the job has been started, by this driver and earlier ones."""
 
     @property
     def cause(self) -> str:
         """Why the last attempt failed; empty if none did."""
 
-    def status(self) -> JobStatus: ...
+    @property
+    def log(self) -> str:
+        """The last output of the process in which the last attempt failed; empty if none did."""
+
+    def status(self) -> JobStatus:
+        """The job's status now."""
 
     def wait(self, timeout: Duration | None = None) -> JobStatus:
-        """Wait for the job's end. `JobFailedError` if it fails, `TimeoutError` if it takes too long."""
+        """Wait for the job to end and return its last status. Raises `JobFailedError` if it failed."""
 
-    def checkpoints(self) -> Any:
-        """The job's checkpoints so far: counts, history, latest ones, summary (`CheckpointStatistics`)."""
+    def checkpoints(self) -> StatisticsSnapshot:
+        """Statistics of the job's checkpoints so far: counts, history, the latest of each kind, summary. Immutable."""
 
-    def metrics(self) -> dict[str, Any]:
-        """The latest figures of all tasks, by `vertex/index`."""
+    def metrics(self) -> dict[str, TaskMetrics]:
+        """The latest metrics of every task, by `vertex/index`."""
 
     def memory_bytes(self) -> dict[int, int]:
-        """How much memory the operator process of each slot takes, as it said last."""
+        """The memory that each slot's operator process last reported, by slot."""
 
     def events(self) -> list[tuple[int, str]]:
-        """What has happened lately, each with its time in milliseconds: status, attempts, failures, checkpoints."""
+        """Recent events with their time in milliseconds: status changes, attempts, failures, checkpoints."""
 
     def checkpoint(self, scope: CheckpointScope = CheckpointScope.CONFIGURED, timeout: Duration | None = None) -> str:
-        """Take a checkpoint now; its path."""
+        """Take a checkpoint now and return its path. Raises `SnapshotFailedError` if it fails."""
 
     def savepoint(
         self, directory: Path | None = None, *, format: SavepointFormat | None = None, timeout: Duration | None = None
     ) -> str:
-        """Take a savepoint; its path. Without a directory it goes to the configured one."""
+        """Take a savepoint and return its path. Raises `SnapshotFailedError` if it fails.
+
+        Without `directory` it goes to the configured one.
+        """
 
     def stop(
         self,
@@ -71,10 +85,13 @@ class JobHandle(Protocol):
         format: SavepointFormat | None = None,
         timeout: Duration | None = None,
     ) -> str:
-        """Take a savepoint and end the job with it; the savepoint's path. `drain` ends all windows first."""
+        """End the job with a savepoint and return its path. `drain` first completes all windows.
+
+        Raises `SnapshotFailedError` if the savepoint fails.
+        """
 
     def cancel(self, timeout: Duration | None = None) -> None:
-        """End the job now and for ever, and wait until it has."""
+        """End the job for good and wait until it has ended."""
 
     def suspend(self, timeout: Duration | None = None) -> None:
-        """Leave the job to another driver, and wait until that is done: checkpoints stay, slots are given back."""
+        """Leave the job to another driver and wait until that is done: checkpoints stay, slots are released."""

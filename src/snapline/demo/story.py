@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from snapline.demo.clicks import SOURCE
 from snapline.demo.results import Results
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatus, StatisticsSnapshot
-from snapline.runtime.wire.control_messages import TaskMetrics
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import JobStatus
 
 TOP_USERS = 5

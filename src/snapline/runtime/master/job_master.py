@@ -20,6 +20,7 @@ from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.journal import Journal, RecordKind
 from snapline.protocol.snapshot import Snapshot
 from snapline.protocol.statistics.checkpoint_statistics import StatisticsSnapshot
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master.background_calls import Background
 from snapline.runtime.master.coordinator_shell import CoordinatorShell
 from snapline.runtime.master.deployment import Deployment
@@ -36,7 +37,6 @@ from snapline.runtime.wire.control_messages import (
     OperatorEventReceived,
     SourceEnded,
     SplitRequest,
-    TaskMetrics,
     TaskReport,
     TasksCancelled,
     ToMaster,

@@ -14,10 +14,10 @@ from snapline.config import Duration, Path, duration_ms
 from snapline.errors import ConfigurationError
 from snapline.protocol.coordinator.request_decider import TriggerRequest, is_forced, savepoint_request
 from snapline.protocol.statistics.checkpoint_statistics import StatisticsSnapshot
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master.job_log import Outcome, now_ms
 from snapline.runtime.master.job_storage import absolute
 from snapline.runtime.master.master_thread import MasterThread
-from snapline.runtime.wire.control_messages import TaskMetrics
 from snapline.types import CheckpointScope, JobStatus, SavepointFormat, SnapshotKind
 
 T = TypeVar("T")

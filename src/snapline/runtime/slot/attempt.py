@@ -11,6 +11,7 @@ from pathlib import Path
 from snapline.graph.execution_plan import PlannedEdge, PlannedVertex
 from snapline.graph.shipment import Shipment
 from snapline.protocol.barriers.barrier_events import aligned_only_vertices
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.network.exchange import Exchange, Wiring
 from snapline.runtime.network.partitioners import make_partitioner
@@ -20,7 +21,7 @@ from snapline.runtime.task.task import Task
 from snapline.runtime.task.task_environment import Executors, Reporter, TaskPlan
 from snapline.runtime.task.task_outputs import OutputEdge, end_partitions
 from snapline.runtime.wire.channel_items import Item
-from snapline.runtime.wire.control_messages import Deploy, TaskDeployment, TaskMetrics
+from snapline.runtime.wire.control_messages import Deploy, TaskDeployment
 from snapline.storage.object_store import ObjectStore
 from snapline.storage.snapshot_writer import WriteOptions
 from snapline.types import ExecutionId, Partitioning

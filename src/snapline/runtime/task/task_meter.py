@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from enum import Enum
 
-from snapline.runtime.wire.control_messages import TaskMetrics
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import ExecutionId
 
 MAX_LATENCIES = 64

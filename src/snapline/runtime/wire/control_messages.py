@@ -11,6 +11,7 @@ from snapline.errors import PeerError
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import Barrier, ExecutionId, FailureReason, TaskStatus
 
 T = TypeVar("T")
@@ -144,28 +145,6 @@ class TasksCancelled(Message, frozen=True):
     """No task of this attempt, or an older one, runs here any more."""
 
     attempt: int
-
-
-class TaskMetrics(Struct, frozen=True):
-    """The figures of one task since it began; times of an interval of `interval_ms`, which add up to it.
-
-    `watermark_ms` is none before the first; latencies are of the marks that reached the task in the interval.
-    """
-
-    execution: ExecutionId
-    rows_in: int
-    rows_out: int
-    bytes_in: int
-    bytes_out: int
-    interval_ms: int
-    busy_ms: int
-    idle_ms: int
-    backpressured_ms: int
-    queued_in_bytes: int
-    queued_out_bytes: int
-    watermark_ms: int | None = None
-    latency_ms: tuple[int, ...] = ()
-    late_rows: int = 0
 
 
 class Metrics(Message, frozen=True):
