@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from snapline.api.job import Job
     from snapline.api.job_handle import JobFailedError, JobHandle, SnapshotFailedError
     from snapline.api.keyed_stream import KeyedStream
-    from snapline.api.settings import Execution
     from snapline.api.stream import Stream
     from snapline.api.windowed_stream import WindowedStream
     from snapline.api.windows import (
@@ -40,7 +39,15 @@ if TYPE_CHECKING:
         Tumbling,
         WhenComplete,
     )
-    from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
+    from snapline.config import (
+        Checkpoints,
+        Execution,
+        ExponentialDelay,
+        FailureRate,
+        FixedDelay,
+        NoRestart,
+        RestartStrategy,
+    )
     from snapline.connectors import sinks, sources
     from snapline.contracts.contexts import BatchContext, ProcessContext
     from snapline.contracts.functions import AsyncFunction, BatchProcessFunction, CoProcessFunction, ProcessFunction
@@ -60,8 +67,8 @@ if TYPE_CHECKING:
         UserCodeError,
     )
     from snapline.state.groups import Groups
-    from snapline.state.keyed_backend import Ttl
     from snapline.state.timers import TimeDomain
+    from snapline.state.ttl import Ttl
     from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 _MODULES = {
@@ -88,7 +95,6 @@ _MODULES = {
     "api.keyed_stream": ("KeyedStream",),
     "contracts.operator": ("Operator", "OperatorContext"),
     "contracts.schemas": ("SchemaLike",),
-    "api.settings": ("Execution",),
     "contracts.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
     "contracts.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
     "api.stream": ("Stream",),
@@ -103,7 +109,15 @@ _MODULES = {
         "Tumbling",
         "WhenComplete",
     ),
-    "config": ("Checkpoints", "ExponentialDelay", "FailureRate", "FixedDelay", "NoRestart", "RestartStrategy"),
+    "config": (
+        "Checkpoints",
+        "Execution",
+        "ExponentialDelay",
+        "FailureRate",
+        "FixedDelay",
+        "NoRestart",
+        "RestartStrategy",
+    ),
     "errors": (
         "ConfigurationError",
         "EngineError",

@@ -29,7 +29,7 @@ from snapline.operators.aggregates.custom_accumulators import AggregateFunction,
 from snapline.operators.aggregates.list_accumulators import Collected, Greatest
 from snapline.operators.projection import Evaluation
 from snapline.state.batch_keys import key_types
-from snapline.state.keyed_states import check_reducer
+from snapline.state.value_states import check_reducer
 from snapline.state.state_types import resolve
 
 Where: TypeAlias = "pc.Expression | str | None"

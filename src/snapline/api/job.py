@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from snapline.api.graph_nodes import Input, Node
-from snapline.api.job_handle import JobHandle
+from snapline.api.job_handle import JobFailedError, JobHandle
 from snapline.api.late_imports import spark_side
-from snapline.api.settings import Execution
 from snapline.api.stream import Stream
-from snapline.config import Checkpoints, Path, RestartStrategy, default_restart
+from snapline.config import Checkpoints, Execution, Path, RestartStrategy, default_restart
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.schemas import checked_schema
 from snapline.contracts.source import Source, Watermarks, checked_watermarks
 from snapline.errors import ConfigurationError
 from snapline.operators.source_head import SourceOperator
-from snapline.state.exact_cast import shortened
 from snapline.storage.storage_factory import check_job_id, has_ended
+from snapline.text import shortened
 from snapline.types import JobStatus
 
 _MAX_NAME = 200
 _MAX_SLUG = 100
 _MAX_STARTS = 10_000
-_SPARK_LAUNCHER = "snapline.spark.launcher"
 
 
 @runtime_checkable
@@ -157,8 +154,7 @@ class Job:
             return where.start_job(self)
         if not any(kind.__module__.startswith("pyspark.") for kind in type(where).__mro__):
             raise ConfigurationError(f"a job cannot run on {where!r}; give a SparkSession")
-        # The one place where this layer reaches up: found by name, so that nothing below needs pyspark.
-        handle: JobHandle = importlib.import_module(_SPARK_LAUNCHER).start_job(where, self)
+        handle: JobHandle = spark_side("launcher").start_job(where, self)
         return handle
 
     def run(self, where: Any) -> JobStatus:
@@ -176,6 +172,26 @@ class Job:
             else:
                 handle.suspend()
             raise
+
+    def _run_with(self, extend: Callable[[], None], where: Any, call: str) -> None:
+        """Run the job to its end with the operators that `extend` adds, and remove those afterwards.
+
+        `ConfigurationError` if a source never ends, `JobFailedError` if the job ends early; `call` is named in both.
+        """
+        for node in self._nodes:
+            if node.source is not None and not node.source.is_bounded:
+                raise ConfigurationError(
+                    f"{call}: the source {node.uid!r} never ends, so neither does the job; write its rows with "
+                    "sink(...), or give it a source that ends"
+                )
+        before = list(self._nodes)
+        try:
+            extend()
+            status = self.run(where)
+        finally:
+            self._nodes[:] = before
+        if status is not JobStatus.FINISHED:
+            raise JobFailedError(f"{call}: the job has not run to its end, it is {status.value}")
 
     def _behind(self, node: Node) -> Stream:
         self._add(node)

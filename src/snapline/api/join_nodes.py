@@ -20,7 +20,7 @@ from snapline.operators.joins.join_rows import LEFT, NAMES, RIGHT, JoinLayout
 from snapline.operators.joins.regular_join import JoinStreams
 from snapline.operators.joins.window_join import FixedWindows, JoinWindows
 from snapline.operators.kept_rows import RowType, plain_type
-from snapline.state.keyed_backend import Lifetime, as_ttl
+from snapline.state.ttl import Lifetime, as_ttl
 from snapline.state.state_types import has_views, resolve
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from snapline.contracts.schemas import SchemaLike, key_type
 from snapline.operators.aggregates.accumulators import Accumulators
 from snapline.operators.aggregates.combiner import Combine
 from snapline.operators.aggregates.running_aggregates import RunningAggregates
-from snapline.state.keyed_backend import Lifetime
+from snapline.state.ttl import Lifetime
 from snapline.types import Partitioning
 
 if TYPE_CHECKING:

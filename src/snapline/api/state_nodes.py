@@ -12,7 +12,7 @@ from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.state_functions import MapColumnsWithState, MapWithState, UpdateState
-from snapline.state.keyed_backend import Lifetime, as_ttl
+from snapline.state.ttl import Lifetime, as_ttl
 from snapline.state.state_types import StateType, resolve
 
 

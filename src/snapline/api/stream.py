@@ -22,7 +22,7 @@ from snapline.api.graph_nodes import Input, Node, own_operator, shown
 from snapline.api.guidance import missing, names_its_operators
 from snapline.api.join_nodes import Suffixes
 from snapline.api.keyed_stream import KeyedStream
-from snapline.api.late_imports import connector, spark_side
+from snapline.api.late_imports import spark_side
 from snapline.api.lookup_nodes import lookup
 from snapline.api.process_nodes import process_node
 from snapline.api.transform_nodes import checked_function, filter_operator, inferred_schema
@@ -349,10 +349,11 @@ class Stream:
         `snapline.sinks.Collect` do: if executors are on other machines give a `directory` that all share. What the job
         writes to its sinks it writes too. The job is left as it was.
         """
-        rows: pa.Table = connector("collect").collect(
-            self, where, uid=uid, directory=directory, max_rows=max_rows, parallelism=parallelism
-        )
-        return rows
+        from snapline.connectors.collect import Collect  # here, since file formats take long to load
+
+        rows = Collect(directory, max_rows=max_rows)
+        self._job._run_with(lambda: self.sink(rows, uid, parallelism=parallelism), where, "collect")
+        return rows.table()
 
     def to_dataframe(self, spark: Any, *, uid: str = "to_dataframe", directory: Path | None = None) -> Any:
         """Run the job, whose sources all have to end, and give the rows of this stream as a Spark DataFrame.

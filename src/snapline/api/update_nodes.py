@@ -16,7 +16,7 @@ from snapline.errors import ConfigurationError
 from snapline.operators.deduplication import KeepFirst, KeepLast
 from snapline.operators.kept_rows import RowType, plain_type
 from snapline.operators.top_rows import MAX_COUNT, TopRows
-from snapline.state.keyed_backend import Lifetime, as_ttl
+from snapline.state.ttl import Lifetime, as_ttl
 
 if TYPE_CHECKING:
     from snapline.api.keyed_stream import KeyedStream

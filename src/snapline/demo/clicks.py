@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.api.job import Job
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, ExponentialDelay
+from snapline.config import Checkpoints, Execution, ExponentialDelay
 from snapline.connectors.files.file_sink import Files
 from snapline.connectors.rate import Rate
 from snapline.devtools.kit.exactly_once import NUMBERED, Numbering

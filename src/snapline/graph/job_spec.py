@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, NoRestart, RestartStrategy
+from snapline.config import Checkpoints, Execution, NoRestart, RestartStrategy
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.source import Source
 from snapline.graph.execution_plan import ExecutionPlan

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import cloudpickle
 
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints
+from snapline.config import Checkpoints, Execution
 from snapline.contracts.operator import Operator
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.graph.execution_plan import ExecutionPlan

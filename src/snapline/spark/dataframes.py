@@ -255,12 +255,6 @@ def to_dataframe(stream: Stream, spark: SparkSession, *, uid: str, directory: An
     if not any(kind.__name__ == "SparkSession" for kind in type(spark).__mro__):
         raise ConfigurationError(f"to_dataframe({spark!r}): give a SparkSession")
     check_session(spark)
-    for node in job.nodes:
-        if node.source is not None and not node.source.is_bounded:
-            raise ConfigurationError(
-                f"to_dataframe(): the source {node.uid!r} never ends, so neither does the job; write its rows with "
-                "sink(...), or give it a source that ends"
-            )
     schema = readable_schema(stream.schema)
     settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}
     running = configured(job, settings)
@@ -272,17 +266,14 @@ def to_dataframe(stream: Stream, spark: SparkSession, *, uid: str, directory: An
     else:
         # By the job's id: a driver that goes on with the job must find what the last one has committed.
         files = _default_directory(running.checkpoints.storage) / running.id_for_start() / f"rows-{uid}"
-    files.mkdir(parents=True, exist_ok=True)
-    before = list(job._nodes)
-    try:
-        if schema != stream.schema:
-            stream = stream.map_batches(lambda batch: _cast(batch, schema), schema=schema)
-        stream.sink(Files(files), uid=uid)
-        status = job.run(spark)
-    finally:
-        job._nodes[:] = before
-    if status is not JobStatus.FINISHED:
-        raise JobFailedError(f"to_dataframe(): the job has not run to its end, it is {status.value}")
+
+    def write() -> None:
+        files.mkdir(parents=True, exist_ok=True)
+        fits = schema == stream.schema
+        rows = stream if fits else stream.map_batches(lambda batch: _cast(batch, schema), schema=schema)
+        rows.sink(Files(files), uid=uid)
+
+    job._run_with(write, spark, "to_dataframe()")
     return spark.read.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True)).parquet(f"file://{files}")
 
 

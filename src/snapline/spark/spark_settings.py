@@ -17,8 +17,15 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from snapline.api.job import Job
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, default_restart
+from snapline.config import (
+    Checkpoints,
+    Execution,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    default_restart,
+)
 from snapline.errors import ConfigurationError
 from snapline.storage.storage_factory import check_job_id
 

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from snapline.api.job import Job
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, ExponentialDelay
+from snapline.config import Checkpoints, Execution, ExponentialDelay
 from snapline.connectors.files.file_sink import Files
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.sink import CommitResult, Committable, Permit, SinkContext, SinkWriter

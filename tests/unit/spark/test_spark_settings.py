@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from snapline.api.job import Job
-from snapline.api.settings import Execution, StateBackend
-from snapline.config import Checkpoints, ExponentialDelay, FailureRate, FixedDelay, NoRestart, default_restart
+from snapline.config import (
+    Checkpoints,
+    Execution,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    StateBackend,
+    default_restart,
+)
 from snapline.errors import ConfigurationError
 from snapline.spark.spark_settings import configured, replaced
 from snapline.types import ExternalizedRetention

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, ExponentialDelay
+from snapline.config import Checkpoints, Execution, ExponentialDelay
 from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.api.job import Job
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, RestartStrategy
+from snapline.config import Checkpoints, Execution, RestartStrategy
 from snapline.connectors.files.file_sink import Files, read_files
 from snapline.connectors.rate import Rate
 from snapline.contracts.operator import Operator, OperatorContext

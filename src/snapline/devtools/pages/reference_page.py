@@ -36,7 +36,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Sources", ("snapline.contracts.source", "snapline.connectors.sources")),
     ("Sinks", ("snapline.contracts.sink", "snapline.protocol.commit", "snapline.connectors.sinks")),
     ("State", ("snapline.state",)),
-    ("Settings", ("snapline.config", "snapline.api.settings")),
+    ("Settings", ("snapline.config",)),
     ("Errors", ("snapline.errors",)),
 )
 """The chapters, and the modules whose public names are told in each; a package stands for all its modules."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from snapline.api.settings import Execution
+from snapline.config import Execution
 from snapline.errors import PeerError
 from snapline.runtime.master.control_server import PeerConnection
 from snapline.runtime.master.job_log import EventLog

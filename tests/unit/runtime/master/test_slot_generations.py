@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints, NoRestart
+from snapline.config import Checkpoints, Execution, NoRestart
 from snapline.errors import ConfigurationError
 from snapline.graph.execution_plan import ExecutionPlan, PlannedOperator, PlannedVertex
 from snapline.graph.job_spec import JobSpec

@@ -1,4 +1,4 @@
-"""Settings: what is accepted, what it becomes, and what is refused with which advice."""
+"""Settings of checkpoints: what is accepted, what it becomes, and what is refused with which advice."""
 
 from __future__ import annotations
 
@@ -6,125 +6,15 @@ import copy
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError, fields
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from snapline.config import (
-    MAX_COUNT,
-    MAX_MIN_PAUSE_MS,
-    CheckpointMode,
-    Checkpoints,
-    Duration,
-    ExponentialDelay,
-    FailureRate,
-    FixedDelay,
-    NoRestart,
-    default_restart,
-    duration_ms,
-    size_bytes,
-)
+from snapline.config.checkpoint_settings import MAX_MIN_PAUSE_MS, CheckpointMode, Checkpoints
+from snapline.config.setting_checks import MAX_COUNT
 from snapline.errors import ConfigurationError
 from snapline.types import ClaimMode, ExternalizedRetention, SavepointFormat
-
-
-@pytest.mark.parametrize(
-    ("value", "milliseconds"),
-    [
-        ("2s", 2_000),
-        ("500ms", 500),
-        ("10 min", 600_000),
-        ("10m", 600_000),
-        ("1h", 3_600_000),
-        ("1d", 86_400_000),
-        ("  3  Seconds ", 3_000),
-        ("1 MINUTE", 60_000),
-        ("1.5s", 1_500),
-        ("2.3s", 2_300),
-        ("0.1ms", 1),
-        ("0", 0),
-        ("0s", 0),
-        (0, 0),
-        (timedelta(minutes=5), 300_000),
-        (timedelta(microseconds=1_500), 2),
-        (timedelta(0), 0),
-    ],
-)
-def test_a_duration_becomes_milliseconds(value: Duration, milliseconds: int) -> None:
-    assert duration_ms(value) == milliseconds
-
-
-@pytest.mark.parametrize("value", [5, 2.5, -1, "5", "2.5"])
-def test_a_bare_number_is_refused_and_asks_for_a_unit(value: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"^pause=.*add one, for example") as caught:
-        duration_ms(value, setting="pause")
-    assert repr(value) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "complaint"),
-    [
-        ("", "not a duration"),
-        ("soon", "not a duration"),
-        ("-2s", "not a duration"),
-        ("2s 5ms", "not a duration"),
-        ("1e3s", "not a duration"),
-        ("٣s", "not a duration"),
-        ("2 fortnights", "unknown unit 'fortnights'; use one of ms"),
-        ("3us", "unknown unit"),
-        (timedelta(seconds=-1), "cannot be negative"),
-        ("36501d", "too long; use at most 36500d"),
-        ("9" * 20 + "d", "too long"),
-        ("9" * 21 + "ms", "not a duration"),
-        (True, "not a duration"),
-        (None, "not a duration"),
-        ([2], "not a duration"),
-    ],
-)
-def test_what_is_no_duration_is_refused(value: Any, complaint: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        duration_ms(value, setting="interval")
-    assert str(caught.value).startswith(f"interval={value!r}: ")
-    assert complaint in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "size"),
-    [
-        ("64MB", 64 << 20),
-        ("20kb", 20 << 10),
-        ("1 GiB", 1 << 30),
-        ("2t", 2 << 40),
-        ("1.5k", 1536),
-        ("7 bytes", 7),
-        ("4096", 4096),
-        (4096, 4096),
-        (0, 0),
-    ],
-)
-def test_a_size_becomes_bytes(value: str | int, size: int) -> None:
-    assert size_bytes(value) == size
-
-
-@pytest.mark.parametrize(
-    ("value", "complaint"),
-    [
-        ("much", "not a size"),
-        ("3 meters", "unknown unit 'meters'; use one of b"),
-        (-1, "cannot be negative"),
-        ("2000000TB", "too large"),
-        (1.5, "not a size"),
-        (True, "not a size"),
-        (None, "not a size"),
-    ],
-)
-def test_what_is_no_size_is_refused(value: Any, complaint: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        size_bytes(value, setting="buffer")
-    assert str(caught.value).startswith(f"buffer={value!r}: ")
-    assert complaint in str(caught.value)
 
 
 def test_the_example_of_the_documentation() -> None:
@@ -330,51 +220,3 @@ def test_settings_are_frozen_comparable_and_travel_to_the_executors() -> None:
     assert pickle.loads(pickle.dumps(checkpoints)) == checkpoints
     assert copy.deepcopy(checkpoints) == checkpoints
     assert "interval_ms=2000" in repr(checkpoints)
-
-
-def test_restart_strategies_have_the_defaults_of_the_specification() -> None:
-    fixed, rate, exponential = FixedDelay(), FailureRate(), ExponentialDelay()
-    assert (fixed.attempts, fixed.delay_ms) == (1, 1_000)
-    assert (rate.max_failures_per_interval, rate.interval_ms, rate.delay_ms) == (1, 60_000, 1_000)
-    assert (exponential.initial_backoff_ms, exponential.max_backoff_ms) == (1_000, 60_000)
-    assert (exponential.multiplier, exponential.jitter) == (1.5, 0.1)
-    assert (exponential.reset_threshold_ms, exponential.attempts_before_reset) == (3_600_000, None)
-
-
-def test_the_default_strategy_depends_on_checkpointing() -> None:
-    assert default_restart(checkpointing_on=True) == ExponentialDelay(initial_backoff="100ms")
-    assert default_restart(checkpointing_on=False) == NoRestart()
-
-
-@pytest.mark.parametrize(
-    ("strategy", "settings", "complaint"),
-    [
-        (FixedDelay, {"attempts": -1}, "attempts=-1: too small"),
-        (FixedDelay, {"delay": 3}, "delay=3: a bare number"),
-        (FailureRate, {"max_failures_per_interval": 0}, "max_failures_per_interval=0: too small"),
-        (FailureRate, {"interval": "0s"}, "interval='0s': must be longer than nothing"),
-        (FailureRate, {"delay": "x"}, "delay='x': not a duration"),
-        (ExponentialDelay, {"initial_backoff": 0}, "initial_backoff=0: must be longer"),
-        (ExponentialDelay, {"initial_backoff": "2min"}, "initial_backoff='2min': longer than max_backoff (60000ms)"),
-        (ExponentialDelay, {"max_backoff": "0ms"}, "max_backoff='0ms': must be longer"),
-        (ExponentialDelay, {"multiplier": 1}, "multiplier=1: the delay would not grow"),
-        (ExponentialDelay, {"multiplier": float("inf")}, "multiplier=inf: not a finite number"),
-        (ExponentialDelay, {"multiplier": "2"}, "multiplier='2': not a finite number"),
-        (ExponentialDelay, {"jitter": 1.1}, "jitter=1.1: is a part of the delay; use 0 to 1"),
-        (ExponentialDelay, {"jitter": -0.1}, "jitter=-0.1"),
-        (ExponentialDelay, {"jitter": float("nan")}, "jitter=nan: not a finite number"),
-        (ExponentialDelay, {"reset_threshold": 0}, "reset_threshold=0: must be longer"),
-        (ExponentialDelay, {"attempts_before_reset": 0}, "attempts_before_reset=0: too small; use at least 1"),
-    ],
-)
-def test_a_wrong_restart_setting_is_refused_by_name(
-    strategy: type[FixedDelay | FailureRate | ExponentialDelay], settings: dict[str, Any], complaint: str
-) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        strategy(**settings)
-    assert complaint in str(caught.value)
-
-
-def test_restart_strategies_travel_too() -> None:
-    for strategy in (NoRestart(), FixedDelay(attempts=3), FailureRate(interval="5s"), ExponentialDelay(jitter=0)):
-        assert pickle.loads(pickle.dumps(strategy)) == strategy

@@ -1,0 +1,38 @@
+"""Settings of a job: frozen, checked when made, with durations in milliseconds and sizes in bytes.
+
+Constructors take what people write (`"2s"`, `"64MB"`, `timedelta(minutes=5)`, `"exactly_once"`); attributes hold what
+code needs, with the unit in the name (`interval_ms`). A wrong value raises `ConfigurationError` at once, and the
+message names the setting, the value and what to do.
+"""
+
+from snapline.config.checkpoint_settings import CheckpointMode, Checkpoints
+from snapline.config.execution_settings import Execution, StateBackend
+from snapline.config.restart_strategies import (
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    RestartStrategy,
+    default_restart,
+)
+from snapline.config.setting_checks import MAX_COUNT, Path
+from snapline.config.units import Duration, Size, duration_ms, size_bytes
+
+__all__ = [
+    "MAX_COUNT",
+    "CheckpointMode",
+    "Checkpoints",
+    "Duration",
+    "Execution",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "NoRestart",
+    "Path",
+    "RestartStrategy",
+    "Size",
+    "StateBackend",
+    "default_restart",
+    "duration_ms",
+    "size_bytes",
+]

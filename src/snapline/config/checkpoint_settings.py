@@ -1,0 +1,261 @@
+"""How a job takes, keeps and restores its checkpoints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from snapline.config.setting_checks import Path, Settings, count, flag, member, path, wrong
+from snapline.config.units import Duration, Size, duration_ms, size_bytes
+from snapline.types import ClaimMode, ExternalizedRetention, SavepointFormat
+
+MIN_CHECKPOINT_TIME_MS = 10
+"""Least interval and least timeout of a checkpoint."""
+
+MAX_MIN_PAUSE_MS = 365 * 86_400_000
+"""A longer pause between checkpoints counts as this one."""
+
+MAX_INLINE_THRESHOLD_BYTES = 1 << 20
+
+_HOSTS = re.compile(r"[A-Za-z0-9._\-\[\]:]+:[0-9]{1,5}(,[A-Za-z0-9._\-\[\]:]+:[0-9]{1,5})*")
+
+
+class CheckpointMode(Enum):
+    """How often a record may count in the state after a failure."""
+
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Checkpoints(Settings):
+    """How a job takes, keeps and restores its checkpoints.
+
+    When they are taken
+        interval: time between the starts of two periodic checkpoints, at least 10 ms; None disables periodic
+            checkpoints, while savepoints and manual checkpoints still work.
+        interval_during_backlog: interval while a source reports backlog; under 10 ms (0) disables periodic checkpoints
+            during backlog; None uses `interval` for both.
+        min_pause: least time from the completion of one to the start of the next periodic one, at most 365 days;
+            a shorter interval is raised to the pause.
+        max_concurrent: how many may be in progress at once; must be 1 with `unaligned`.
+        timeout: a checkpoint that takes longer is aborted; at least 10 ms.
+        pause_sources_until_first: sources wait for the first checkpoint to complete, which then starts early.
+        after_tasks_finish: whether checkpoints continue once some tasks have finished.
+    How they are taken
+        mode: EXACTLY_ONCE, or AT_LEAST_ONCE, which never blocks a channel and cannot be combined with `unaligned`.
+        unaligned: barriers may overtake data, which then becomes part of the checkpoint.
+        aligned_timeout: with `unaligned`, start aligned, switch after this time; 0 is unaligned at once.
+        incremental: reuse files of the last completed checkpoint where the state backend can.
+        inline_threshold: state smaller than this is stored within the metadata file; at most 1 MB.
+        compress: whether state files are compressed (zstd): smaller, but slower to write.
+    What happens when one fails
+        tolerable_failures: the job fails when more than this many fail in a row; None never fails it.
+        committer_retries: how often a commit that asks for a retry gets one before the job fails over.
+    Where they are kept, and for how long
+        storage: directory or URL for checkpoints; None keeps them in the driver, where they are lost with it.
+        memory_limit: largest single state of a subtask that may be kept in the driver.
+        zookeeper: servers (`host:port,host:port`) that keep the journal of the job's checkpoints; None keeps it in
+            `storage`.
+        local_directory: directory on each machine for copies of its tasks' snapshots, so that a task restarted there
+            need not fetch them; None keeps no copies.
+        create_subdirectory: whether a job's checkpoints go into a directory of `storage` named after its id.
+        retained: how many completed ones to keep, at least 1.
+        externalized: what happens to them when the job ends.
+        parallel_cleanup: whether the files of a checkpoint are deleted in parallel.
+        savepoint_dir: where savepoints without a directory of their own go.
+        savepoint_format: format of savepoints that name none.
+    What the job starts from
+        restore_from: a checkpoint or savepoint: its directory, or its `_metadata` file.
+        claim_mode: who owns that snapshot from then on.
+        allow_non_restored: start even if it holds state of operators this job does not have.
+        ignore_in_flight_of: drop the in-flight data when restoring exactly this checkpoint id.
+    Limits
+        max_queued_requests: how many checkpoint requests may wait.
+        remembered_expired: expired checkpoint ids remembered to recognise late messages.
+        history: how many checkpoints the monitoring page and the REST interface show.
+    """
+
+    interval_ms: int | None
+    interval_during_backlog_ms: int | None
+    min_pause_ms: int
+    max_concurrent: int
+    timeout_ms: int
+    pause_sources_until_first: bool
+    after_tasks_finish: bool
+    mode: CheckpointMode
+    unaligned: bool
+    aligned_timeout_ms: int
+    incremental: bool
+    inline_threshold_bytes: int
+    compress: bool
+    tolerable_failures: int | None
+    committer_retries: int
+    storage: str | None
+    memory_limit_bytes: int
+    zookeeper: str | None
+    local_directory: str | None
+    create_subdirectory: bool
+    retained: int
+    externalized: ExternalizedRetention
+    parallel_cleanup: bool
+    savepoint_dir: str | None
+    savepoint_format: SavepointFormat
+    restore_from: str | None
+    claim_mode: ClaimMode
+    allow_non_restored: bool
+    ignore_in_flight_of: int | None
+    max_queued_requests: int
+    remembered_expired: int
+    history: int
+
+    def __init__(
+        self,
+        *,
+        interval: Duration | None = None,
+        interval_during_backlog: Duration | None = None,
+        min_pause: Duration = "0ms",
+        max_concurrent: int = 1,
+        timeout: Duration = "10min",
+        pause_sources_until_first: bool = False,
+        after_tasks_finish: bool = True,
+        mode: CheckpointMode | str = CheckpointMode.EXACTLY_ONCE,
+        unaligned: bool = False,
+        aligned_timeout: Duration = "0ms",
+        incremental: bool = False,
+        inline_threshold: Size = "20kb",
+        compress: bool = False,
+        tolerable_failures: int | None = None,
+        committer_retries: int = 10,
+        storage: Path | None = None,
+        memory_limit: Size = "5MB",
+        zookeeper: str | None = None,
+        local_directory: Path | None = None,
+        create_subdirectory: bool = True,
+        retained: int = 1,
+        externalized: ExternalizedRetention | str = ExternalizedRetention.NO_EXTERNALIZED,
+        parallel_cleanup: bool = True,
+        savepoint_dir: Path | None = None,
+        savepoint_format: SavepointFormat | str = SavepointFormat.CANONICAL,
+        restore_from: Path | None = None,
+        claim_mode: ClaimMode | str = ClaimMode.NO_CLAIM,
+        allow_non_restored: bool = False,
+        ignore_in_flight_of: int | None = None,
+        max_queued_requests: int = 1000,
+        remembered_expired: int = 16,
+        history: int = 10,
+    ) -> None:
+        self._fill(
+            interval_ms=None if interval is None else _checkpoint_time(interval, "interval"),
+            interval_during_backlog_ms=_backlog_interval(interval_during_backlog, interval),
+            min_pause_ms=min(duration_ms(min_pause, setting="min_pause"), MAX_MIN_PAUSE_MS),
+            max_concurrent=count(max_concurrent, "max_concurrent", least=1),
+            timeout_ms=_checkpoint_time(timeout, "timeout"),
+            pause_sources_until_first=flag(pause_sources_until_first, "pause_sources_until_first"),
+            after_tasks_finish=flag(after_tasks_finish, "after_tasks_finish"),
+            mode=member(CheckpointMode, mode, "mode"),
+            unaligned=flag(unaligned, "unaligned"),
+            aligned_timeout_ms=duration_ms(aligned_timeout, setting="aligned_timeout"),
+            incremental=flag(incremental, "incremental"),
+            inline_threshold_bytes=_inline_threshold(inline_threshold),
+            compress=flag(compress, "compress"),
+            tolerable_failures=None
+            if tolerable_failures is None
+            else count(tolerable_failures, "tolerable_failures", least=0),
+            committer_retries=count(committer_retries, "committer_retries", least=0),
+            storage=path(storage, "storage"),
+            memory_limit_bytes=size_bytes(memory_limit, setting="memory_limit"),
+            zookeeper=None if zookeeper is None else _hosts(zookeeper),
+            local_directory=path(local_directory, "local_directory"),
+            create_subdirectory=flag(create_subdirectory, "create_subdirectory"),
+            retained=count(retained, "retained", least=1),
+            externalized=member(ExternalizedRetention, externalized, "externalized"),
+            parallel_cleanup=flag(parallel_cleanup, "parallel_cleanup"),
+            savepoint_dir=path(savepoint_dir, "savepoint_dir"),
+            savepoint_format=member(SavepointFormat, savepoint_format, "savepoint_format"),
+            restore_from=path(restore_from, "restore_from"),
+            claim_mode=member(ClaimMode, claim_mode, "claim_mode"),
+            allow_non_restored=flag(allow_non_restored, "allow_non_restored"),
+            ignore_in_flight_of=None
+            if ignore_in_flight_of is None
+            else count(ignore_in_flight_of, "ignore_in_flight_of", least=1, most=None),
+            max_queued_requests=count(max_queued_requests, "max_queued_requests", least=1),
+            remembered_expired=count(remembered_expired, "remembered_expired", least=0),
+            history=count(history, "history", least=0),
+        )
+        self._check_combinations()
+
+    def _check_combinations(self) -> None:
+        if self.unaligned and self.mode is CheckpointMode.AT_LEAST_ONCE:
+            raise wrong(
+                "unaligned", True, "needs mode EXACTLY_ONCE, not AT_LEAST_ONCE; change `mode` or set unaligned=False"
+            )
+        if self.unaligned and self.max_concurrent != 1:
+            raise wrong(
+                "max_concurrent", self.max_concurrent, "must be 1 with unaligned=True; set it to 1 or unaligned=False"
+            )
+        if self.externalized is not ExternalizedRetention.NO_EXTERNALIZED and self.storage is None:
+            raise wrong(
+                "externalized",
+                self.externalized.value,
+                "there is nowhere to keep checkpoints after the job; set `storage` to a directory",
+            )
+        if self.zookeeper is not None and self.storage is None:
+            raise wrong(
+                "zookeeper",
+                self.zookeeper,
+                "it keeps only the journal; the checkpoints would be lost with the driver; set `storage` too",
+            )
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether checkpoints are taken without anyone asking."""
+        return self.interval_ms is not None
+
+    @property
+    def effective_interval_ms(self) -> int | None:
+        """Time between the starts of two periodic checkpoints while no source reports backlog; None if there are none.
+
+        A checkpoint cannot start before the pause is over, so an interval below `min_pause_ms` counts as that pause.
+        """
+        return None if self.interval_ms is None else max(self.interval_ms, self.min_pause_ms)
+
+    @property
+    def effective_interval_during_backlog_ms(self) -> int | None:
+        """The same while a source reports backlog; None if there are no periodic checkpoints then."""
+        if self.interval_during_backlog_ms is None:
+            return self.effective_interval_ms
+        if self.interval_during_backlog_ms == 0:
+            return None
+        return max(self.interval_during_backlog_ms, self.min_pause_ms)
+
+
+def _checkpoint_time(value: Duration, setting: str) -> int:
+    milliseconds = duration_ms(value, setting=setting)
+    if milliseconds < MIN_CHECKPOINT_TIME_MS:
+        hint = "; leave it out for no periodic checkpoints" if setting == "interval" else ""
+        raise wrong(setting, value, f"too short; use at least {MIN_CHECKPOINT_TIME_MS}ms{hint}")
+    return milliseconds
+
+
+def _backlog_interval(value: Duration | None, interval: Duration | None) -> int | None:
+    if value is None:
+        return None
+    milliseconds = duration_ms(value, setting="interval_during_backlog")
+    if interval is None:
+        raise wrong("interval_during_backlog", value, "has no effect without periodic checkpoints; set `interval` too")
+    return milliseconds if milliseconds >= MIN_CHECKPOINT_TIME_MS else 0
+
+
+def _hosts(value: str) -> str:
+    if not isinstance(value, str) or not _HOSTS.fullmatch(value):
+        raise wrong("zookeeper", value, 'give its servers as "host:port", several separated by commas')
+    return value
+
+
+def _inline_threshold(value: Size) -> int:
+    size = size_bytes(value, setting="inline_threshold")
+    if size > MAX_INLINE_THRESHOLD_BYTES:
+        raise wrong("inline_threshold", value, "the metadata file would grow too large; use at most 1MB")
+    return size

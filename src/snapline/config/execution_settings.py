@@ -1,0 +1,110 @@
+"""How a job runs, apart from its checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from snapline.config.setting_checks import Settings, count, member, wrong
+from snapline.config.units import Duration, Size, duration_ms, size_bytes
+
+
+class StateBackend(Enum):
+    """Where keyed state lives while the job runs."""
+
+    MEMORY = "memory"
+    ROCKSDB = "rocksdb"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Execution(Settings):
+    """How a job runs.
+
+    Data
+        batch_size: small batches of a channel are merged up to this size.
+        flush_timeout: the longest a batch waits to be merged; 0 sends each at once.
+        channel_memory: the most data one channel may hold on each of its two sides.
+    State
+        state_backend: "memory" or "rocksdb".
+        state_directory: where RocksDB keeps its files on each machine; None is the system's temporary directory.
+        state_cache_entries: state entries that each operator caches in memory in front of RocksDB, per subtask.
+    Supervision
+        heartbeat_interval: time between heartbeats of the driver and its slots.
+        heartbeat_timeout: a slot or driver that has been silent for this long is considered lost.
+        start_timeout: how long tasks may take to start.
+        cancel_timeout: a task that does not stop within this time is killed with its process.
+        latency_interval: time between the latency markers that sources send to sinks; 0 sends none.
+        metrics_interval: time between the metric reports of a slot to the driver.
+    Network
+        host: the address slots listen on and are reached at; None is the address of the Spark executor.
+        allow_plaintext: run unencrypted connections even if Spark encrypts its own.
+    """
+
+    batch_size_bytes: int
+    flush_timeout_ms: int
+    channel_memory_bytes: int
+    state_backend: StateBackend
+    state_directory: str | None
+    state_cache_entries: int
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
+    start_timeout_ms: int
+    cancel_timeout_ms: int
+    latency_interval_ms: int
+    metrics_interval_ms: int
+    host: str | None
+    allow_plaintext: bool
+
+    def __init__(
+        self,
+        *,
+        batch_size: Size = "128KB",
+        flush_timeout: Duration = "10ms",
+        channel_memory: Size = "512KB",
+        state_backend: StateBackend | str = StateBackend.MEMORY,
+        state_directory: str | None = None,
+        state_cache_entries: int = 2_000_000,
+        heartbeat_interval: Duration = "1s",
+        heartbeat_timeout: Duration = "5s",
+        start_timeout: Duration = "60s",
+        cancel_timeout: Duration = "3s",
+        latency_interval: Duration = "1s",
+        metrics_interval: Duration = "1s",
+        host: str | None = None,
+        allow_plaintext: bool = False,
+    ) -> None:
+        self._fill(
+            batch_size_bytes=size_bytes(batch_size, setting="batch_size"),
+            flush_timeout_ms=duration_ms(flush_timeout, setting="flush_timeout"),
+            channel_memory_bytes=size_bytes(channel_memory, setting="channel_memory"),
+            state_backend=member(StateBackend, state_backend, "state_backend"),
+            state_directory=state_directory,
+            state_cache_entries=count(state_cache_entries, "state_cache_entries", least=1, most=None),
+            heartbeat_interval_ms=duration_ms(heartbeat_interval, setting="heartbeat_interval"),
+            heartbeat_timeout_ms=duration_ms(heartbeat_timeout, setting="heartbeat_timeout"),
+            start_timeout_ms=duration_ms(start_timeout, setting="start_timeout"),
+            cancel_timeout_ms=duration_ms(cancel_timeout, setting="cancel_timeout"),
+            latency_interval_ms=duration_ms(latency_interval, setting="latency_interval"),
+            metrics_interval_ms=duration_ms(metrics_interval, setting="metrics_interval"),
+            host=host,
+            allow_plaintext=allow_plaintext,
+        )
+        self._check()
+
+    def _check(self) -> None:
+        for name, size in (("batch_size", self.batch_size_bytes), ("channel_memory", self.channel_memory_bytes)):
+            if size < 1024:
+                raise wrong(name, size, "too small; use at least 1KB")
+        for name, interval_ms in (
+            ("heartbeat_interval", self.heartbeat_interval_ms),
+            ("metrics_interval", self.metrics_interval_ms),
+        ):
+            if interval_ms < 10:
+                raise wrong(name, f"{interval_ms}ms", "too short; use at least 10ms")
+        if self.heartbeat_timeout_ms < 2 * self.heartbeat_interval_ms:
+            raise wrong(
+                "heartbeat_timeout",
+                f"{self.heartbeat_timeout_ms}ms",
+                "one late heartbeat would fail the job; use at least twice heartbeat_interval "
+                f"({self.heartbeat_interval_ms}ms)",
+            )

@@ -1,0 +1,66 @@
+"""Settings of execution: what is accepted, and what is refused with which advice."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+from snapline.config.execution_settings import Execution, StateBackend
+from snapline.errors import ConfigurationError
+
+
+def test_every_setting_reaches_its_own_attribute() -> None:
+    given: dict[str, Any] = {
+        "batch_size": "1kb",
+        "flush_timeout": "1ms",
+        "channel_memory": "2kb",
+        "state_backend": StateBackend.ROCKSDB,
+        "state_directory": "a",
+        "state_cache_entries": 3,
+        "heartbeat_interval": "40ms",
+        "heartbeat_timeout": "90ms",
+        "start_timeout": "5ms",
+        "cancel_timeout": "6ms",
+        "latency_interval": "7ms",
+        "metrics_interval": "80ms",
+        "host": "b",
+        "allow_plaintext": True,
+    }
+    assert set(given) == set(inspect.signature(Execution).parameters)
+    execution = Execution(**given)
+    for name, value in given.items():
+        if hasattr(execution, name):
+            assert getattr(execution, name) == value, name
+    assert (execution.batch_size_bytes, execution.channel_memory_bytes) == (1 << 10, 2 << 10)
+    assert (execution.flush_timeout_ms, execution.latency_interval_ms, execution.metrics_interval_ms) == (1, 7, 80)
+    assert (execution.heartbeat_interval_ms, execution.heartbeat_timeout_ms) == (40, 90)
+    assert (execution.start_timeout_ms, execution.cancel_timeout_ms) == (5, 6)
+    assert pickle.loads(pickle.dumps(execution)) == execution != Execution()
+
+
+@pytest.mark.parametrize("text", ["rocksdb", "ROCKSDB", StateBackend.ROCKSDB])
+def test_the_backend_may_be_given_as_text(text: StateBackend | str) -> None:
+    assert Execution(state_backend=text).state_backend is StateBackend.ROCKSDB
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"batch_size": 1023}, "batch_size=1023: too small; use at least 1KB"),
+        ({"channel_memory": 0}, "channel_memory=0: too small; use at least 1KB"),
+        ({"state_backend": "disk"}, "state_backend='disk': unknown; use one of MEMORY, ROCKSDB"),
+        ({"state_cache_entries": 0}, "state_cache_entries=0: too small; use at least 1"),
+        ({"state_cache_entries": True}, "state_cache_entries=True: not a whole number"),
+        ({"heartbeat_interval": "9ms"}, "heartbeat_interval='9ms': too short; use at least 10ms"),
+        ({"metrics_interval": 0}, "metrics_interval='0ms': too short; use at least 10ms"),
+        ({"heartbeat_timeout": "1999ms"}, "use at least twice heartbeat_interval (1000ms)"),
+        ({"start_timeout": 60}, "start_timeout=60: a bare number has no unit"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Execution(**settings)
+    assert complaint in str(caught.value)
