@@ -1,1 +1,1 @@
-"""Sources and sinks for systems outside."""
+"""Sources and sinks."""

@@ -1,4 +1,4 @@
-"""Sinks that hand rows to a function, or print them."""
+"""Sinks that pass rows to a function or print them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MAX_LIMIT = 1_000_000_000
 
 
 class Foreach(Sink):
-    """Calls a function with every row, as a dict, as soon as it comes.
+    """Calls a function with every row, as a dict, as soon as the row arrives.
 
     At least once: after a failure it is called again with the rows since the last checkpoint. If the function is an
-    object with a method `open`, that is called with the `SinkContext` before the first row, and a method `close` at
-    the end; every subtask has a copy of its own.
+    object with methods `open` or `close`, `open` is called with the `SinkContext` before the first row and `close` at
+    the end. Every subtask has its own copy.
     """
 
     def __init__(self, function: RowFunction) -> None:
@@ -37,14 +37,14 @@ class Foreach(Sink):
 
 
 class ForeachBatch(Sink):
-    """Calls `function(table, commit_id)` with all rows of a subtask since the last checkpoint, once that is complete.
+    """Calls `function(table, commit_id)` with a subtask's rows of a checkpoint, once the checkpoint is complete.
 
-    It is called again with the same rows and the same id, perhaps by another process, if the job fails before it is
-    known to have returned. A function that keeps the id with what it writes, in one transaction, and does nothing for
-    one it has seen, so has an effect exactly once. Calls of one subtask come one after the other, in the order of the
-    checkpoints, on a thread of their own. `open` and `close` are as for `Foreach`.
+    If the job fails before the call is known to have returned, it is repeated with the same rows and id, perhaps by
+    another process. A function that stores the id in the same transaction as its writes, and skips ids it has seen,
+    therefore takes effect exactly once. A subtask makes its calls one after another, in checkpoint order, on a
+    separate thread. `open` and `close` are as for `Foreach`.
 
-    max_size: how much a subtask may have between two checkpoints: the rows are kept in memory and in the checkpoint.
+    max_size: limit of a subtask's rows between two checkpoints, which are held in memory and in the checkpoint.
     """
 
     def __init__(self, function: TableFunction, *, max_size: Size = "64mb") -> None:
@@ -56,11 +56,10 @@ class ForeachBatch(Sink):
 
 
 class Print(Sink):
-    """Prints rows to the standard output of the process they are in, as soon as they come; at least once.
+    """Prints rows to the standard output of their process as soon as they arrive; at least once.
 
-    On Spark that is the log of an executor, which in local mode comes out on the terminal. Every subtask prints its
-    first `limit` rows in each attempt; None is no limit. The name of the sink goes before each, with the number of
-    the subtask if there are several.
+    On Spark that is an executor's log, which local mode shows on the terminal. Every subtask prints its first `limit`
+    rows in each attempt; None prints all. Lines start with the uid of the sink, and the subtask if there are several.
     """
 
     def __init__(self, limit: int | None = 1000) -> None:
@@ -78,12 +77,11 @@ class _Uncommitted(SinkWriter):
         return ()
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
-        # Of another kind of sink that was under this uid before.
         del permit
-        raise UserCodeError(f"{committable.name} was prepared by another kind of sink; give this one another uid")
+        raise _foreign(committable)
 
     def abort_newer(self, checkpoint_id: int) -> None:
-        """There is nothing to drop."""
+        """Nothing to drop."""
 
 
 class _ForeachWriter(_Uncommitted):
@@ -104,7 +102,7 @@ class _ForeachWriter(_Uncommitted):
 
 
 class _ForeachBatchWriter(SinkWriter):
-    """What is prepared is the rows themselves, as Arrow IPC streams."""
+    """Prepares the rows themselves, as Arrow IPC streams."""
 
     def __init__(self, function: TableFunction, context: SinkContext, max_bytes: int) -> None:
         self._function = function
@@ -120,8 +118,8 @@ class _ForeachBatchWriter(SinkWriter):
         self._bytes += batch.nbytes
         if self._bytes > self._max_bytes:
             raise UserCodeError(
-                f"sink {self._uid!r}: more than {self._max_bytes} bytes between two checkpoints; take them more often "
-                "(Checkpoints(interval=...)), use more subtasks, or raise ForeachBatch(max_size=...)"
+                f"sink {self._uid!r}: more than {self._max_bytes} bytes between two checkpoints; shorten "
+                "Checkpoints(interval=...), use more subtasks, or raise ForeachBatch(max_size=...)"
             )
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
@@ -138,19 +136,19 @@ class _ForeachBatchWriter(SinkWriter):
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
         del permit
         if not isinstance(committable.payload, bytes):
-            raise UserCodeError(f"{committable.name} was prepared by another kind of sink; give this one another uid")
+            raise _foreign(committable)
         with pa.ipc.open_stream(committable.payload) as stream:
             table = stream.read_all()
         try:
             self._function(table, committable.name)
         except Exception as error:
             raise UserCodeError(
-                f"{self._what} raised for {committable.name} {type(error).__name__}: {error}"
+                f"{self._what} raised {type(error).__name__} for {committable.name}: {error}"
             ) from error
         return CommitResult.COMMITTED
 
     def abort_newer(self, checkpoint_id: int) -> None:
-        """What was prepared is in checkpoints only."""
+        """Nothing to drop: prepared rows exist only in checkpoints."""
 
     def close(self) -> None:
         _call_if_there(self._function, "close")
@@ -173,8 +171,13 @@ class _PrintWriter(_Uncommitted):
         if self._left is not None:
             self._left -= wanted
             if self._left == 0:
-                sys.stdout.write(f"{self._start}... no more is printed; Print(limit=...) says how much\n")
+                sys.stdout.write(f"{self._start}... limit reached, see Print(limit=...)\n")
         sys.stdout.flush()
+
+
+def _foreign(committable: Committable) -> UserCodeError:
+    """A restored committable of the sink that had this uid before."""
+    return UserCodeError(f"{committable.name} was prepared by another kind of sink; give this one another uid")
 
 
 def _checked(function: Any, sink: str, arguments: str) -> Any:

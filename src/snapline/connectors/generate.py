@@ -1,4 +1,4 @@
-"""Streams that a function makes: the same rows whoever reads them, in splits that advance side by side."""
+"""A source whose rows a function computes from their numbers, in splits that advance side by side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapline.contracts.source import Position, ReaderContext, Source, SourceRea
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
 
 RowsFunction: TypeAlias = Callable[[int, int], pa.RecordBatch]
-"""Given the number of a first row and how many are wanted, gives those rows; always the same for the same number."""
+"""`function(start, count)` returns rows `start` to `start + count - 1`; a row depends only on its number."""
 
 MAX_ROWS = 1 << 62
 MAX_BATCH_ROWS = 1_000_000
@@ -21,25 +21,25 @@ MAX_SPLITS = 100_000
 
 _FULL_BATCH_ROWS = 32_768
 _TURNS = 8
-"""How many blocks a split of a short stream has at least, so that it is spread over all splits."""
+"""Minimum number of blocks per split, so that a short stream reaches all splits."""
 _SHORTEST_WAIT_S = 0.01
-"""Rows that fall due within this time come together, so that a high rate does not mean tiny batches."""
+"""Rows due within this time come in one batch, so that a high rate does not mean tiny batches."""
 _MOST_BEHIND_S = 1.0
-"""Who was held up for longer does not catch up with the rest: the rate is a limit."""
+"""A reader catches up with at most this much delay: the rate is a limit."""
 
 
 class Generate(Source):
-    """The rows that a function makes, numbered from 0 on: `function(start, count)` gives rows `start` and following.
+    """Rows made by a function and numbered from 0: `function(start, count)` returns rows `start` and following.
 
-    The rows are cut into blocks, and the blocks dealt out to `splits` in turn, as many as there are subtasks if not
-    said: split 1 of 4 holds the blocks 1, 5, 9 and so on. All splits are read at the same time, so if the time of rows
-    rises with their number it rises alike in all subtasks. The number of splits is fixed when the job starts, and is
-    the most subtasks that a later version of the job can keep busy.
+    The rows are cut into blocks that are dealt to `splits` in turn, by default one split per subtask: split 1 of 4 has
+    the blocks 1, 5, 9 and so on. All splits are read at the same time, so if event time rises with the row number, it
+    rises alike in all subtasks. The number of splits is fixed when the job first starts, and later limits how many
+    subtasks have work.
 
-    rows: how many there are; without it they never end.
-    rows_per_second: of all subtasks together; without it rows come as fast as they can.
-    batch_rows: the rows of a block, and the most of a batch. If not said, 32,768, or as many as fall due within 10 ms
-        if that is less, and few enough for every split to have some.
+    rows: the number of rows; None never ends.
+    rows_per_second: the rate of all subtasks together; None is unlimited.
+    batch_rows: rows per block, and the limit of a batch. By default 32,768, or as many as are due within 10 ms if that
+        is less, and few enough for every split to have some.
     """
 
     def __init__(
@@ -53,9 +53,11 @@ class Generate(Source):
         batch_rows: int | None = None,
     ) -> None:
         if not callable(function):
-            raise ConfigurationError(f"Generate({function!r}): give a function(start, count) that gives a RecordBatch")
+            raise ConfigurationError(
+                f"Generate({function!r}): give a function(start, count) that returns a RecordBatch"
+            )
         if rows_per_second is not None and not (_is_number(rows_per_second) and 0 < rows_per_second < float("inf")):
-            raise ConfigurationError(f"rows_per_second={rows_per_second!r}: use more than 0, or leave it out")
+            raise ConfigurationError(f"rows_per_second={rows_per_second!r}: use a number above 0, or leave it out")
         self._function = function
         self._schema = checked_schema(schema, type(self).__name__)
         self._rows = None if rows is None else whole_number("rows", rows, 0, MAX_ROWS)
@@ -96,7 +98,7 @@ class Generate(Source):
 
 
 class GenerateReader(SourceReader):
-    """Makes the rows of its splits, always those with the lowest numbers."""
+    """Makes the rows of its splits, lowest numbers first."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class GenerateReader(SourceReader):
     def read(self) -> pa.RecordBatch | Wait | None:
         if not self._splits:
             return None
-        # Never a later row because a split that is behind has had its share: time would run ahead of its rows.
+        # Not round robin: a split that is behind would fall behind event time, and its rows would be late.
         split = min(self._splits, key=_start)
         if self._rows_per_second is None:
             return self._take(split, split.left)
@@ -136,7 +138,7 @@ class GenerateReader(SourceReader):
         return self._take(split, count) if count else Wait(wait_s)
 
     def _due(self, left: int, rate: float) -> tuple[int, float]:
-        """How many of so many rows may come now, and if none how long to wait for some."""
+        """How many of the `left` rows are due now, and how long to wait if none are."""
         now_s = self._clock()
         if self._paid_until_s is None:
             self._paid_until_s = now_s
@@ -157,7 +159,7 @@ class GenerateReader(SourceReader):
         if not isinstance(batch, pa.RecordBatch) or batch.num_rows != count:
             given = f"{batch.num_rows} rows" if isinstance(batch, pa.RecordBatch) else f"a {type(batch).__name__}"
             raise UserCodeError(
-                f"the function of Generate gave {given} for {count} rows from {split.start} on; it must give a "
+                f"the function of Generate returned {given} for {count} rows from {split.start} on; it must return a "
                 "RecordBatch with exactly those"
             )
         split.taken += count
@@ -167,10 +169,7 @@ class GenerateReader(SourceReader):
 
 
 class _Blocks:
-    """How far a split is. `taken` counts its rows, `start` is the number of the next.
-
-    A split whose next row has the number `end` or more is done.
-    """
+    """Progress of a split: `taken` rows were read, and `start` is the number of the next. `end` ends the stream."""
 
     def __init__(self, split: Split, first: int, step: int, block: int, end: int | None, taken: int) -> None:
         self.split = split
@@ -187,7 +186,7 @@ class _Blocks:
 
     @property
     def left(self) -> int:
-        """How many rows are left of the block."""
+        """The rows left in the current block."""
         return min(self._block - self.taken % self._block, self._end - self.start)
 
     @property
@@ -196,7 +195,7 @@ class _Blocks:
 
 
 def whole_number(setting: str, value: Any, least: int, most: int) -> int:
-    """`value`; `ConfigurationError` if it is no whole number in these limits."""
+    """Returns `value`; raises `ConfigurationError` unless it is an int within the limits."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ConfigurationError(f"{setting}={value!r}: use a whole number from {least} to {most}")
     return value
@@ -211,6 +210,4 @@ def _start(split: _Blocks) -> int:
 
 
 def _no_split(split: Split) -> RestoreError:
-    return RestoreError(
-        f"{split!r} is no split of a stream that a function makes; was the snapshot taken with another source?"
-    )
+    return RestoreError(f"{split!r} is not a split of Generate; was the snapshot taken with another source?")

@@ -30,9 +30,9 @@ _NUMBERS = pa.schema([pa.field("value", pa.int64())])
 
 
 class Rate(Generate):
-    """Rows with an `id` from 0 on, a `user`, a `value` from 0 to 99 and the `time` they were made at.
+    """Rows with an `id` counting from 0, a `user`, a `value` from 0 to 99 and the `time` they were made.
 
-    All but the time depend only on the id. `users` is how many different users there are; the rest is as in `Generate`.
+    User and value depend only on the id. `users` is the number of distinct users; the rest is as in `Generate`.
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class Rate(Generate):
         )
 
     def expected_counts(self) -> dict[str, int]:
-        """How many rows each user has in all; only of a source that ends."""
+        """The number of rows of each user. Raises `ConfigurationError` without `rows`."""
         return self._expected(None)
 
     def expected_sums(self) -> dict[str, int]:
-        """The sum of the values of each user; only of a source that ends."""
+        """The sum of the values of each user. Raises `ConfigurationError` without `rows`."""
         return self._expected(_value_numbers)
 
     def _expected(self, weights: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.int64]] | None) -> dict[str, int]:
         if self._rows is None:
-            raise ConfigurationError("a Rate without `rows` never ends, so there is nothing to expect; give `rows`")
+            raise ConfigurationError("a Rate without `rows` never ends, so it has no expected result; give `rows`")
         result = np.zeros(self._users, dtype=np.int64)
         seen = np.zeros(self._users, dtype=bool)
         for start in range(0, self._rows, MAX_BATCH_ROWS):
@@ -76,7 +76,7 @@ class Rate(Generate):
 
 
 class RateRows:
-    """Makes the rows of `Rate`; `now` is the time they have, in seconds."""
+    """Makes the rows of `Rate`; `now` returns their time in seconds since 1970."""
 
     def __init__(self, users: int, now: Callable[[], float] = time.time) -> None:
         self._users = users
@@ -99,9 +99,9 @@ class RateRows:
 
 
 class Sequence(Generate):
-    """The numbers from `start` up to but not including `end`, in the column `value`; without `end` they never end.
+    """Numbers from `start` up to, not including, `end`, in the column `value`; without `end` they never end.
 
-    `step` is what lies between two of them, and may be below 0; the rest is as in `Generate`.
+    `step` is the difference between two numbers and may be negative; the rest is as in `Generate`.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Sequence(Generate):
         whole_number("start", start, -MAX_ROWS, MAX_ROWS)
         whole_number("step", step, -MAX_ROWS, MAX_ROWS)
         if step == 0:
-            raise ConfigurationError("step=0: the numbers would never change; use another one")
+            raise ConfigurationError("step=0: the numbers would never change; use another step")
         if end is not None:
             whole_number("end", end, -MAX_ROWS, MAX_ROWS)
         super().__init__(
@@ -154,7 +154,7 @@ def _hashes(start: int, count: int) -> npt.NDArray[np.uint64]:
 
 def _user_numbers(hashes: npt.NDArray[np.uint64], users: int) -> npt.NDArray[np.int32]:
     numbers = (hashes >> np.uint64(33)).astype(np.uint32)
-    # numpy divides by one number many times as fast as it takes the remainder.
+    # In numpy, division by a scalar is many times faster than the remainder.
     numbers -= numbers // np.uint32(users) * np.uint32(users)
     return numbers.view(np.int32)
 

@@ -1,4 +1,4 @@
-"""The sinks that come with Snapline."""
+"""The built-in sinks."""
 
 from snapline.connectors.collect import Collect
 from snapline.connectors.files.file_sink import Files, read_files

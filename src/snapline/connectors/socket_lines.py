@@ -1,4 +1,4 @@
-"""Lines of text from a TCP connection, for trying things out."""
+"""Lines of text from a TCP connection, for experiments."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _PAUSE_S = 0.01
 class Socket(Source):
     """Lines of UTF-8 text from a server that listens on `host` and `port`, in the column `line`; one subtask reads.
 
-    The source ends when the server closes the connection. Nothing is read twice: lines that came after the last
-    checkpoint, and those that come while the job restarts, are lost (at most once). Anybody who can reach the server or
-    the network can read and change what is sent, so that only the machine itself is connected to unless `remote`.
+    The source ends when the server closes the connection. At most once: lines that arrived after the last checkpoint,
+    or arrive while the job restarts, are lost. The connection is neither encrypted nor authenticated, so hosts other
+    than this machine need `remote`.
     """
 
     def __init__(self, host: str, port: int, *, remote: bool = False) -> None:
         self._port = whole_number("port", port, 1, 65_535)
         if not remote and not _is_loopback(host):
             raise ConfigurationError(
-                f"Socket({host!r}): the connection is neither encrypted nor checked; use localhost, or say remote=True "
-                "if you trust the network"
+                f"Socket({host!r}): the connection is neither encrypted nor authenticated; use localhost, or "
+                "remote=True if you trust the network"
             )
         self._host = host
 
@@ -84,7 +84,7 @@ class SocketReader(SourceReader):
             self.close()
             self._split = None
         if len(self._rest) > _MAX_LINE_BYTES:
-            raise PeerError(f"Socket: a line has more than {_MAX_LINE_BYTES} bytes; end lines with a line feed")
+            raise PeerError(f"Socket: a line is longer than {_MAX_LINE_BYTES} bytes; end lines with a line feed")
         if not lines:
             return Wait(0)
         texts = [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
@@ -103,8 +103,7 @@ class SocketReader(SourceReader):
             connection = socket.create_connection((host, port), _CONNECT_TIMEOUT_S)
         except OSError as error:
             raise PeerError(
-                f"Socket({host!r}, {port}): there is no connection: {error}; start the server first, for example: "
-                f"nc -lk {port}"
+                f"Socket({host!r}, {port}): cannot connect: {error}; start the server first, for example: nc -lk {port}"
             ) from error
         connection.setblocking(False)
         return connection

@@ -1,4 +1,4 @@
-"""The sources that come with Snapline."""
+"""The built-in sources."""
 
 from snapline.connectors.files.file_source import Files
 from snapline.connectors.generate import Generate

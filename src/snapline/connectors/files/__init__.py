@@ -1,1 +1,1 @@
-"""Files as a source and as a sink."""
+"""Files as source and sink."""

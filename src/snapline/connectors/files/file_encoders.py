@@ -1,4 +1,4 @@
-"""Rows into the bytes of a file, and whole files back into rows."""
+"""Encoders that write rows to files, and readers of whole files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from snapline.contracts.schemas import empty_batch
 
 
 class Encoder(ABC):
-    """Writes batches of one schema to a file that is open; `pyarrow.ArrowException` if it cannot hold them."""
+    """Writes batches of one schema to an open file. Raises `pyarrow.ArrowException` if the format cannot hold them."""
 
     @abstractmethod
     def write(self, batches: Sequence[pa.RecordBatch]) -> None: ...
 
     @abstractmethod
     def close(self) -> None:
-        """Write what belongs at the end. The file stays open."""
+        """Write the footer. The file stays open."""
 
 
 class _ParquetEncoder(Encoder):
@@ -44,7 +44,7 @@ class _JsonEncoder(Encoder):
     def __init__(self, file: Any, schema: pa.Schema) -> None:
         for field in schema:
             if getattr(field.type, "unit", "") == "ns":
-                raise pa.ArrowInvalid(f"{field.name!r} is in nanoseconds, which JSON lines do not keep")
+                raise pa.ArrowInvalid(f"{field.name!r} is in nanoseconds, which JSON lines cannot hold")
         self._file = file
         self._encoder = msgspec.json.Encoder()
 
@@ -57,7 +57,7 @@ class _JsonEncoder(Encoder):
 
 
 class _BatchEncoder(Encoder):
-    """For writers of pyarrow that take one batch after the other."""
+    """Adapts the pyarrow writers that have `write_batch`."""
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
@@ -80,19 +80,19 @@ WRITE_FORMATS = tuple(_ENCODERS)
 
 
 def encoder(format: str, file: Any, schema: pa.Schema) -> Encoder:
-    """An encoder for one of `WRITE_FORMATS`, which writes to a file that is open."""
+    """An encoder for one of `WRITE_FORMATS` that writes to an open file."""
     return _ENCODERS[format](file, schema)
 
 
 def check_schema(format: str, schema: pa.Schema) -> None:
-    """`pyarrow.ArrowException` if files of this format cannot hold rows of this schema."""
+    """Raises `pyarrow.ArrowException` if files of this format cannot hold rows of this schema."""
     trial = encoder(format, BytesIO(), schema)
     trial.write([empty_batch(schema)])
     trial.close()
 
 
 def read_whole(path: Path) -> pa.Table | None:
-    """All rows of a file, by the end of its name; None if that is none of ours."""
+    """All rows of a file, read by its suffix, or None if the suffix is unknown."""
     match path.suffix:
         case ".parquet":
             return pq.ParquetFile(path).read()

@@ -1,4 +1,4 @@
-"""Rows of one file, from any position in it on."""
+"""Readers of one file that can start at any position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CSV_COLUMN = re.compile(r"CSV column #(\d+)")
 
 
 class FileRows(ABC):
-    """The rows of a file, or of a part of it. `position` is where the next one is."""
+    """The rows of a file or of a part of it. `position` is that of the next row."""
 
     @abstractmethod
     def read(self) -> pa.RecordBatch | Wait | None:
@@ -44,9 +44,9 @@ class FileRows(ABC):
 def open_rows(
     path: str, format: str, schema: pa.Schema, groups: Sequence[int] | None = None, position: Position = None
 ) -> FileRows:
-    """Rows with the columns of `schema`; of Parquet only those of the row groups `groups[0]` to before `groups[1]`.
+    """The rows of a file with the columns of `schema`; for Parquet, only row groups `groups[0]` up to `groups[1]` - 1.
 
-    What cannot be read raises, here or later, an error that names the file.
+    Errors, raised here or by `read`, name the file.
     """
     with _explained(path, format):
         if format == "parquet":
@@ -55,7 +55,7 @@ def open_rows(
 
 
 def infer_schema(path: str, format: str) -> pa.Schema:
-    """The schema of a file; of text as its beginning tells it. `ConfigurationError` if it cannot be told."""
+    """The schema of a file; for text, inferred from its first block. Raises `ConfigurationError` if that fails."""
     try:
         with _explained(path, format):
             if format == "parquet":
@@ -64,23 +64,23 @@ def infer_schema(path: str, format: str) -> pa.Schema:
             with _text_stream(path) as stream:
                 schema = _text_reader(stream, format, None).schema
     except (UserCodeError, StorageError) as error:
-        raise ConfigurationError(f"the schema of the first file cannot be told: {error}, or give schema=") from error
+        raise ConfigurationError(f"cannot infer the schema of the first file: {error}, or give schema=") from error
     for field in schema:
         if pa.types.is_null(field.type):
             raise ConfigurationError(
-                f"{path!r}: the type of the column {field.name!r} cannot be told, there are no values; give schema="
+                f"{path!r}: cannot infer the type of the column {field.name!r}, it has no values; give schema="
             )
     return schema
 
 
 def row_groups(path: str) -> int:
-    """How many row groups a Parquet file has."""
+    """The number of row groups of a Parquet file."""
     with _explained(path, "parquet"), pq.ParquetFile(_opened(path)) as file:
         return int(file.num_row_groups)
 
 
 class _ParquetRows(FileRows):
-    """A position is a row group and a row in it."""
+    """A position is a row group and a row within it."""
 
     def __init__(self, path: str, schema: pa.Schema, groups: Sequence[int] | None, position: Position) -> None:
         self._path = path
@@ -121,7 +121,7 @@ class _ParquetRows(FileRows):
 
 
 class _TextRows(FileRows):
-    """A position is a number of rows. To get there all before are read again: lines can be told no other way."""
+    """A position is a number of rows. Seeking reads all earlier rows again: line ends cannot be found otherwise."""
 
     def __init__(self, path: str, format: str, schema: pa.Schema, position: Position) -> None:
         self._path = path
@@ -166,7 +166,7 @@ def _text_stream(path: str) -> pa.NativeFile:
 
 
 def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None) -> Any:
-    """Batches of a stream of text, with their schema. What the rows have beyond `schema` is left out."""
+    """Iterates over the batches of a text stream and has their schema. Columns not in `schema` are dropped."""
     if format == "csv":
         return pyarrow.csv.open_csv(
             stream,
@@ -189,12 +189,12 @@ def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None) -
     )
 
 
-def _check_columns(path: str, schema: pa.Schema, there: Sequence[str]) -> None:
+def _check_columns(path: str, schema: pa.Schema, found: Sequence[str]) -> None:
     for name in schema.names:
-        if name not in there:
+        if name not in found:
             raise UserCodeError(
-                f"the file {path!r} has no column {name!r}; it has {', '.join(map(repr, there))}. Take it out of the "
-                "directory, or give the right schema="
+                f"the file {path!r} has no column {name!r}; it has {', '.join(map(repr, found))}. Move it out of the "
+                "directory, or correct schema="
             )
 
 
@@ -206,12 +206,12 @@ def _csv_names(path: str) -> list[str]:
 
 @contextmanager
 def _explained(path: str, format: str) -> Iterator[None]:
-    """Errors of pyarrow as ours, which name the file, and the column where there is one."""
+    """Turns errors of pyarrow into ours, which name the file and, where known, the column."""
     try:
         yield
     except OSError as error:
         raise StorageError(
-            f"the file {path!r} cannot be read: {error}; files may not be changed or deleted before they are read"
+            f"the file {path!r} cannot be read: {error}; do not change or delete files before they are read"
         ) from error
     except pa.ArrowException as error:
         number = _CSV_COLUMN.search(str(error))

@@ -1,4 +1,4 @@
-"""Which files a path means: one file, everything below a directory, or what a pattern matches."""
+"""Finds the files of a path: one file, everything below a directory, or the matches of a pattern."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|[^*?\[]+|\[")
 
 
 class FileSet:
-    """The files that a path means, local or of any scheme that checkpoints can be stored under.
+    """The files of a path, local or with any scheme that checkpoints can use.
 
-    In a pattern `*` and `?` stand for anything but a slash, `**` for anything, `[abc]` for one of these. Files with a
-    name that begins with a dot or an underline are left out, and so is what lies in such a directory below `root`.
+    In a pattern `*` and `?` match anything but a slash, `**` anything, `[abc]` one of these characters. Files whose
+    name starts with a dot or an underscore are skipped, as is everything in such directories below `root`.
     """
 
     def __init__(self, path: AnyPath) -> None:
         text = os.fspath(path)
         self.is_local = "://" not in text
-        # Executors have a working directory of their own.
+        # Executors have another working directory.
         self._path = os.path.abspath(text) if self.is_local else text.rstrip("/")
         wildcard = _WILDCARD.search(self._path)
         self.is_single = wildcard is None and self._is_file()
@@ -38,18 +38,18 @@ class FileSet:
         below = self._path[len(self.root) + 1 :]
         self._pattern = re.compile(_expression(below) if wildcard else re.escape(below) if self.is_single else ".*")
         if self.is_local and not os.path.isdir(self.root):
-            raise ConfigurationError(f"Files({text!r}): there is no file or directory {self.root!r}; check the path")
+            raise ConfigurationError(f"Files({text!r}): no such file or directory: {self.root!r}; check the path")
 
     def __str__(self) -> str:
         return self._path
 
     def find(self) -> list[str]:
-        """The files there are now, as names below `root`, in order."""
+        """The current files as paths relative to `root`, sorted."""
         if self.is_single:
             return [self._path[len(self.root) + 1 :]]
         if self.is_local and not os.path.isdir(self.root):
-            # Else all its files would count as deleted, and as new ones when it comes back.
-            raise StorageError(f"the directory {self.root!r} is gone; bring it back, it is read from there")
+            # Otherwise all its files would count as deleted, and as new when it comes back.
+            raise StorageError(f"the watched directory {self.root!r} is gone; restore it")
         names = [info.path[len(self.root) + 1 :] for info in stored_objects().list(self.root)]
         return [name for name in names if self._pattern.fullmatch(name) and not _is_hidden(name)]
 
@@ -61,7 +61,7 @@ class FileSet:
 
 @cache
 def stored_objects() -> FileObjects:
-    """What reads files of this process; clients of remote storage are kept from one call to the next."""
+    """The object store of this process; caches the clients of remote storage."""
     return FileObjects()
 
 
@@ -70,7 +70,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _expression(pattern: str) -> str:
-    """A regular expression for what a pattern matches."""
+    """The regular expression equivalent to a pattern."""
     result = []
     for piece in _PIECE.findall(pattern):
         if piece == "**/":

@@ -1,9 +1,9 @@
-"""Files, exactly once: rows wait in a hidden directory until the checkpoint that holds them is complete.
+"""Files as an exactly-once sink: rows stay in a hidden directory until their checkpoint is complete.
 
-Layout of the sink's directory: finished files lie in it, and `.pending/<job>/<uid>/` holds those that are not committed
-yet: `<attempt>-open-<subtask>-<token>` while it is written, `<attempt>-<checkpoint>-<subtask>-<token>` once it is
-prepared. A token is never used twice, so no file ever takes the place of another, whoever writes it. Each process
-renames and deletes only whole files: one that is late finds its file gone, or does what was to be done anyway.
+Committed files are in the sink's directory itself. `.pending/<job>/<uid>/` holds uncommitted ones, named
+`<attempt>-open-<subtask>-<token>` while written and `<attempt>-<checkpoint>-<subtask>-<token>` once prepared. Tokens
+are unique, so no file ever replaces another. Processes only rename and delete whole files: a zombie finds its file
+gone, or does what had to be done anyway.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _MAX_UID_IN_NAME = 80
 
 
 class Files(Sink):
-    """Writes rows into files of a directory on a local file system that all executors share.
+    """Writes files to a local directory that all executors share, exactly once.
 
-    Every subtask adds one file for each checkpoint in which it has rows. Rows can be seen once the checkpoint is
-    complete. Whoever reads the directory must leave out what begins with a dot.
+    Each subtask adds one file per checkpoint in which it has rows; the file is visible once the checkpoint is complete.
+    Readers of the directory must skip names that start with a dot.
 
-    format: "parquet", "csv", "jsonl" (one JSON object a line) or "arrow" (an Arrow IPC stream).
-    max_file_size: a file that has become this large is followed by another one of the same checkpoint.
+    format: "parquet", "csv", "jsonl" (one JSON object per line) or "arrow" (an Arrow IPC stream).
+    max_file_size: a larger file is closed and the same checkpoint continues in another one.
     """
 
     def __init__(self, directory: AnyPath, *, format: str = "parquet", max_file_size: Size = "1gb") -> None:
@@ -51,7 +51,7 @@ class Files(Sink):
         self._max_file_bytes = size_bytes(max_file_size, setting="max_file_size")
         if self._max_file_bytes == 0:
             raise ConfigurationError(f'Files(max_file_size={max_file_size!r}): use more, for example "128mb"')
-        # Executors have a working directory of their own.
+        # Executors have another working directory.
         self._directory = os.path.abspath(path)
         self._format = format
 
@@ -68,7 +68,7 @@ class Files(Sink):
 
 
 class FilesWriter(SinkWriter):
-    """Writes files in one subtask."""
+    """Writes the files of one subtask."""
 
     def __init__(self, directory: Path, format: str, context: SinkContext, max_file_bytes: int) -> None:
         self._max_file_bytes = max_file_bytes
@@ -108,14 +108,14 @@ class FilesWriter(SinkWriter):
             os.rename(file.path, self._pending / name)
         except FileNotFoundError:
             raise StorageError(
-                f"{file.path} is gone before it was prepared: a newer attempt of the job has taken over, or somebody "
-                f"has cleaned up in {self._pending}, where nothing may be deleted while the job runs"
+                f"{file.path} was deleted before it was prepared: a newer attempt of the job has taken over, or "
+                f"somebody cleaned up {self._pending}; delete nothing there while the job runs"
             ) from None
         return {"pending": str(self._pending / name), "final": str(self._directory / self._final_name(name))}
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
         del permit
-        # Where it was prepared, which may be under another job or another directory than those of now.
+        # The paths of the writer that prepared it, perhaps of another job or directory than this one's.
         pending, final = Path(committable.payload["pending"]), Path(committable.payload["final"])
         try:
             os.rename(pending, final)
@@ -124,10 +124,10 @@ class FilesWriter(SinkWriter):
             if not final.exists():
                 raise StorageError(
                     f"{committable.name} cannot be committed: there is neither {pending} nor {final}. Rows are lost "
-                    "unless somebody has moved the committed file away; restore an older snapshot that does not need it"
+                    "unless somebody moved the committed file; restore an older snapshot that does not need it"
                 ) from None
             result = CommitResult.ALREADY_COMMITTED
-        # Also if somebody else has renamed it, who may have died before this.
+        # Also if another process renamed it: it may have died before the sync.
         _sync_directory(final.parent)
         return result
 
@@ -148,7 +148,7 @@ class FilesWriter(SinkWriter):
             file.abandon()
 
     def _final_name(self, pending: str) -> str:
-        """Begins with the uid, and sorts by checkpoint."""
+        """Starts with the uid and sorts by checkpoint."""
         match = _PENDING_FILE.fullmatch(pending)
         assert match is not None
         checkpoint = f"{int(match['checkpoint']):010d}"
@@ -158,7 +158,7 @@ class FilesWriter(SinkWriter):
 
 
 class _OpenFile:
-    """A file that is being written. Rows are put together first, so that it does not consist of tiny pieces."""
+    """A file being written. Buffers batches, so that it does not consist of tiny row groups."""
 
     def __init__(self, path: Path, format: str, schema: pa.Schema) -> None:
         self.path = path
@@ -177,11 +177,11 @@ class _OpenFile:
 
     @property
     def size_bytes(self) -> int:
-        """About how large it is by now."""
+        """The approximate size, including buffered batches."""
         return self._file.tell() + self._bytes
 
     def finish(self) -> None:
-        """Make it complete and durable."""
+        """Complete the file and make it durable."""
         self._flush()
         self._encoder.close()
         self._file.flush()
@@ -189,7 +189,7 @@ class _OpenFile:
         self._file.close()
 
     def abandon(self) -> None:
-        """Its rows will be written again."""
+        """Delete the file; its rows will be written again."""
         try:
             self._encoder.close()
         finally:
@@ -203,14 +203,14 @@ class _OpenFile:
 
 
 def read_files(directory: AnyPath) -> pa.Table:
-    """All rows that were committed to a directory, file by file; without columns if there are none."""
+    """All committed rows of a directory, file by file; a table without columns if there are none."""
     found = [read_whole(path) for path in sorted(Path(directory).iterdir())]
     tables = [table for table in found if table is not None]
     return pa.concat_tables(tables) if tables else pa.table({})
 
 
 def _make_directory(path: Path, root: Path) -> None:
-    """Make a directory under `root`, so that it is still there after a crash of the machine."""
+    """Make a directory below `root` that survives a crash of the machine."""
     path.mkdir(parents=True, exist_ok=True)
     while path != root.parent and path != path.parent:
         path = path.parent

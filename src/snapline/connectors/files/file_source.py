@@ -1,4 +1,4 @@
-"""Files as a source: those that are there, or those that appear in a directory."""
+"""Files as a source: those that exist now, or all that appear in a directory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PARTS_PER_SUBTASK = 4
 
 
 class Files(Source):
-    """The rows of files, each read once: of one file, of all below a directory, or of those that match a pattern.
+    """Reads files once each: a single file, all files below a directory, or all that match a pattern.
 
-    Files with a name that begins with a dot or an underline are left out. With `watch` the source does not end: it
-    looks for new files that often. A file must be complete when it appears under its name, so write it under a hidden
-    one and rename it; it is not read again if it is changed later, and must not be before it is read.
+    Files whose name starts with a dot or an underscore are skipped. With `watch` the source never ends and looks for
+    new files at that interval. A file must be complete when it appears, so write it under a hidden name and rename it.
+    Do not change it before it is read; later changes are ignored.
 
-    format: "parquet", "csv" (with the names of the columns in the first line) or "jsonl" (one JSON object a line).
-    schema: the columns to read; without it all those of the first file there is now. Others are left out.
+    format: "parquet", "csv" (with column names in the first line) or "jsonl" (one JSON object per line).
+    schema: the columns to read; None reads all columns of the first file found now. Other columns are dropped.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Files(Source):
         self._files = FileSet(path)
         self._watch_ms = None if watch is None else duration_ms(watch, setting="watch")
         if self._watch_ms == 0:
-            raise ConfigurationError(f'Files(watch={watch!r}): looking takes time; use for example "1s"')
+            raise ConfigurationError(f'Files(watch={watch!r}): the interval must be positive; use for example "1s"')
         if watch is not None and self._files.is_single:
             raise ConfigurationError(f"Files({str(self._files)!r}, watch=...): this is one file; watch its directory")
         if schema is None:
             names = self._files.find()
             if not names:
                 raise ConfigurationError(
-                    f"Files({str(self._files)!r}): there are no files to tell the columns from; check the path, or "
+                    f"Files({str(self._files)!r}): there are no files to infer the columns from; check the path, or "
                     "give schema="
                 )
             schema = infer_schema(self._full(names[0]), format)
@@ -76,7 +76,7 @@ class Files(Source):
         return self._watch_ms
 
     def splits(self, parallelism: int) -> Sequence[Split]:
-        """Files; where there are few of them and they are Parquet, ranges of row groups."""
+        """One split per file; few Parquet files are split further into ranges of row groups."""
         if self._watch_ms is not None:
             return ()
         names = self._files.find()
@@ -86,12 +86,12 @@ class Files(Source):
         return [part for name in names for part in _parts(self._full(name), parts)]
 
     def discover(self, known: Any) -> tuple[Sequence[Split], Any]:
-        """Files that are new since. Those that are gone are forgotten."""
+        """One split per file that is not in `known`; deleted files are forgotten."""
         names = self._files.find()
         if len(names) > MAX_WATCHED_FILES:
             raise StorageError(
                 f"there are {len(names)} files in {str(self._files)!r}, and at most {MAX_WATCHED_FILES} can be "
-                "watched; move those that have been read to another place"
+                "watched; move files that have been read elsewhere"
             )
         before = frozenset(known or ())
         return [_whole(self._full(name)) for name in names if name not in before], names
@@ -105,7 +105,7 @@ class Files(Source):
 
 
 class FilesReader(SourceReader):
-    """Reads its splits one after the other. A position is that of `FileRows`."""
+    """Reads its splits one after another. Positions are those of `FileRows`."""
 
     def __init__(self, format: str, schema: pa.Schema) -> None:
         self._format = format
@@ -115,10 +115,10 @@ class FilesReader(SourceReader):
 
     def add_split(self, split: Split, position: Position) -> None:
         if not (isinstance(split, dict) and {"path", "groups"} <= split.keys()):
-            raise RestoreError(f"{split!r} is no split of Files; was the snapshot taken with another source?")
+            raise RestoreError(f"{split!r} is not a split of Files; was the snapshot taken with another source?")
         self._splits.append((split, position))
         if self._open is None:
-            # After a restore they may be those of several subtasks: the later files must not make the others late.
+            # A restore may bring splits of several subtasks: later files must not make rows of earlier ones late.
             self._splits.sort(key=_place)
 
     def read(self) -> pa.RecordBatch | Wait | None:
@@ -154,7 +154,7 @@ def _whole(path: str) -> Split:
 
 
 def _parts(path: str, parts: int) -> list[Split]:
-    """Up to so many splits of a Parquet file."""
+    """At most `parts` splits of a Parquet file."""
     groups = row_groups(path)
     parts = max(min(parts, groups), 1)
     ends = [groups * part // parts for part in range(parts + 1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -197,22 +196,6 @@ def test_files_and_directories_are_on_disk_before_anybody_is_told(
     events.clear()
     made.commit(sl.Committable("a", 1, payload), PERMIT)
     assert [event[0] for event in events] == ["rename", "sync"]
-
-
-def test_json_lines_hold_every_kind_of_value(tmp_path: Path) -> None:
-    batch = pa.record_batch(
-        {
-            "t": pa.array([datetime(2024, 1, 2, tzinfo=UTC)], pa.timestamp("ms", "UTC")),
-            "s": ['a "quoted"\nline'],
-            "l": [[1, None]],
-            "n": pa.array([None], pa.int64()),
-        }
-    )
-    made = writer(tmp_path, format="jsonl")
-    made.write(batch)
-    (payload,) = made.prepare(1)
-    text = Path(payload["pending"]).read_text(encoding="utf-8")
-    assert text == '{"t":"2024-01-02T00:00:00Z","s":"a \\"quoted\\"\\nline","l":[1,null],"n":null}\n'
 
 
 def test_wrong_settings_and_schemas_are_refused(tmp_path: Path) -> None:

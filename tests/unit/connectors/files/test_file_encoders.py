@@ -1,0 +1,53 @@
+"""Encoders: what every format holds, and what it refuses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from snapline.connectors.files.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
+
+
+@pytest.mark.parametrize("format", WRITE_FORMATS)
+def test_written_rows_are_read_back(tmp_path: Path, format: str) -> None:
+    batches = [pa.record_batch({"x": [1, 2], "y": ["a", "b"]}), pa.record_batch({"x": [3], "y": ["c"]})]
+    path = tmp_path / f"file.{format}"
+    with open(path, "wb") as file:
+        made = encoder(format, file, batches[0].schema)
+        made.write(batches[:1])
+        made.write(batches[1:])
+        made.close()
+        assert not file.closed
+    assert read_whole(path) == pa.Table.from_batches(batches)
+
+
+def test_files_of_unknown_formats_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    assert read_whole(tmp_path / "notes.txt") is None
+
+
+def test_json_lines_hold_every_kind_of_value() -> None:
+    batch = pa.record_batch(
+        {
+            "t": pa.array([datetime(2024, 1, 2, tzinfo=UTC)], pa.timestamp("ms", "UTC")),
+            "s": ['a "quoted"\nline'],
+            "l": [[1, None]],
+            "n": pa.array([None], pa.int64()),
+        }
+    )
+    file = BytesIO()
+    encoder("jsonl", file, batch.schema).write([batch])
+    expected = '{"t":"2024-01-02T00:00:00Z","s":"a \\"quoted\\"\\nline","l":[1,null],"n":null}\n'
+    assert file.getvalue().decode() == expected
+
+
+def test_schemas_a_format_cannot_hold_are_refused() -> None:
+    with pytest.raises(pa.ArrowException, match="Unsupported Type:list"):
+        check_schema("csv", pa.schema([("l", pa.list_(pa.int8()))]))
+    with pytest.raises(pa.ArrowException, match="'t' is in nanoseconds"):
+        check_schema("jsonl", pa.schema([("t", pa.timestamp("ns"))]))
+    check_schema("parquet", pa.schema([("t", pa.timestamp("ns"))]))

@@ -1,0 +1,121 @@
+"""Readers of one file: any position, exact values, and errors that name the file and the column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from snapline.connectors.files.file_formats import FileRows, infer_schema, open_rows, row_groups
+from snapline.contracts.source import Wait
+from snapline.errors import ConfigurationError, StorageError, UserCodeError
+
+X = pa.schema([("x", pa.int64())])
+TEXT = pa.schema([("x", pa.string()), ("y", pa.string())])
+
+
+def rows_of(reader: FileRows) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    while (given := reader.read()) is not None:
+        rows += [] if isinstance(given, Wait) else given.to_pylist()
+    reader.close()
+    return rows
+
+
+def written(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def test_text_and_null_are_told_apart(tmp_path: Path) -> None:
+    csv = written(tmp_path / "a.csv", 'x,y\n1,""\n,\nNA,NA\n')
+    assert rows_of(open_rows(csv, "csv", TEXT)) == [
+        {"x": "1", "y": ""},
+        {"x": None, "y": None},
+        {"x": "NA", "y": "NA"},
+    ]
+    jsonl = written(tmp_path / "b.jsonl", '{"y":null,"more":1}\n{"x":"a"}\n')
+    assert rows_of(open_rows(jsonl, "jsonl", TEXT)) == [{"x": None, "y": None}, {"x": "a", "y": None}]
+
+
+def test_types_that_hold_the_same_values_are_cast(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
+    assert rows_of(open_rows(str(tmp_path / "a.parquet"), "parquet", X)) == [{"x": 1}]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "parquet"])
+def test_reading_continues_at_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str) -> None:
+    monkeypatch.setattr("snapline.connectors.files.file_formats._BATCH_ROWS", 3)
+    monkeypatch.setattr("snapline.connectors.files.file_formats._BLOCK_BYTES", 24)
+    path = str(tmp_path / f"a.{format}")
+    match format:
+        case "parquet":
+            pq.write_table(pa.table({"x": range(20)}), path, row_group_size=7)
+        case "csv":
+            Path(path).write_text("x\n" + "".join(f"{number}\n" for number in range(20)))
+        case _:
+            Path(path).write_text("".join(f'{{"x":{number}}}\n' for number in range(20)))
+    first = open_rows(path, format, X)
+    read: list[int] = []
+    while len(read) < 8:
+        given = first.read()
+        assert given is not None
+        read += [] if isinstance(given, Wait) else given.column("x").to_pylist()
+    rest = rows_of(open_rows(path, format, X, position=first.position))
+    first.close()
+    assert read + [row["x"] for row in rest] == list(range(20))
+
+
+def test_row_groups_can_be_read_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": range(10)}), path, row_group_size=4)
+    assert row_groups(path) == 3
+    assert [row["x"] for row in rows_of(open_rows(path, "parquet", X, groups=[1, 3]))] == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_schema_is_inferred_or_refused(tmp_path: Path) -> None:
+    good = written(tmp_path / "a.csv", "x,y\n1,a\n")
+    assert infer_schema(good, "csv") == pa.schema([("x", pa.int64()), ("y", pa.string())])
+    empty_column = written(tmp_path / "b.csv", "x,y\n1,\n")
+    with pytest.raises(ConfigurationError, match="cannot infer the type of the column 'y'"):
+        infer_schema(empty_column, "csv")
+    with pytest.raises(ConfigurationError, match="cannot infer the schema of the first file"):
+        infer_schema(written(tmp_path / "empty.csv", ""), "csv")
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "complaint"),
+    [
+        ("csv", "y,x\na,1\nb,oops\n", "b.csv', column 'x', cannot be read as csv.*'oops'"),
+        ("csv", "y\n1\n", "b.csv' cannot be read as csv: Column 'x'"),
+        ("csv", "x\n1,2\n", "b.csv' cannot be read as csv.*Expected 1 columns, got 2"),
+        ("jsonl", '{"x":"a"}\n', r"b.jsonl' cannot be read as jsonl.*Column\(/x\) changed from number to string"),
+        ("jsonl", '{"x":1', "b.jsonl' cannot be read as jsonl"),
+    ],
+)
+def test_a_text_file_that_does_not_fit_is_named_with_its_column(
+    tmp_path: Path, format: str, text: str, complaint: str
+) -> None:
+    path = written(tmp_path / f"b.{format}", text)
+    with pytest.raises(UserCodeError, match=complaint):
+        rows_of(open_rows(path, format, X))
+
+
+def test_a_parquet_file_that_does_not_fit_is_named_with_its_column(tmp_path: Path) -> None:
+    def read(name: str) -> None:
+        open_rows(str(tmp_path / name), "parquet", X).read()
+
+    pq.write_table(pa.table({"y": [1]}), tmp_path / "other.parquet")
+    with pytest.raises(UserCodeError, match=r"other\.parquet' has no column 'x'; it has 'y'"):
+        read("other.parquet")
+    pq.write_table(pa.table({"x": ["text"]}), tmp_path / "text.parquet")
+    with pytest.raises(UserCodeError, match=r"text\.parquet' gave the column 'x' as string"):
+        read("text.parquet")
+    written(tmp_path / "bad.parquet", "this is no Parquet at all")
+    with pytest.raises(UserCodeError, match=r"bad\.parquet' cannot be read as parquet"):
+        read("bad.parquet")
+    with pytest.raises(StorageError, match=r"gone\.parquet' cannot be read"):
+        read("gone.parquet")
