@@ -286,8 +286,8 @@ def test_ids_that_are_reserved_in_vain_do_not_pile_up() -> None:
         (CLAIM.name, b"\xff\xfe garbage", "unreadable"),
         (CLAIM.name, encode_record(CLAIM).replace(b'"version":1', b'"version":2'), "its format is 2"),
         (CLAIM.name, encode_record(CLAIM).replace(b"CLAIM", b"CLAIN"), "CLAIN"),
-        (CLAIM.name, encode_record(CLAIM).replace(b"CLAIM", b"END"), "lacks what a record of kind END has"),
-        (CLAIM.name, encode_record(Record(RecordKind.CLAIM, 2, "me")), "it is the record claims/0+2"),
+        (CLAIM.name, encode_record(CLAIM).replace(b"CLAIM", b"END"), "lacks fields of END records"),
+        (CLAIM.name, encode_record(Record(RecordKind.CLAIM, 2, "me")), "it holds the record claims/0+2"),
         (ONE_OF_EACH[3].name, encode_record(Record(RecordKind.CHECKPOINT, 1, "me")), "lacks"),
     ],
 )
@@ -424,7 +424,7 @@ def test_a_journal_that_never_holds_still_is_an_error() -> None:
         count += 1
         return [Record(RecordKind.CLAIM, count, "me").name]
 
-    with pytest.raises(StorageError, match=f"each of {MAX_READINGS} readings"):
+    with pytest.raises(StorageError, match=f"each of {MAX_READINGS} reads"):
         read_at_one_moment(names, lambda _: {}, "journal")
 
 
@@ -469,7 +469,7 @@ def test_places_beside_a_journal_are_stored_relative_to_it() -> None:
     for stray in ("../../other/chk-1", "../", "..//chk-1", "../chk-1/../../x"):
         record = Record(RecordKind.CHECKPOINT, 1, "me", 0, 1, stray)
         objects.write(f"memory://jobs/one/journal/{record.name}", encode_record(record))
-        with pytest.raises(DamagedError, match="leads out of the job's directory"):
+        with pytest.raises(DamagedError, match="points outside the job's directory"):
             journal.read()
 
 
@@ -557,7 +557,7 @@ def test_zookeeper_without_its_client_says_what_to_install(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("path", ["snapline", "/snapline/"])
 def test_a_path_that_is_none_of_zookeepers_is_refused(path: str) -> None:
-    with pytest.raises(ConfigurationError, match="give one like"):
+    with pytest.raises(ConfigurationError, match="use one like"):
         ZooKeeperJournal("127.0.0.1:1", path)
 
 
@@ -582,7 +582,7 @@ def test_records_made_with_credentials_are_for_nobody_else(
             opened.close()
     assert secret not in repr(journal)
     assert any(
-        record.name.endswith("zookeeper.client") and record.levelno <= logging.DEBUG for record in caplog.records
+        record.name.endswith("zookeeper_journal.client") and record.levelno <= logging.DEBUG for record in caplog.records
     )
     assert secret not in caplog.text
 

@@ -1,1 +1,1 @@
-"""Where snapshots live: stores, handles, metadata."""
+"""Durable storage: object stores, snapshots and their metadata, journals."""

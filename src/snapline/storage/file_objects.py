@@ -1,4 +1,4 @@
-"""Objects in local files and in everything that fsspec reaches: routing by scheme, retries, and errors that say why."""
+"""Objects in local files and in every store fsspec reaches: routing by scheme, retries, and errors that say why."""
 
 from __future__ import annotations
 
@@ -43,17 +43,16 @@ T = TypeVar("T")
 
 
 class FileObjects:
-    """`ObjectStore` for local paths and for every scheme of fsspec that can keep its promises; each path says which.
+    """`ObjectStore` for local paths and for every fsspec scheme that can keep its promises; the path selects which.
 
-    `options` are the storage options of fsspec by scheme, for example `{"s3": {"endpoint_url": "http://..."}}`; no
-    message shows them. An operation that fails for a reason that may pass is repeated up to `retries` times, first
-    after `backoff_ms`, then after twice as long each time, 30 seconds at most; `sleep` waits, in seconds.
-    `parallelism` is how many deletes, and how many parts of one upload, are under way at once.
+    `options` holds fsspec storage options by scheme, for example `{"s3": {"endpoint_url": "http://..."}}`; error
+    messages never show them. An operation that fails for a transient reason is retried up to `retries` times, first
+    after `backoff_ms`, then after twice as long each time, at most 30 seconds; `sleep` waits, in seconds.
+    `parallelism` limits concurrent deletes, and concurrent parts of one upload.
 
-    Clients of remote storage are made at first use and kept, one set per process: after a fork the child makes its own.
-    What a process that died left behind is never seen, but takes space: files named `.tmp-...` that `sweep` and
-    `delete_tree` remove, and on S3 unfinished uploads of large objects, which a lifecycle rule of the bucket should
-    abort.
+    Clients of remote storage are created on first use, one set per process: after a fork the child creates its own.
+    Leftovers of a killed process are never visible but take space: `.tmp-...` files, which `sweep` and `delete_tree`
+    remove, and on S3 unfinished uploads of large objects, which a lifecycle rule of the bucket should abort.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class FileObjects:
     def upload(self, source: Path, path: str) -> None:
         backend, name = self._route(object_location(path))
         if not source.is_file():
-            raise StorageError(f"cannot upload {str(source)!r} to {path!r}: there is no such file; check the source")
+            raise StorageError(f"cannot upload {str(source)!r} to {path!r}: no such file; check the source")
         self._run(backend, "upload to", path, lambda: backend.upload(source, name), changes=True)
 
     def download(self, path: str, target: Path) -> None:
@@ -113,7 +112,7 @@ class FileObjects:
                 self._run(backend, "download", path, lambda: backend.download(name, temporary), reads=True)
         except OSError as error:
             raise StorageError(
-                f"cannot write {str(target)!r}, the copy of {path!r}: {error}; {_advice(error, Outlook.LASTING)}"
+                f"cannot write {str(target)!r}, the copy of {path!r}: {error}; {_advice(error, Outlook.PERMANENT)}"
             ) from error
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -181,7 +180,7 @@ class FileObjects:
     def delete_tree(self, directory: str) -> None:
         location = directory_location(directory)
         if location.is_root:
-            raise wrong_path(directory, "is a whole file system; name a directory in it to delete")
+            raise wrong_path(directory, "is a whole file system; name a directory in it")
         backend, name = self._route(location)
         self._run(backend, "delete all of", directory, lambda: backend.delete_tree(name), changes=True)
 
@@ -197,7 +196,7 @@ class FileObjects:
         )
 
     def _delete_batch(self, backend: Backend, batch: Sequence[tuple[str, str]]) -> tuple[int, StorageError] | None:
-        """Delete the objects of one batch; if that fails, how many are left and why."""
+        """Delete one batch. Returns how many objects are left and why, or None."""
         try:
             self._run(backend, "delete", batch[0][0], lambda: backend.delete([name for _, name in batch]), changes=True)
         except StorageError as error:
@@ -206,7 +205,7 @@ class FileObjects:
         return None
 
     def _route(self, location: Location) -> tuple[Backend, str]:
-        """The backend for a location, and the name by which it knows it."""
+        """Returns the backend for a location, and its name there."""
         backend: Backend = self._local if location.scheme == "file" else self._remote(location)
         return backend, backend.name(location)
 
@@ -230,7 +229,7 @@ class FileObjects:
         changes: bool = False,
         repeat_in_doubt: bool = True,
     ) -> T:
-        """Do `action`, again after a failure that may pass. The last failure becomes an error of ours."""
+        """Run `action`, with retries after transient failures. The last failure becomes a `StorageError`."""
         in_doubt = False
         tries = 0
         while True:
@@ -243,12 +242,12 @@ class FileObjects:
                 cause = error.__cause__ if isinstance(error, NotDoneError) else error
                 assert isinstance(cause, Exception)
                 if reads and isinstance(cause, MISSING):
-                    message = f"there is no object {path!r} ({self._text(cause)}); check the path"
+                    message = f"no object at {path!r} ({self._text(cause)}); check the path"
                     raise ObjectNotFoundError(message, path=path) from cause
                 outlook = backend.outlook(cause)
-                in_doubt |= changes and cause is error and outlook is not Outlook.LASTING
-                if outlook is not Outlook.PASSING or tries > self._retries or (in_doubt and not repeat_in_doubt):
-                    doubt = "; it may have taken effect all the same" if in_doubt else ""
+                in_doubt |= changes and cause is error and outlook is not Outlook.PERMANENT
+                if outlook is not Outlook.TRANSIENT or tries > self._retries or (in_doubt and not repeat_in_doubt):
+                    doubt = "; it may have taken effect anyway" if in_doubt else ""
                     raise StorageError(
                         f"cannot {operation} {path!r}: {self._text(cause)} (tries: {tries}{doubt}); "
                         f"{_advice(cause, outlook)}",
@@ -257,7 +256,7 @@ class FileObjects:
             self._sleep(min(self._backoff_ms << (tries - 1), MAX_BACKOFF_MS) / 1000)
 
     def _text(self, error: Exception) -> str:
-        """What an error says, on one line and without the secrets among the options."""
+        """The error on one line, without the secrets among the options."""
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -265,7 +264,7 @@ class FileObjects:
 
 
 class _Ranges(io.RawIOBase):
-    """A remote object as a file: each read is one ranged read of the store, with its retries."""
+    """A remote object as a file: each read is one ranged read of the store, with retries."""
 
     def __init__(self, objects: FileObjects, path: str, size_bytes: int) -> None:
         self._objects = objects
@@ -287,7 +286,7 @@ class _Ranges(io.RawIOBase):
         return self._position
 
     def readall(self) -> bytes:
-        # The inherited one reads a few kilobytes at a time, each a request.
+        # The inherited method would send one request for every few kilobytes.
         length = max(0, self._size_bytes - self._position)
         data = self._objects.read(self._path, self._position, length) if length else b""
         self._position += len(data)
@@ -325,9 +324,9 @@ def _advice(error: Exception, outlook: Outlook) -> str:
     if isinstance(error, PermissionError):
         return "check the permissions and credentials"
     if isinstance(error, FileNotFoundError):
-        return "make the bucket or directory first, and check the path"
+        return "create the bucket or directory first, and check the path"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "free space there, or choose another place"
-    if outlook is Outlook.PASSING:
-        return "check that the storage can be reached and is not overloaded, then try again"
+        return "free space there, or choose another location"
+    if outlook is Outlook.TRANSIENT:
+        return "check that the storage is reachable and not overloaded, then try again"
     return "see the cause, and check the path and the storage options"

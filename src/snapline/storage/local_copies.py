@@ -1,4 +1,4 @@
-"""Copies of snapshot files on this machine, so that a task that returns to it need not fetch them."""
+"""Copies of snapshot files on this machine: a task restored here need not fetch them."""
 
 from __future__ import annotations
 
@@ -16,40 +16,39 @@ _log = logging.getLogger(__name__)
 
 
 class LocalCopies:
-    """The copies one subtask keeps of its own snapshots, in a directory of its own.
+    """One subtask's copies of its own snapshots, in its own directory.
 
-    A copy is a convenience: one that cannot be kept is only logged, and whoever reads one checks it and falls back to
-    storage.
+    Best effort: a copy that cannot be kept is only logged, and readers verify a copy and fall back to storage.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def keep(self, checkpoint_id: int, path: str, data: Bytes) -> None:
-        """Keep a copy of what is written to `path`."""
+        """Keep a copy of the object at `path`."""
         self._make(checkpoint_id, path, lambda copy: copy.write_bytes(data))
 
     def link(self, checkpoint_id: int, path: str, source: Path) -> None:
-        """Keep a file that never changes as the copy of `path`; without copying it where the file system allows."""
+        """Keep an immutable file as the copy of `path`, by hard link where possible."""
         self._make(checkpoint_id, path, lambda copy: link_or_copy(source, copy))
 
     def find(self, checkpoint_id: int, path: str) -> Path | None:
-        """The copy of `path` that belongs to this very checkpoint, if there is one."""
+        """Returns the copy of `path` that belongs to this checkpoint, or None."""
         copy = self._checkpoint(checkpoint_id) / _name(path)
         return copy if copy.is_file() else None
 
     def confirm(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete: copies of older ones will not be needed."""
+        """The checkpoint completed: drop the copies of older ones."""
         for older in self._ids():
             if older < checkpoint_id:
                 self.abort(older)
 
     def abort(self, checkpoint_id: int) -> None:
-        """A checkpoint will not be, or is not needed any more."""
+        """The checkpoint failed or is no longer needed: drop its copies."""
         shutil.rmtree(self._checkpoint(checkpoint_id), ignore_errors=True)
 
     def retain_only(self, checkpoint_id: int | None) -> None:
-        """Forget everything but one checkpoint: the one a task is restored from, none for a fresh start."""
+        """Drop all but the checkpoint the task is restored from; None drops all."""
         for other in self._ids():
             if other != checkpoint_id:
                 self.abort(other)
@@ -64,22 +63,22 @@ class LocalCopies:
         return self._directory / f"chk-{checkpoint_id}"
 
     def _make(self, checkpoint_id: int, path: str, make: Callable[[Path], object]) -> None:
-        """Make a copy; one that fails half-way leaves nothing behind."""
+        """Make a copy; a failure leaves nothing behind."""
         directory = self._checkpoint(checkpoint_id)
         copy = directory / _name(path)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            # Never written over: it may be a second name of somebody's file.
+            # Never overwrite: it may be a hard link to a live file.
             copy.unlink(missing_ok=True)
             make(copy)
         except OSError as error:
-            _log.warning("no local copy of %s is kept (%s)", path, error)
+            _log.warning("could not keep a local copy of %s (%s)", path, error)
             with suppress(OSError):
                 copy.unlink(missing_ok=True)
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make `target` a second name of a file that never changes, or a copy where the file system has no second names."""
+    """Make `target` a hard link to an immutable file, or a copy where links are not possible."""
     try:
         os.link(source, target)
     except FileExistsError:
@@ -89,5 +88,5 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def _name(path: str) -> str:
-    """One file name for each path, however long it is."""
+    """A unique file name for a path of any length."""
     return hashlib.sha256(path.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Objects in the memory of this process, for the driver and for tests; gone when the process is."""
+"""Objects in the memory of this process, for the driver and for tests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DEFAULT_LIMIT_BYTES = 256 << 20
 
 
 class MemoryObjects:
-    """`ObjectStore` in memory, private to this instance. Paths of any scheme are mere names, as written.
+    """`ObjectStore` in memory, private to this instance. Paths of any scheme are plain names.
 
-    What would make all objects together larger than `limit_bytes` raises `StorageError` and changes nothing.
+    A write that would take the total above `limit_bytes` raises `StorageError` and changes nothing.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -109,7 +109,7 @@ class MemoryObjects:
         with self._lock:
             data = self._objects.get(path)
         if data is None:
-            raise ObjectNotFoundError(f"there is no object {path!r}; check the path", path=path)
+            raise ObjectNotFoundError(f"no object at {path!r}; check the path", path=path)
         return data
 
 

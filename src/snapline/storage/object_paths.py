@@ -1,4 +1,4 @@
-"""Paths of objects: checked, taken apart, and the temporary names beside them."""
+"""Object paths: validation, parsing, and temporary names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from snapline.errors import ConfigurationError
 
 TEMPORARY = ".tmp-"
-"""Start of the names of unfinished files and of their directories. No listing shows them, no object may be so named."""
+"""Prefix of the names of unfinished files and their directories. Listings hide them; no object may use it."""
 
 SCHEMES = "a local path, file://, s3://, hdfs://, memory:// or another scheme that fsspec knows"
 
@@ -26,10 +26,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A path, taken apart.
+    """A parsed path.
 
-    `rest` is what follows the scheme, `authority` the host or bucket (none for a local path), `parts` the components
-    of `rest`, the authority among them as the first.
+    `rest` follows the scheme, `authority` is the host or bucket (empty for a local path), `parts` are the components of
+    `rest`, with the authority first.
     """
 
     path: str
@@ -40,34 +40,34 @@ class Location:
 
     @property
     def is_root(self) -> bool:
-        """Whether this is a whole file system. A bucket is not: whoever names it means it."""
+        """Whether this is a whole file system. A bucket is not: naming it is deliberate."""
         return not self.parts or (self.scheme == "hdfs" and self.parts == (self.authority,))
 
 
 def canonical_scheme(scheme: str) -> str:
-    """The one name of a scheme that has several."""
+    """The canonical name of a scheme with aliases."""
     return _SAME_SCHEME.get(scheme.lower(), scheme.lower())
 
 
 def object_location(path: str) -> Location:
-    """Check the path of an object and take it apart; `ConfigurationError` says what is wrong with it.
+    """Parse the path of an object. Raises `ConfigurationError` with what is wrong with it.
 
-    Nothing in a path is decoded: `%20` is three characters, after `file://` too.
+    Nothing is decoded: `%20` is three characters, after `file://` too.
     """
     location = directory_location(path)
     if path.endswith("/"):
-        raise wrong_path(path, "ends in «/», so it names a directory; name an object")
+        raise wrong_path(path, "ends in '/', so it names a directory; name an object")
     if location.is_root or (location.scheme == "s3" and len(location.parts) == 1):
         raise wrong_path(path, "names a whole file system or bucket; name an object in it")
     return location
 
 
 def directory_location(path: str) -> Location:
-    """Check the path of a directory, with or without a slash at its end, and take it apart."""
+    """Parse the path of a directory, with or without a trailing slash. Raises `ConfigurationError`."""
     if not isinstance(path, str) or not path:
         raise wrong_path(path, f"is not a path; use {SCHEMES}")
     if _CONTROL.search(path):
-        raise wrong_path(path, "has a control character in it; remove it")
+        raise wrong_path(path, "contains a control character; remove it")
     url = _URL.fullmatch(path)
     if url is None and ("://" in path or _ONE_SLASH_URL.match(path)):
         raise wrong_path(path, f"is neither a local path nor a URL such as file:///data; use {SCHEMES}")
@@ -75,22 +75,22 @@ def directory_location(path: str) -> Location:
     rest = url["rest"] if url else path
     authority = rest.partition("/")[0] if url else ""
     if ":" in authority.rpartition("@")[0]:
-        raise ConfigurationError("a storage path has a password in it; take it out and pass it as a storage option")
+        raise ConfigurationError("a storage path contains a password; pass it as a storage option instead")
     if scheme == "file" and authority:
-        raise wrong_path(path, f"has a host in it, {authority!r}; write a local URL with three slashes, file:///data")
+        raise wrong_path(path, f"names a host, {authority!r}; write a local URL with three slashes, file:///data")
     if scheme == "file" and not rest:
         raise wrong_path(path, "names no directory; write file:///data")
     if scheme == "s3" and not authority:
         raise wrong_path(path, "names no bucket; write s3://bucket/path")
     if scheme == "s3" and "?versionId=" in path:
-        raise wrong_path(path, "asks for a version of an object; leave out ?versionId=")
+        raise wrong_path(path, "names a version of an object; leave out ?versionId=")
     inner = rest if authority else rest.removeprefix("./").removeprefix("/")
     inner = inner.removesuffix("/")
     parts = tuple(inner.split("/")) if inner else ()
     if any(part in ("", ".", "..") for part in parts):
-        raise wrong_path(path, "has an empty component, «.» or «..» in it; write the path out")
+        raise wrong_path(path, "has an empty component, '.' or '..'; write the path out")
     if any(part.startswith(TEMPORARY) for part in parts):
-        raise wrong_path(path, f"has a component that starts with {TEMPORARY!r}, kept for unfinished files; rename it")
+        raise wrong_path(path, f"has a component that starts with {TEMPORARY!r}, which is reserved; rename it")
     return Location(path, scheme, rest, authority, parts)
 
 
@@ -99,9 +99,9 @@ def wrong_path(path: object, problem: str) -> ConfigurationError:
 
 
 def temporary_name(name: str, token: str) -> str:
-    """The name for an object that is not finished yet; it begins with the attempt that writes it if `name` does.
+    """The name of an unfinished object; it carries the attempt that writes it if `name` does.
 
-    So what a process left behind that died can be told from what another is writing.
+    This separates leftovers of a dead process from what another is writing.
     """
     owner = _OWNER.match(name.rpartition("/")[2])
     return f"{TEMPORARY}{owner[0] if owner else ''}{token}"
@@ -109,9 +109,9 @@ def temporary_name(name: str, token: str) -> str:
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """A temporary path to write a local file to; it becomes `target` at the end, or is removed if that is not reached.
+    """Yields a temporary path that becomes `target` when the block succeeds, and is removed when it raises.
 
-    Makes the directory. Does not sync: for files that are needed only while the machine runs.
+    Creates the directory. Does not sync: use it for files needed only while the machine runs.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f"{TEMPORARY}{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""What everything above needs of a place that keeps objects: whole objects under paths, nothing half-written."""
+"""The contract of an object store: whole objects under paths, never half-written."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
-"""Anything with the buffer protocol and one contiguous block; a `pyarrow.Buffer` goes in as `memoryview(buffer)`."""
+"""One contiguous buffer; pass a `pyarrow.Buffer` as `memoryview(buffer)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object that a listing found."""
+    """An entry of a listing."""
 
     path: str
     size_bytes: int
@@ -22,59 +22,58 @@ class ObjectInfo:
 class ObjectStore(Protocol):
     """Objects under full paths: `/local/path`, `file:///path`, `s3://bucket/key`, `hdfs://host/path`, `memory://path`.
 
-    Every method may be called from any thread. An object is seen by nobody until it is whole. A method that fails
-    raises `StorageError`, after a bounded number of retries where it may be repeated safely; the error says so if the
-    operation may have taken effect all the same (`possibly_inconsistent`).
+    Thread-safe. No reader sees an object before it is whole. A method that fails raises `StorageError`, after bounded
+    retries where they are safe; `possibly_inconsistent` is set if the operation may have taken effect anyway.
     """
 
     def create(self, path: str, data: Bytes) -> bool:
-        """Create an object unless there is one; atomically, also against other processes. False if there is one.
+        """Create an object if none exists, atomically across processes. Returns False if one exists.
 
-        It is not retried once its outcome is unclear: whoever calls must read what is there.
+        Not retried once the outcome is unclear: the caller must read what is there.
         """
         ...
 
     def write(self, path: str, data: Bytes) -> None:
-        """Write a whole object, in place of one of the same path."""
+        """Write a whole object, replacing any at this path."""
         ...
 
     def upload(self, source: Path, path: str) -> None:
-        """Write a whole object from a local file, without reading it into memory at once."""
+        """Write a whole object from a local file, without loading it into memory."""
         ...
 
     def download(self, path: str, target: Path) -> None:
-        """Copy an object into a local file; the file is there only if all of the object is."""
+        """Copy an object to a local file, which appears only when complete."""
         ...
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        """All of an object, or `length` bytes from `offset`. `ObjectNotFoundError` if there is none."""
+        """Returns an object, or `length` bytes of it from `offset`. Raises `ObjectNotFoundError`."""
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """A seekable file to read parts of an object from. `ObjectNotFoundError` if there is none."""
+        """Returns a seekable file to read parts of an object. Raises `ObjectNotFoundError`."""
         ...
 
     def size_bytes(self, path: str) -> int | None:
-        """How large an object is; none if there is no such object."""
+        """Returns the size of an object, or None if it does not exist."""
         ...
 
     def list(self, directory: str) -> list[ObjectInfo]:
-        """Every object below a directory, however deep, sorted by path. None if there is no such directory."""
+        """Returns every object below a directory, at any depth, sorted by path. A missing directory is empty."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete objects, in parallel. Those that are not there are fine. Tries all before it raises."""
+        """Delete objects, in parallel. Missing ones are fine. Tries all before it raises."""
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Delete a directory and everything below it. It need not be there."""
+        """Delete a directory and everything below it, if it exists."""
         ...
 
     def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
-        """Delete below a directory what no listing shows: unfinished objects, and directories that are empty.
+        """Delete what listings hide below a directory: unfinished objects, and empty directories.
 
-        A process that was killed leaves them. Others look just the same while they write, so `is_waste` is asked for
-        each, by its path: `<directory>/shared/.tmp-a3-01ab` if attempt 3 was writing it, `<directory>/chk-7/` for a
-        directory. A store that has no such things does nothing.
+        Killed processes leave them, but live writers have them too, so `is_waste` decides by path:
+        `<directory>/shared/.tmp-a3-01ab` if attempt 3 was writing it, `<directory>/chk-7/` for a directory. A no-op for
+        stores that have neither.
         """
         ...

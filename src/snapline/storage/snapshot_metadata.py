@@ -1,7 +1,7 @@
-"""The `_metadata` file of a snapshot: one line that says what follows and checks it, one line with the snapshot.
+"""The `_metadata` file of a snapshot: a header line with a checksum, and a line with the snapshot.
 
-`docs/state-format.md` describes every field for readers without Snapline; the classes below are that description in
-code. Fields at their defaults are left out. A new or changed field needs a new format version.
+`docs/state-format.md` describes every field for readers without Snapline; the classes below are the same in code.
+Fields at their defaults are left out. A new or changed field needs a new format version.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 FORMAT = "snapline-snapshot"
 FORMAT_VERSION = 1
-"""What `encode` writes, and the newest that `decode` reads. Every version from 1 on stays readable."""
+"""The version `encode` writes, and the newest `decode` reads. Every version from 1 on stays readable."""
 
 _SHARED = "../shared/"
 
@@ -42,7 +42,7 @@ K = TypeVar("K", int, str)
 
 
 class Header(Struct, forbid_unknown_fields=True):
-    """The first line: what the file is, and the length and checksum of the second."""
+    """The first line: format, and length and checksum of the second."""
 
     format: str
     version: int
@@ -51,14 +51,14 @@ class Header(Struct, forbid_unknown_fields=True):
 
 
 class _Preamble(Struct):
-    """What the header of any version has."""
+    """The fields every version of the header has."""
 
     format: str
     version: Annotated[int, Meta(ge=1)]
 
 
 class _Object(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """`path` is relative to the directory of the snapshot, unless there is `data` or it is `external`."""
+    """`path` is relative to the directory of the snapshot, unless `data` or `external` is set."""
 
     path: str
     size_bytes: _Count
@@ -127,11 +127,10 @@ _preamble_decoder = msgspec.json.Decoder(_Preamble)
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """The content of the snapshot's `_metadata` file.
+    """Returns the content of the snapshot's `_metadata` file.
 
-    Paths below `snapshot.location`, and for a checkpoint those below the `shared` directory next to it, are stored
-    relative to it, so that a savepoint or a whole job directory can be moved. Whether an acknowledgement `reused` an
-    object is not part of a snapshot and is not stored.
+    Paths below `snapshot.location`, and for a checkpoint below the `shared` directory next to it, are stored relative,
+    so that a savepoint or a whole job directory can be moved. `reused` is of the acknowledgement and is not stored.
     """
     body = _encoder.encode(_Packer(snapshot).snapshot())
     header = Header(FORMAT, FORMAT_VERSION, len(body), zlib.crc32(body))
@@ -139,18 +138,18 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def decode(data: bytes, location: str) -> Snapshot:
-    """The snapshot that a `_metadata` file describes; `location` is the directory the file was read from.
+    """Returns the snapshot a `_metadata` file describes; `location` is the directory the file was read from.
 
-    `location` has no slash at its end and is not `.`: the paths of the snapshot's objects are made from it.
-    `DamagedError` if `data` is not exactly what `encode` makes, or of a newer format.
+    `location` has no trailing slash and is not `.`: object paths are made from it. Raises `DamagedError` if `data` is
+    not exactly what `encode` returns, or has a newer format.
     """
     path = f"{location}/_metadata"
     expected = header(data, path)
     body, newline, rest = data[data.index(b"\n") + 1 :].partition(b"\n")
     if len(body) != expected.bytes or not newline or rest:
-        raise DamagedError(f"{path} is damaged: it does not have one line of {expected.bytes} bytes after its header")
+        raise DamagedError(f"{path} is damaged: the header is not followed by one line of {expected.bytes} bytes")
     if zlib.crc32(body) != expected.crc32:
-        raise DamagedError(f"{path} is damaged: its checksum is not that of what was written")
+        raise DamagedError(f"{path} is damaged: checksum mismatch")
     try:
         return _Unpacker(location).snapshot(_body_decoder.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, ConfigurationError, _WrongError) as error:
@@ -158,7 +157,7 @@ def decode(data: bytes, location: str) -> Snapshot:
 
 
 def header(data: bytes, path: str = "_metadata") -> Header:
-    """The first line of a `_metadata` file, checked; `path` is for the message of the `DamagedError` otherwise."""
+    """Returns the header of a `_metadata` file. Raises `DamagedError`, which names `path`."""
     line, newline, _ = data.partition(b"\n")
     if not newline:
         raise DamagedError(f"{path} is damaged: it is empty, cut off, or not the metadata of a snapshot")
@@ -174,16 +173,16 @@ def header(data: bytes, path: str = "_metadata") -> Header:
 
 
 def newer(path: str, version: int, supported: int) -> str:
-    """What to say of a file of a newer format."""
+    """The message for a file of a newer format."""
     return f"{path} was written by a newer Snapline (format {version}, this one reads up to {supported}); upgrade"
 
 
 class _WrongError(Exception):
-    """The body is well-formed but cannot be."""
+    """The body is well-formed but inconsistent."""
 
 
 class _Packer:
-    """Turns a snapshot into what is stored."""
+    """Converts a snapshot to its stored form."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -256,7 +255,7 @@ class _Packer:
 
 
 class _Unpacker:
-    """Turns what is stored into a snapshot at `location`; raises if it cannot be one."""
+    """Converts the stored form to a snapshot at `location`. Raises `_WrongError` if it is inconsistent."""
 
     def __init__(self, location: str) -> None:
         self._location = location
@@ -326,17 +325,17 @@ class _Unpacker:
         else:
             rest, directory = path, self._own
         if not _is_plain(rest):
-            raise _WrongError(f"the path {path!r} leads out of the snapshot")
+            raise _WrongError(f"the path {path!r} points outside the snapshot")
         return directory + rest
 
 
 def _shared_directory(location: str) -> str:
-    """The directory for shared objects next to a checkpoint, with a slash at its end."""
+    """The `shared` directory next to a checkpoint, with a trailing slash."""
     return f"{location[: location.rfind('/') + 1]}shared/"
 
 
 def _is_plain(path: str) -> bool:
-    """Whether a path leads down, and is the only spelling of itself."""
+    """Whether a relative path is normalized and stays below its base."""
     return not any(segment in ("", ".", "..") for segment in path.split("/"))
 
 

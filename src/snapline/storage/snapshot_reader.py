@@ -1,4 +1,4 @@
-"""Reading stored objects back: from the metadata, from a copy on this machine, or from storage, always checked."""
+"""Reads stored objects back: from the metadata, a local copy, or storage, and verifies them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _log = logging.getLogger(__name__)
 
 
 class SnapshotReader:
-    """Gives the bytes of stored objects, the nearest copy first.
+    """Reads stored objects, from the nearest copy.
 
-    A local copy is used only if it is of the very checkpoint that is restored, and whole; otherwise, with a warning if
+    A local copy is used only if it belongs to the checkpoint being restored and is intact; otherwise, with a warning if
     it was damaged, the object comes from storage.
     """
 
@@ -33,7 +33,7 @@ class SnapshotReader:
         self._checkpoint_id = checkpoint_id
 
     def read(self, item: StoredObject) -> bytes:
-        """All of an object. `DamagedError` if it is not what was written."""
+        """Returns a whole object. Raises `DamagedError` if it is not what was written."""
         if item.data is not None:
             return _checked(item.data, item)
         copy = self._copy(item)
@@ -47,13 +47,13 @@ class SnapshotReader:
         return _checked(self._objects.read(item.path, item.offset, item.size_bytes), item)
 
     def open(self, item: StoredObject) -> BinaryIO:
-        """A seekable file with an object, for reading parts of it; what comes from storage is not checked here."""
+        """Returns a seekable file to read parts of an object. Content from storage is not verified here."""
         copy = self._copy(item)
         if item.data is not None or item.offset or _is_larger(copy, item):
             return io.BytesIO(self.read(item))
         if copy is not None:
             try:
-                # Read as a whole here, since a damaged copy must not hide what is whole in storage.
+                # Verified as a whole: a damaged copy must not hide an intact object in storage.
                 _check_file(copy, item)
                 return copy.open("rb")
             except (OSError, DamagedError) as error:
@@ -68,24 +68,24 @@ class SnapshotReader:
         if size == item.size_bytes:
             return file
         file.close()
-        # It is damaged, or the first of several slices.
+        # Damaged, or the first of several slices.
         return io.BytesIO(_checked(self._objects.read(item.path, 0, item.size_bytes), item))
 
     def check(self, item: StoredObject) -> None:
-        """That an object is there, as far as can be told without reading it."""
+        """Check existence and size without reading. Raises `ObjectNotFoundError` or `DamagedError`."""
         if item.data is not None:
             _checked(item.data, item)
             return
         size = self._objects.size_bytes(item.path)
         if size is None:
-            raise ObjectNotFoundError(f"there is no object {item.path!r}; check the path", path=item.path)
+            raise ObjectNotFoundError(f"no object at {item.path!r}; check the path", path=item.path)
         if size < item.offset + item.size_bytes:
             raise DamagedError(
                 f"{item.path} has {size} bytes, not the {item.offset + item.size_bytes} it should have: it is damaged"
             )
 
     def fetch(self, item: StoredObject, target: Path) -> None:
-        """Put an object into a local file that is not there yet, and that nobody may change: it may be a local copy."""
+        """Write an object to the new file `target`. Never modify that: it may be a hard link to a local copy."""
         copy = self._copy(item)
         if item.data is not None or item.offset or _is_larger(copy, item):
             target.write_bytes(self.read(item))
@@ -115,11 +115,11 @@ class SnapshotReader:
 
 
 def _warn(item: StoredObject, error: Exception) -> None:
-    _log.warning("the local copy of %s cannot be used (%s); reading it from storage", item.path, error)
+    _log.warning("the local copy of %s is unusable (%s); reading it from storage", item.path, error)
 
 
 def _is_larger(file: Path | None, item: StoredObject) -> bool:
-    """Whether the object is the first of several slices in a file; the others are known by their offset."""
+    """Whether the object is the first of several slices in a file; the others have an offset."""
     try:
         return file is not None and file.stat().st_size > item.size_bytes
     except OSError:
@@ -131,12 +131,12 @@ def _check_file(path: Path, item: StoredObject) -> None:
     if size != item.size_bytes:
         raise DamagedError(f"{item.path} has {size} bytes, not {item.size_bytes}: it is damaged")
     if item.crc32 is not None and file_crc32(path) != item.crc32:
-        raise DamagedError(f"{item.path} is damaged: its checksum is not that of what was written")
+        raise DamagedError(f"{item.path} is damaged: checksum mismatch")
 
 
 def _checked(data: bytes, item: StoredObject) -> bytes:
     if len(data) != item.size_bytes:
         raise DamagedError(f"{item.path} has {len(data)} bytes, not {item.size_bytes}: it is damaged")
     if item.crc32 is not None and zlib.crc32(data) != item.crc32:
-        raise DamagedError(f"{item.path} is damaged: its checksum is not that of what was written")
+        raise DamagedError(f"{item.path} is damaged: checksum mismatch")
     return data

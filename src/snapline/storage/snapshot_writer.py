@@ -1,4 +1,4 @@
-"""Where one subtask's part of one snapshot is written to."""
+"""Writes one subtask's part of a snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snapline.storage.local_copies import LocalCopies
 from snapline.storage.object_store import Bytes, ObjectStore
 
 MEMORY_LIMIT_BYTES = 5 << 20
-"""Largest state that may travel to the driver when checkpoints are kept there."""
+"""Largest state sent to the driver when checkpoints are kept there."""
 
 _CHUNK_BYTES = 1 << 20
 _MAX_NAME_CHARACTERS = 100
@@ -27,15 +27,15 @@ _ATTEMPT = re.compile(r"a([0-9]{1,19})-")
 
 
 class SnapshotCancelledError(SnaplineError):
-    """The snapshot is not wanted any more; what was written for it has been or will be deleted."""
+    """The snapshot was cancelled; what was written for it has been or will be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """How snapshots are written.
 
-    Objects below `inline_bytes` travel with the metadata; `zstd` compresses files. Where checkpoints are kept in the
-    driver, a state may have `memory_limit_bytes`.
+    Objects below `inline_bytes` go into the metadata; `zstd` compresses files. `memory_limit_bytes` limits each state
+    when checkpoints are kept in the driver.
     """
 
     inline_bytes: int = 20 << 10
@@ -48,12 +48,12 @@ class WriteOptions:
 
 
 class SnapshotWriter:
-    """Writes the objects of one operator of one subtask for one snapshot, from any one thread.
+    """Writes the objects of one operator of one subtask for one snapshot, on one thread at a time.
 
-    `location` is the directory of the snapshot and `shared` that of objects which several checkpoints may refer to: a
-    savepoint has none and shares nothing. Both none keep everything in the metadata, up to a limit for each
-    object. Names carry the attempt, so that what a dead one left can be told apart. After `cancel`, from any thread,
-    the next call raises `SnapshotCancelledError`.
+    `location` is the directory of the snapshot, `shared` that of objects several checkpoints may refer to; None for a
+    savepoint, which shares nothing. If both are None everything goes into the metadata, up to a limit per object.
+    File names carry the attempt, so that a sweep recognizes leftovers. After `cancel`, from any thread, the next call
+    raises `SnapshotCancelledError`.
     """
 
     def __init__(
@@ -85,16 +85,16 @@ class SnapshotWriter:
         self._cancelled.set()
 
     def check(self) -> None:
-        """Raise if the snapshot was cancelled; to be called between the steps of long work."""
+        """Raise `SnapshotCancelledError` if cancelled; call it between the steps of long work."""
         if self._cancelled.is_set():
             raise SnapshotCancelledError(f"snapshot {self.checkpoint_id} of {self.uid}[{self.subtask}] was cancelled")
 
     def write(self, name: str, data: Bytes) -> StoredObject:
-        """Write one object; `name` tells it apart from the operator's others in this snapshot."""
+        """Write one object; `name` is unique among the operator's objects in this snapshot."""
         return self.write_slices(name, [data])[0]
 
     def write_slices(self, name: str, pieces: Sequence[Bytes]) -> tuple[StoredObject, ...]:
-        """Write several objects into one file, one behind the other."""
+        """Write several objects into one file, one after the other."""
         self.check()
         sizes = [memoryview(piece).nbytes for piece in pieces]
         checksums = [zlib.crc32(piece) for piece in pieces]
@@ -118,7 +118,7 @@ class SnapshotWriter:
         )
 
     def share(self, name: str, source: Path) -> StoredObject:
-        """Upload a local file that later checkpoints may refer to; `name` is its own for all time of this attempt."""
+        """Upload a local file that later checkpoints may refer to; `name` is unique within the attempt."""
         self.check()
         size, crc32 = source.stat().st_size, file_crc32(source)
         file_name = self._file_name(name)
@@ -134,14 +134,14 @@ class SnapshotWriter:
         return StoredObject(path, size, shared_key=None if self._shared is None else file_name, crc32=crc32)
 
     def reuse(self, item: StoredObject, source: Path) -> StoredObject:
-        """Refer to what an earlier checkpoint has shared; `source` is the local file it was made from."""
+        """Refer to an object an earlier checkpoint shared; `source` is the local file it was made from."""
         self.check()
         if self._local is not None:
             self._local.link(self.checkpoint_id, item.path, source)
         return replace(item, reused=True)
 
     def discard(self) -> None:
-        """Delete what was written: the snapshot will not be."""
+        """Delete what was written, after the snapshot failed."""
         self._objects.delete(self.written)
 
     def _file_name(self, name: str) -> str:
@@ -153,13 +153,13 @@ class SnapshotWriter:
     def _check_inline_size(self, name: str, sizes: Sequence[int]) -> None:
         if sum(sizes) > self.options.memory_limit_bytes:
             raise StorageError(
-                f"{name!r} of {self.uid}[{self.subtask}] has {sum(sizes)} bytes; checkpoints kept in the driver may "
-                f"have {self.options.memory_limit_bytes} a state. Set `storage` to a directory that all machines reach"
+                f"{name!r} of {self.uid}[{self.subtask}] has {sum(sizes)} bytes; checkpoints kept in the driver allow "
+                f"{self.options.memory_limit_bytes} per state. Set `storage` to a directory that all machines reach"
             )
 
 
 def attempt_of(path: str) -> int | None:
-    """The attempt that made an object, by its name; none if the name does not tell."""
+    """Returns the attempt in the name of an object, or None."""
     match = _ATTEMPT.match(path.rsplit("/", 1)[-1])
     return int(match.group(1)) if match else None
 
@@ -173,9 +173,9 @@ def file_crc32(path: Path) -> int:
 
 
 def _safe(name: str) -> str:
-    """`name` as part of a file name: every other name gives another one, and none is too long for a file system."""
+    """`name` as part of a file name: injective, and short enough for any file system."""
     safe = quote(name, safe="").replace(".", "%2E").replace("-", "%2D")
     if len(safe) <= _MAX_NAME_CHARACTERS:
         return safe
-    # Longer than any name that is left as it is, so that no other name can look like it.
+    # Longer than any name left as it is, so that the two cannot collide.
     return f"{safe[: _MAX_NAME_CHARACTERS - 48]}~{hashlib.sha256(name.encode()).hexdigest()[:48]}"

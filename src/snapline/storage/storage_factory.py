@@ -1,4 +1,4 @@
-"""From settings to a job's storage: which store, which journal, which directory."""
+"""Opens a job's storage from its settings: store, journal, directory."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from snapline.storage.object_paths import directory_location
 from snapline.storage.object_store import ObjectStore
 
 DRIVER_DIRECTORY = "/driver"
-"""Where checkpoints are that the driver keeps in its memory."""
+"""Directory of checkpoints kept in the driver's memory."""
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
 def check_job_id(job_id: str) -> str:
-    """`job_id`, which becomes the name of a directory; `ConfigurationError` if it cannot be one."""
+    """Returns `job_id`. Raises `ConfigurationError` if it cannot be the name of a directory."""
     if not isinstance(job_id, str) or not _JOB_ID.fullmatch(job_id):
         raise ConfigurationError(
-            f"{job_id!r} cannot be the id of a job; use up to 128 letters, digits, '-' and '_', with a letter or a "
-            "digit first"
+            f"{job_id!r} cannot be the id of a job; use up to 128 letters, digits, '-' and '_', starting with a letter "
+            "or a digit"
         )
     return job_id
 
 
 def open_objects(checkpoints: Checkpoints) -> ObjectStore:
-    """The store of a job's checkpoints: the one `storage` names, or the memory of this process."""
+    """Returns the object store that `storage` names, or one in the memory of this process."""
     return MemoryObjects() if checkpoints.storage is None else FileObjects()
 
 
@@ -43,11 +43,11 @@ def open_archive(
     objects: ObjectStore | None = None,
     journal: JournalStore | None = None,
 ) -> Archive:
-    """The storage of a job as the driver `token` uses it.
+    """Returns the storage of a job for the driver `token`.
 
-    Without `storage` it lives in this process and goes with it. With it the job's directory is the one named after its
-    id, or `storage` itself if it has no subdirectories; the journal is in that directory, or in ZooKeeper. `objects`
-    and `journal` stand in for what the settings name, with credentials say.
+    Without `storage` it lives in this process. Otherwise the job's directory is `<storage>/<job_id>`, or `storage`
+    itself without `create_subdirectory`; the journal is in `<storage>/<job_id>/journal`, or in ZooKeeper. `objects`
+    and `journal` replace what the settings name, for example to pass credentials.
     """
     check_job_id(job_id)
     objects = objects or open_objects(checkpoints)
@@ -64,7 +64,7 @@ def open_archive(
 
 
 def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:
-    """Whether a job of this id has run to its end in the storage that the settings name."""
+    """Whether the job with this id has ended, according to the storage the settings name."""
     archive = open_archive(checkpoints, job_id, "reader")
     try:
         return archive.read_journal().ended is not None
@@ -73,6 +73,6 @@ def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:
 
 
 def _absolute(storage: str) -> str:
-    """The directory in a form that means the same in every process."""
+    """The directory in a form every process resolves alike."""
     is_local_path = directory_location(storage).scheme == "file" and "://" not in storage
     return (os.path.abspath(storage) if is_local_path else storage).rstrip("/")

@@ -35,7 +35,7 @@ WRONG_PATHS = [
     ("simplecache::s3://bucket/object", "neither a local path nor a URL"),
     ("s3:///object", "names no bucket"),
     ("s3://bucket/object?versionId=1", "leave out"),
-    ("/data/.tmp-1/object", "kept for unfinished files"),
+    ("/data/.tmp-1/object", "which is reserved"),
 ]
 
 WRONG_FOR_OBJECTS = [
@@ -143,7 +143,7 @@ def test_hdfs_without_its_library_is_a_matter_of_installation(monkeypatch: pytes
 def test_a_scheme_without_exclusive_create_says_so_and_does_the_rest(tmp_path: Path) -> None:
     objects = FileObjects(options={"local": {"auto_mkdir": True}})
     root = f"local://{tmp_path}/store"
-    with pytest.raises(ConfigurationError, match="local:// cannot create an object only if there is none"):
+    with pytest.raises(ConfigurationError, match="local:// cannot create an object only if none exists"):
         objects.create(f"{root}/object", b"data")
     objects.write(f"{root}/dir/object", b"data")
     assert objects.read(f"{root}/dir/object", 1, 2) == b"at"

@@ -121,7 +121,7 @@ def test_what_cannot_be_kept_is_logged_and_leaves_nothing(
     source.write_bytes(b"sst")
     copies.link(1, "s3://bucket/a", source)
     assert copies.find(1, "s3://bucket/a") is None
-    assert "no local copy of s3://bucket/a is kept" in caplog.text
+    assert "could not keep a local copy of s3://bucket/a" in caplog.text
     assert "No space left on device" in caplog.text
 
 
@@ -130,4 +130,4 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptu
     copies = LocalCopies(tmp_path / "file")
     copies.keep(1, "a", b"")
     assert copies.find(1, "a") is None
-    assert "no local copy of a is kept" in caplog.text
+    assert "could not keep a local copy of a" in caplog.text

@@ -1,4 +1,4 @@
-"""Reading stored objects: the nearest copy that is right, and nothing that is damaged."""
+"""`SnapshotReader` reads the nearest intact copy, and nothing damaged."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PIECES = [b"first slice", b"", b"the second"]
 
 
 class Place:
-    """Storage, local copies of checkpoint 3, and a way to read from them."""
+    """Storage, local copies of checkpoint 3, and ways to read them."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.objects = MemoryObjects()
         self.local = LocalCopies(directory / "copies")
-        self.target = SnapshotWriter(
+        self.writer = SnapshotWriter(
             self.objects,
             "memory://job/chk-3",
             None,
@@ -41,7 +41,7 @@ class Place:
         )
         self._fetched = 0
 
-    def source(self, checkpoint_id: int | None = 3) -> SnapshotReader:
+    def reader(self, checkpoint_id: int | None = 3) -> SnapshotReader:
         return SnapshotReader(self.objects, self.local, checkpoint_id)
 
     def copy(self, item: StoredObject) -> Path:
@@ -52,18 +52,18 @@ class Place:
     def spoil_storage(self, item: StoredObject) -> None:
         self.objects.write(item.path, b"?" * len(self.objects.read(item.path)))
 
-    def read(self, item: StoredObject, source: SnapshotReader) -> bytes:
-        return source.read(item)
+    def read(self, item: StoredObject, reader: SnapshotReader) -> bytes:
+        return reader.read(item)
 
-    def open(self, item: StoredObject, source: SnapshotReader) -> bytes:
-        with source.open(item) as file:
+    def open(self, item: StoredObject, reader: SnapshotReader) -> bytes:
+        with reader.open(item) as file:
             assert file.tell() == 0
             return file.read()
 
-    def fetch(self, item: StoredObject, source: SnapshotReader) -> bytes:
+    def fetch(self, item: StoredObject, reader: SnapshotReader) -> bytes:
         self._fetched += 1
         target = self.directory / f"fetched-{self._fetched}"
-        source.fetch(item, target)
+        reader.fetch(item, target)
         return target.read_bytes()
 
 
@@ -78,36 +78,36 @@ every_way = pytest.mark.parametrize("way", [Place.read, Place.open, Place.fetch]
 
 @every_way
 def test_from_storage(place: Place, way: Way) -> None:
-    item = place.target.write("s", b"content")
+    item = place.writer.write("s", b"content")
     assert way(place, item, SnapshotReader(place.objects)) == b"content"
 
 
 @every_way
 def test_from_the_metadata(place: Place, way: Way) -> None:
     item = StoredObject("inline:s", 7, data=b"content")
-    assert way(place, item, place.source()) == b"content"
+    assert way(place, item, place.reader()) == b"content"
     with pytest.raises(DamagedError, match="has 7 bytes, not 8"):
-        way(place, replace(item, size_bytes=8), place.source())
+        way(place, replace(item, size_bytes=8), place.reader())
     with pytest.raises(DamagedError, match="checksum"):
-        way(place, replace(item, crc32=1), place.source())
+        way(place, replace(item, crc32=1), place.reader())
 
 
 @every_way
 @pytest.mark.parametrize("local", [True, False])
 def test_slices(place: Place, way: Way, local: bool, caplog: pytest.LogCaptureFixture) -> None:
-    items = place.target.write_slices("s", PIECES)
+    items = place.writer.write_slices("s", PIECES)
     if local:
         place.spoil_storage(items[0])
-    source = place.source() if local else SnapshotReader(place.objects)
-    assert [way(place, item, source) for item in items] == PIECES
+    reader = place.reader() if local else SnapshotReader(place.objects)
+    assert [way(place, item, reader) for item in items] == PIECES
     assert caplog.text == ""
 
 
 @every_way
 def test_the_local_copy_comes_first(place: Place, way: Way) -> None:
-    item = place.target.write("s", b"content")
+    item = place.writer.write("s", b"content")
     place.objects.delete([item.path])
-    assert way(place, item, place.source()) == b"content"
+    assert way(place, item, place.reader()) == b"content"
 
 
 @every_way
@@ -115,9 +115,9 @@ def test_the_local_copy_comes_first(place: Place, way: Way) -> None:
 def test_a_copy_of_another_checkpoint_is_not_used(
     place: Place, way: Way, restored: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    item = place.target.write("s", b"content")
+    item = place.writer.write("s", b"content")
     place.copy(item).write_bytes(b"CONTENT")
-    assert way(place, item, place.source(restored)) == b"content"
+    assert way(place, item, place.reader(restored)) == b"content"
     assert caplog.text == ""
 
 
@@ -126,10 +126,10 @@ def test_a_copy_of_another_checkpoint_is_not_used(
 def test_a_damaged_copy_falls_back_to_storage_with_a_warning(
     place: Place, way: Way, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    item = place.target.write("s", b"content")
+    item = place.writer.write("s", b"content")
     place.copy(item).write_bytes(damage)
-    assert way(place, item, place.source()) == b"content"
-    warned = f"the local copy of {item.path} cannot be used" in caplog.text
+    assert way(place, item, place.reader()) == b"content"
+    warned = f"the local copy of {item.path} is unusable" in caplog.text
     assert warned or damage.startswith(b"content")
 
 
@@ -137,43 +137,43 @@ def test_a_damaged_copy_falls_back_to_storage_with_a_warning(
 def test_a_damaged_slice_of_a_copy_falls_back_to_storage(
     place: Place, way: Way, caplog: pytest.LogCaptureFixture
 ) -> None:
-    items = place.target.write_slices("s", PIECES)
+    items = place.writer.write_slices("s", PIECES)
     place.copy(items[0]).write_bytes(b"".join(PIECES).upper())
-    assert [way(place, item, place.source()) for item in items] == PIECES
-    assert caplog.text.count("cannot be used") == 2
+    assert [way(place, item, place.reader()) for item in items] == PIECES
+    assert caplog.text.count("is unusable") == 2
 
 
 @every_way
 @pytest.mark.parametrize("damage", [b"cont", b"", b"CONTENT"])
 def test_what_is_damaged_in_storage_is_an_error(place: Place, way: Way, damage: bytes) -> None:
-    item = place.target.write("s", b"content")
+    item = place.writer.write("s", b"content")
     place.local.abort(3)
     place.objects.write(item.path, damage)
     if way is Place.open and len(damage) == 7:
-        assert way(place, item, place.source()) == damage, "what is opened is checked by whoever reads it"
+        assert way(place, item, place.reader()) == damage, "the caller verifies what it reads from an open file"
         return
     with pytest.raises(DamagedError, match="damaged"):
-        way(place, item, place.source())
+        way(place, item, place.reader())
     assert [path.name for path in place.directory.iterdir()] == ["copies"]
 
 
 @every_way
 def test_what_is_neither_here_nor_there(place: Place, way: Way) -> None:
     with pytest.raises(ObjectNotFoundError):
-        way(place, StoredObject("memory://job/nothing", 3), place.source())
+        way(place, StoredObject("memory://job/nothing", 3), place.reader())
 
 
 @every_way
 def test_a_copy_without_a_known_checksum_counts_by_its_size(place: Place, way: Way) -> None:
-    item = replace(place.target.write("s", b"content"), crc32=None)
+    item = replace(place.writer.write("s", b"content"), crc32=None)
     place.objects.delete([item.path])
-    assert way(place, item, place.source()) == b"content"
+    assert way(place, item, place.reader()) == b"content"
 
 
 def test_a_copy_is_fetched_without_copying_it(place: Place) -> None:
-    item = place.target.write("s", b"content")
+    item = place.writer.write("s", b"content")
     target = place.directory / "file"
-    place.source().fetch(item, target)
+    place.reader().fetch(item, target)
     assert target.samefile(place.copy(item))
 
 
@@ -181,19 +181,19 @@ def test_a_copy_on_another_file_system_is_copied(place: Place, monkeypatch: pyte
     def no_link(*_: Any) -> None:
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
-    item = place.target.write("s", b"content")
+    item = place.writer.write("s", b"content")
     place.objects.delete([item.path])
     monkeypatch.setattr(os, "link", no_link)
     target = place.directory / "file"
-    place.source().fetch(item, target)
+    place.reader().fetch(item, target)
     assert target.read_bytes() == b"content"
     assert not target.samefile(place.copy(item))
 
 
 def test_an_opened_object_can_be_read_in_parts(place: Place) -> None:
-    item = place.target.write("s", b"0123456789")
-    for source in (place.source(), SnapshotReader(place.objects)):
-        with source.open(item) as file:
+    item = place.writer.write("s", b"0123456789")
+    for reader in (place.reader(), SnapshotReader(place.objects)):
+        with reader.open(item) as file:
             file.seek(-3, os.SEEK_END)
             assert file.read(2) == b"78"
             file.seek(1)

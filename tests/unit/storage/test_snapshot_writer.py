@@ -1,4 +1,4 @@
-"""Where a subtask writes its part of a snapshot: names, slices, inline objects, sharing and cancelling."""
+"""`SnapshotWriter`: names, slices, inline objects, sharing and cancelling."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def objects() -> MemoryObjects:
     return MemoryObjects()
 
 
-def target(objects: MemoryObjects, **changes: Any) -> SnapshotWriter:
+def make_writer(objects: MemoryObjects, **changes: Any) -> SnapshotWriter:
     settings: dict[str, Any] = {
         "location": LOCATION,
         "shared": SHARED,
@@ -48,24 +48,24 @@ def target(objects: MemoryObjects, **changes: Any) -> SnapshotWriter:
 
 
 def test_an_object_goes_into_a_file_of_its_own(objects: MemoryObjects) -> None:
-    item = target(objects).write("some-state", b"0123456789")
+    item = make_writer(objects).write("some-state", b"0123456789")
     assert item == StoredObject(f"{LOCATION}/a7-my%20op-2-some%2Dstate", 10)
     assert item.crc32 == zlib.crc32(b"0123456789")
     assert item.shared_key is None
     assert objects.read(item.path) == b"0123456789"
 
 
-def test_a_small_object_travels_with_the_metadata(objects: MemoryObjects) -> None:
-    item = target(objects).write("s", b"012345678")
+def test_a_small_object_goes_into_the_metadata(objects: MemoryObjects) -> None:
+    item = make_writer(objects).write("s", b"012345678")
     assert item.is_inline
     assert (item.data, item.size_bytes, item.crc32) == (b"012345678", 9, zlib.crc32(b"012345678"))
     assert item.path.startswith("inline:")
     assert objects.list("memory://job") == []
 
 
-def test_slices_lie_behind_one_another_in_one_file(objects: MemoryObjects) -> None:
+def test_slices_follow_one_another_in_one_file(objects: MemoryObjects) -> None:
     pieces: list[Bytes] = [b"abc", b"", memoryview(b"defghij"), bytearray(b"k")]
-    items = target(objects).write_slices("s", pieces)
+    items = make_writer(objects).write_slices("s", pieces)
     assert [(item.offset, item.size_bytes) for item in items] == [(0, 3), (3, 0), (3, 7), (10, 1)]
     assert len({item.path for item in items}) == 1
     for item, piece in zip(items, pieces, strict=True):
@@ -74,14 +74,14 @@ def test_slices_lie_behind_one_another_in_one_file(objects: MemoryObjects) -> No
 
 
 def test_slices_that_are_small_together_are_all_inline(objects: MemoryObjects) -> None:
-    first, second = target(objects).write_slices("s", [b"abcd", b"efghi"])
+    first, second = make_writer(objects).write_slices("s", [b"abcd", b"efghi"])
     assert (first.data, second.data) == (b"abcd", b"efghi")
     assert first.path != second.path
-    assert not any(item.is_inline for item in target(objects).write_slices("s", [b"abcde", b"efghi"]))
+    assert not any(item.is_inline for item in make_writer(objects).write_slices("s", [b"abcde", b"efghi"]))
 
 
 def test_without_a_location_everything_is_inline_up_to_a_limit(objects: MemoryObjects, tmp_path: Path) -> None:
-    nowhere = target(objects, location=None, shared=None)
+    nowhere = make_writer(objects, location=None, shared=None)
     assert nowhere.write("s", bytes(MEMORY_LIMIT_BYTES)).is_inline
     with pytest.raises(StorageError, match=r"'s' of my op\[2\] has 5242881 bytes.*Set `storage` to a directory"):
         nowhere.write("s", bytes(MEMORY_LIMIT_BYTES + 1))
@@ -98,12 +98,12 @@ def test_without_a_location_everything_is_inline_up_to_a_limit(objects: MemoryOb
 def test_a_shared_file_can_be_referred_to_later(objects: MemoryObjects, tmp_path: Path) -> None:
     source = tmp_path / "000001.sst"
     source.write_bytes(b"sst")
-    shared = target(objects).share("000001.sst", source)
+    shared = make_writer(objects).share("000001.sst", source)
     assert shared.shared_key == "a7-my%20op-2-000001.sst"
     assert shared.path == f"{SHARED}/{shared.shared_key}"
     assert shared.crc32 == zlib.crc32(b"sst")
     assert not shared.reused
-    later = target(objects, checkpoint_id=4, location="memory://job/chk-4")
+    later = make_writer(objects, checkpoint_id=4, location="memory://job/chk-4")
     reused = later.reuse(shared, source)
     assert reused == shared
     assert reused.reused
@@ -113,7 +113,7 @@ def test_a_shared_file_can_be_referred_to_later(objects: MemoryObjects, tmp_path
 def test_a_savepoint_shares_nothing(objects: MemoryObjects, tmp_path: Path) -> None:
     source = tmp_path / "000001.sst"
     source.write_bytes(b"sst")
-    item = target(objects, shared=None).share("000001.sst", source)
+    item = make_writer(objects, shared=None).share("000001.sst", source)
     assert item.shared_key is None
     assert item.path.startswith(LOCATION)
 
@@ -122,7 +122,7 @@ def test_copies_are_kept_of_files_alone(objects: MemoryObjects, tmp_path: Path) 
     local = LocalCopies(tmp_path / "copies")
     source = tmp_path / "000001.sst"
     source.write_bytes(b"sst")
-    writer = target(objects, local=local)
+    writer = make_writer(objects, local=local)
     items = [*writer.write_slices("s", [b"0123456789", b"abc"]), writer.share("000001.sst", source)]
     items.append(writer.reuse(StoredObject("memory://job/shared/old", 3), source))
     expected = [b"0123456789abc", b"0123456789abc", b"sst", b"sst"]
@@ -137,7 +137,7 @@ def test_copies_are_kept_of_files_alone(objects: MemoryObjects, tmp_path: Path) 
 def test_nothing_is_written_after_cancelling(objects: MemoryObjects, tmp_path: Path) -> None:
     source = tmp_path / "000001.sst"
     source.write_bytes(b"sst")
-    writer = target(objects)
+    writer = make_writer(objects)
     writer.check()
     writer.cancel()
     item = StoredObject("memory://job/shared/old", 3)
@@ -158,7 +158,7 @@ def test_what_was_written_can_be_discarded(objects: MemoryObjects, tmp_path: Pat
     source = tmp_path / "000001.sst"
     source.write_bytes(b"sst")
     objects.write("memory://job/shared/old", b"old")
-    writer = target(objects)
+    writer = make_writer(objects)
     writer.write("s", b"x" * 100)
     writer.share("f", source)
     writer.reuse(StoredObject("memory://job/shared/old", 3), source)
@@ -169,7 +169,7 @@ def test_what_was_written_can_be_discarded(objects: MemoryObjects, tmp_path: Pat
 
 def test_a_write_that_failed_is_discarded_as_well(objects: MemoryObjects) -> None:
     small = MemoryObjects(limit_bytes=50)
-    writer = target(small)
+    writer = make_writer(small)
     with pytest.raises(StorageError, match="limit"):
         writer.write("s", b"x" * 100)
     assert len(writer.written) == 1
@@ -181,7 +181,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.text(
 
 def path_of(uid: str, subtask: int, name: str, attempt: int = 1) -> str:
     return (
-        target(MemoryObjects(), uid=uid, subtask=subtask, attempt=attempt, options=WriteOptions(inline_bytes=0))
+        make_writer(MemoryObjects(), uid=uid, subtask=subtask, attempt=attempt, options=WriteOptions(inline_bytes=0))
         .write(name, b"")
         .path
     )

@@ -1,4 +1,4 @@
-"""Objects as local files: whole by rename, exclusive by link, on disk before they are seen."""
+"""Objects as local files: whole by rename, exclusive by link, synced before they are visible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class LocalBackend:
-    """Files of this machine, or of what is mounted on it. Names are absolute paths."""
+    """Local and mounted files. Names are absolute paths."""
 
     delete_batch = 1
 
@@ -38,7 +38,7 @@ class LocalBackend:
             except FileExistsError:
                 if os.path.isdir(name):
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name) from None
-                # On NFS a link that worked is reported as failed if its answer was lost; the count of links tells.
+                # NFS reports a successful link as failed if the reply was lost; the link count shows which it was.
                 if os.stat(temporary).st_nlink < 2:
                     return False
         _sync_directory(os.path.dirname(name))
@@ -57,7 +57,7 @@ class LocalBackend:
 
     def read(self, name: str, offset: int, length: int | None) -> bytes:
         with open(name, "rb") as file:
-            # Memory is taken for all that is asked for, so nothing beyond the end is; nor does every offset fit.
+            # Limited to the file: `read` allocates all it is asked for, and not every offset fits `seek`.
             end = os.fstat(file.fileno()).st_size
             file.seek(min(offset, end))
             return file.read(-1 if length is None else min(length, end))
@@ -112,7 +112,7 @@ class LocalBackend:
 
     @contextmanager
     def _staged(self, name: str, token: str) -> Iterator[str]:
-        """The path of a temporary file in the directory of `name`, gone at the end in any case."""
+        """Yields the path of a temporary file in the directory of `name`, always removed at the end."""
         directory = os.path.dirname(name)
         with not_done():
             _make_directory(directory)
@@ -126,7 +126,7 @@ class LocalBackend:
 
 @contextmanager
 def _synced(path: str) -> Iterator[BinaryIO]:
-    """A file that is on disk once the block is left."""
+    """Yields a file that is synced when the block ends."""
     with open(path, "wb") as file:
         yield file
         file.flush()
@@ -138,7 +138,7 @@ def _sync_directory(path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some mounted file systems cannot sync a directory, and need not.
+        # Some mounted file systems cannot sync a directory, and do not need to.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -146,7 +146,7 @@ def _sync_directory(path: str) -> None:
 
 
 def _make_directory(path: str) -> None:
-    """Make a directory and those above it, each on disk by name."""
+    """Create a directory and its parents, and sync each."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)

@@ -1,13 +1,13 @@
-"""What `FileObjects` needs of one kind of storage, and how it reads its failures.
+"""The contract of one kind of storage behind `FileObjects`, and the classification of its failures.
 
-`FileObjects` routes, repeats and reports; a backend only does, once. The kinds differ in how an object becomes visible
-whole, and at most once for `create`:
+`FileObjects` routes, retries and reports; a backend does each operation once. Backends differ in how an object becomes
+visible whole, and at most once for `create`:
 
 - local: a temporary file beside it, synced, then linked (`create`) or renamed (`write`) to its name;
-- S3: one conditional request, or one request; a large object in parts, which a last request of that kind joins;
-- HDFS: a temporary file, then a rename. A `write` over an object that is there deletes that one first;
+- S3: one conditional request, or one request; a large object in parts, joined by a last request of that kind;
+- HDFS: a temporary file, then a rename. A `write` over an existing object deletes it first;
 - memory: under a lock, in the memory of this process;
-- other schemes of fsspec: no `create`, and an object is seen whole only if the scheme itself sees to that.
+- other fsspec schemes: no `create`, and objects appear whole only if the scheme guarantees it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from snapline.storage.object_paths import Location
 from snapline.storage.object_store import Bytes
 
 COPY_BYTES = 8 << 20
-"""How much of an object is in memory at once when it is copied."""
+"""Buffer size for copying objects."""
 
 MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
-"""What reading raises if there is no object. A directory is none."""
+"""What a read raises if there is no object. A directory is not an object."""
 
 
 class Outlook(Enum):
-    """Whether an operation that failed may work when it is repeated."""
+    """Whether a failed operation may succeed when retried."""
 
-    PASSING = "PASSING"
-    LASTING = "LASTING"
+    TRANSIENT = "TRANSIENT"
+    PERMANENT = "PERMANENT"
     UNKNOWN = "UNKNOWN"
 
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {
         errno.EAGAIN,
         errno.EBUSY,
@@ -52,7 +52,7 @@ _PASSING = frozenset(
         errno.ETIMEDOUT,
     }
 )
-_LASTING = frozenset(
+_PERMANENT = frozenset(
     {
         errno.EDQUOT,
         errno.EFBIG,
@@ -71,11 +71,11 @@ _LASTING = frozenset(
 
 
 class NotDoneError(Exception):
-    """The operation failed before it could take effect. The cause is the failure."""
+    """The operation failed before it could take effect. `__cause__` is the failure."""
 
 
 class BulkDeleteError(OSError):
-    """Some objects of one request could not be deleted. The cause is why the first could not."""
+    """Some objects of one request could not be deleted. `__cause__` is the first failure."""
 
     def __init__(self, failed: int, message: str) -> None:
         super().__init__(message)
@@ -83,21 +83,21 @@ class BulkDeleteError(OSError):
 
 
 class Backend(Protocol):
-    """Objects under the backend's own names. Failures are whatever the library raises.
+    """Objects under the backend's own names. Methods raise whatever the library raises.
 
-    Reading raises one of `MISSING` if there is no object. `create`, `write` and `upload` raise `NotDoneError` for a
-    failure that cannot have taken effect.
+    Reads raise one of `MISSING` if there is no object. `create`, `write` and `upload` raise `NotDoneError` if they
+    failed before they could take effect.
     """
 
     @property
     def delete_batch(self) -> int:
-        """How many objects one `delete` takes."""
+        """Maximum number of objects per `delete`."""
         ...
 
     def name(self, location: Location) -> str: ...
     def outlook(self, error: Exception) -> Outlook: ...
     def create(self, name: str, data: Bytes, token: str) -> bool:
-        """`token` is unique to the operation, and the same in all of its tries."""
+        """`token` is unique to the operation, and the same for all its tries."""
         ...
 
     def write(self, name: str, data: Bytes) -> None: ...
@@ -106,34 +106,34 @@ class Backend(Protocol):
     def read(self, name: str, offset: int, length: int | None) -> bytes: ...
     def size_bytes(self, name: str) -> int: ...
     def list(self, name: str) -> Iterable[tuple[str, int]]:
-        """What follows the directory in the name of each object below it, and its size."""
+        """Yields the path of each object relative to the directory, and its size."""
         ...
 
     def delete(self, names: Sequence[str]) -> None: ...
     def delete_tree(self, name: str) -> None: ...
     def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
-        """`is_waste` is given what follows the directory in the name; that of a directory ends in a slash."""
+        """`is_waste` gets paths relative to the directory; those of directories end in a slash."""
         ...
 
 
 def outlook_of(error: Exception) -> Outlook:
-    """The outlook of a failure that any library may raise: by its class, its HTTP status or its error number."""
+    """Classify a failure by its class, HTTP status or error number."""
     if isinstance(error, TimeoutError | ConnectionError | InterruptedError | BlockingIOError):
-        return Outlook.PASSING
+        return Outlook.TRANSIENT
     status = http_status(error)
     if status is not None:
-        passing = status in (408, 409, 429) or (status >= 500 and status != 501)
-        return Outlook.PASSING if passing else Outlook.LASTING
+        is_transient = status in (408, 409, 429) or (status >= 500 and status != 501)
+        return Outlook.TRANSIENT if is_transient else Outlook.PERMANENT
     if isinstance(error, OSError):
-        if isinstance(error, (*MISSING, FileExistsError, PermissionError)) or error.errno in _LASTING:
-            return Outlook.LASTING
-        if error.errno in _PASSING:
-            return Outlook.PASSING
+        if isinstance(error, (*MISSING, FileExistsError, PermissionError)) or error.errno in _PERMANENT:
+            return Outlook.PERMANENT
+        if error.errno in _TRANSIENT:
+            return Outlook.TRANSIENT
     return Outlook.UNKNOWN
 
 
 def http_status(error: BaseException | None) -> int | None:
-    """The status of the HTTP response behind an error of botocore, or behind what s3fs made of it."""
+    """Returns the HTTP status behind a botocore error, also as wrapped by s3fs, or None."""
     while error is not None:
         response = getattr(error, "response", None)
         if isinstance(response, dict):
@@ -145,7 +145,7 @@ def http_status(error: BaseException | None) -> int | None:
 
 @contextmanager
 def not_done() -> Iterator[None]:
-    """For the part of an operation that comes before its effect."""
+    """Marks failures in the part of an operation before it can take effect."""
     try:
         yield
     except Exception as error:

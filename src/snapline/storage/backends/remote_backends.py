@@ -1,4 +1,4 @@
-"""Objects behind fsspec: S3, HDFS, `memory://`, and in part whatever else it knows."""
+"""Objects behind fsspec: S3, HDFS, `memory://`, and other schemes without `create`."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from snapline.storage.object_paths import SCHEMES, TEMPORARY, Location, temporar
 from snapline.storage.object_store import Bytes
 
 PART_BYTES = 8 << 20
-"""S3: an object of at least twice this size is sent in parts of it."""
+"""S3: objects of at least twice this size are uploaded in parts of this size."""
 
 MAX_PARTS = 10_000
 MAX_BULK_DELETE = 1_000
 
 CREATED_BY = "snapline-create"
-"""S3: name of the metadata that tells a `create` its own object from another's."""
+"""S3: metadata key by which a `create` recognizes its own object."""
 
 
 class FsspecBackend:
-    """A scheme that fsspec knows and we do not: all but `create`. Names are those of the file system object."""
+    """Any fsspec scheme, without `create`. Names are those of the fsspec file system."""
 
     delete_batch = 1
 
     def __init__(self, location: Location, options: Mapping[str, Any], parallelism: int) -> None:
         self._scheme = location.scheme
         self._parallelism = parallelism
-        # Instances and listings that fsspec keeps would hide what other processes write.
+        # Cached instances and listings would hide what other processes write.
         private = {"skip_instance_cache": True, "use_listings_cache": False}
         self._fs = self._connect(location, {**options, **private})
 
@@ -68,7 +68,7 @@ class FsspecBackend:
 
     def create(self, name: str, data: Bytes, token: str) -> bool:  # noqa: ARG002
         raise ConfigurationError(
-            f"{self._scheme}:// cannot create an object only if there is none, which checkpoints need; "
+            f"{self._scheme}:// cannot create an object only if none exists, which checkpoints need; "
             "use a local path, s3://, hdfs:// or memory://"
         )
 
@@ -93,7 +93,7 @@ class FsspecBackend:
     def list(self, name: str) -> Iterator[tuple[str, int]]:
         start = name.rstrip("/") + "/"
         for found, info in self._fs.find(name, detail=True).items():
-            # A bucket may hold empty objects that stand for directories.
+            # A bucket may hold empty objects that represent directories.
             if found.startswith(start) and not found.endswith("/"):
                 yield found.removeprefix(start), int(info["size"])
 
@@ -103,15 +103,15 @@ class FsspecBackend:
                 self._fs.rm_file(name)
 
     def delete_tree(self, name: str) -> None:
-        # Not by the recursive delete of fsspec: it takes a name with «*» or «[» in it for a pattern.
+        # Not by fsspec's recursive delete, which treats "*" and "[" in a name as a pattern.
         self.delete([f"{name}/{below}" for below, _ in self.list(name)])
 
     def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
-        """Nothing to do where an object is written in one step, and directories are not kept."""
+        """Nothing to do: objects are written in one step, and there are no directories."""
 
 
 class FsspecMemoryBackend(FsspecBackend):
-    """`memory://` of fsspec, which all of this process shares."""
+    """`memory://` of fsspec, shared by the whole process."""
 
     _lock: ClassVar = threading.Lock()
 
@@ -133,12 +133,12 @@ class FsspecMemoryBackend(FsspecBackend):
 
 
 class S3Backend(FsspecBackend):
-    """S3 and what speaks like it. Names are `bucket/key`."""
+    """S3 and compatible stores. Names are `bucket/key`."""
 
     delete_batch = MAX_BULK_DELETE
 
     def _connect(self, location: Location, options: dict[str, Any]) -> Any:
-        # The clients below would repeat requests on their own, out of our count.
+        # The clients below would retry on their own, beyond our limit.
         configuration = {"retries": {"max_attempts": 0}, **options.get("config_kwargs", {})}
         defaults = {"max_concurrency": self._parallelism}
         filesystem = super()._connect(location, {**defaults, **options, "config_kwargs": configuration})
@@ -156,16 +156,16 @@ class S3Backend(FsspecBackend):
         if isinstance(error, BulkDeleteError) and isinstance(error.__cause__, Exception):
             return outlook_of(error.__cause__)
         if isinstance(error, boto.HTTPClientError | boto.ConnectionError | aiohttp.ClientError | ResponseParserError):
-            return Outlook.PASSING
-        # The rest of botocore's own errors, such as missing credentials, come before anything is sent.
-        return Outlook.LASTING if isinstance(error, boto.BotoCoreError) else outlook_of(error)
+            return Outlook.TRANSIENT
+        # botocore's other errors, such as missing credentials, are raised before anything is sent.
+        return Outlook.PERMANENT if isinstance(error, boto.BotoCoreError) else outlook_of(error)
 
     def create(self, name: str, data: Bytes, token: str) -> bool:
         try:
             self._fs.pipe_file(name, bytes(data), chunksize=PART_BYTES, mode="create", Metadata={CREATED_BY: token})
         except Exception as error:
             if http_status(error) == 412:
-                # The HTTP client repeats a request whose connection was closed; then the object may be our own.
+                # The HTTP client resends a request whose connection was closed, so the object may be our own.
                 return self._creator(name) == token
             if http_status(error) in (409, 429, 503) or _never_connected(error):
                 raise NotDoneError from error
@@ -180,7 +180,7 @@ class S3Backend(FsspecBackend):
         self._fs.put_file(str(source), name, chunksize=part_bytes)
 
     def download(self, name: str, target: Path) -> None:
-        # Several requests could fetch parts of two objects, if one is replaced by the other meanwhile.
+        # Concurrent requests could mix two objects if this one is replaced meanwhile.
         self._fs.get_file(name, str(target), max_concurrency=1)
 
     def read(self, name: str, offset: int, length: int | None) -> bytes:
@@ -226,9 +226,9 @@ class S3Backend(FsspecBackend):
 
 
 class HdfsBackend(FsspecBackend):
-    """HDFS by way of pyarrow and libhdfs. Names are absolute paths; pyarrow itself is asked, as it tells errors apart.
+    """HDFS through pyarrow and libhdfs. Names are absolute paths.
 
-    fsspec over it does not: its listing leaves out what it could not list.
+    Uses pyarrow directly: fsspec on top of it hides errors, such as a directory it could not list.
     """
 
     def _connect(self, location: Location, options: dict[str, Any]) -> Any:
@@ -253,8 +253,8 @@ class HdfsBackend(FsspecBackend):
                 with self._fs.open_output_stream(staged, compression=None) as file:
                     file.write(data)
             try:
-                # A move to a name deletes the file of that name. A move into a directory is one rename of HDFS, which
-                # fails if there is one; and it finds nothing to move if the directory, with the stage, is gone.
+                # A move onto a file deletes that file. A move into a directory is a single HDFS rename, which fails if
+                # the name exists there; and it finds nothing to move if the directory, with the stage, is gone.
                 self._fs.move(staged, parent or "/")
             except OSError:
                 if self._exists(staged):
@@ -280,7 +280,7 @@ class HdfsBackend(FsspecBackend):
 
     def read(self, name: str, offset: int, length: int | None) -> bytes:
         with self._fs.open_input_file(name) as file:
-            # Memory is taken for all that is asked for, so nothing beyond the end is.
+            # Limited to the file: `read` allocates all it is asked for.
             end = file.size()
             file.seek(min(offset, end))
             return bytes(file.read(None if length is None else min(length, end)))
@@ -323,7 +323,7 @@ class HdfsBackend(FsspecBackend):
     def sweep(self, name: str, is_waste: Callable[[str], bool]) -> None:
         for below, is_directory in self._below(name):
             parent, _, last = below.rpartition("/")
-            # What lies in a stage goes with it.
+            # Files in a stage are deleted with it.
             if last.startswith(TEMPORARY) and TEMPORARY not in parent and is_waste(below):
                 (self._fs.delete_dir if is_directory else self._fs.delete_file)(f"{name}/{below}")
         found = self._below(name)
@@ -334,7 +334,7 @@ class HdfsBackend(FsspecBackend):
                 self._fs.delete_dir(f"{name}/{below}")
 
     def _below(self, name: str) -> Sequence[tuple[str, bool]]:
-        """What follows the directory in the name of everything below it, and whether it is a directory."""
+        """Returns the relative path of everything below a directory, and whether it is a directory."""
         from pyarrow.fs import FileSelector, FileType
 
         found = self._fs.get_file_info(FileSelector(name, allow_not_found=True, recursive=True))

@@ -1,4 +1,4 @@
-"""Where a job's journal is kept: the records of `protocol.journal`, each created once and read all together."""
+"""Stores for a job's journal: the records of `protocol.journal`, each created once and all read together."""
 
 from __future__ import annotations
 
@@ -18,54 +18,53 @@ from snapline.storage.object_store import ObjectStore
 from snapline.types import JobStatus
 
 FORMAT_VERSION = 1
-"""Of a record; one of a later version is not read."""
+"""Format of a record; later versions are refused."""
 
 MAX_READINGS = 20
-"""How often a journal is read anew because it changed meanwhile, before that is an error."""
+"""Maximum readings of a journal that changes meanwhile, before an error."""
 
 PARALLEL_READS = 8
-"""How many records are read at a time where each takes a request of its own."""
+"""Concurrent reads where each record takes a request."""
 
 
 class JournalStore(Protocol):
-    """The journal of one job. Every method may be called from any thread, and fails with `StorageError`."""
+    """The journal of one job. Thread-safe; every method raises `StorageError` on failure."""
 
     @property
     def outlives_driver(self) -> bool:
-        """Whether another driver finds the journal when this one is gone."""
+        """Whether the journal survives this driver, for another one to read."""
         ...
 
     def read(self) -> Journal:
-        """All records as they were at one moment; none if nobody has created one yet.
+        """Returns all records as of one moment; an empty journal if there are none.
 
-        A record that can't be read is never left out: it raises `DamagedError`.
+        An unreadable record is never skipped: it raises `DamagedError`.
         """
         ...
 
     def create(self, record: Record) -> bool:
-        """Create a record under its name unless there is one; atomically, also against other drivers.
+        """Create a record under its name, atomically across drivers. Returns False if one exists.
 
-        False if there is one. Not retried once its outcome is unclear (`possibly_inconsistent`): read to find out.
+        Not retried once the outcome is unclear (`possibly_inconsistent`): read to find out.
         """
         ...
 
     def delete(self, records: Iterable[Record]) -> None:
-        """Delete records one after the other in the order given, up to the first that fails.
+        """Delete records one by one in the given order, up to the first failure. Missing ones are fine.
 
-        Those that are not there are fine. The order matters: what stays when a deletion breaks off must be a journal
-        as the rules know it.
+        The order matters: what is left after a failure must be a valid journal.
         """
         ...
 
     def sweep(self) -> None:
-        """Delete what drivers left that were killed while they created a record; for one that has just taken over.
+        """Delete leftovers of drivers killed while creating a record. Call it after taking over.
 
-        A driver that is creating one right now, and is not dead at all, fails and has to try again.
+        A live driver that is creating a record at that moment fails and has to retry.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections; the records stay. May be called more than once, and nothing else after it."""
+        """Close connections; the records stay. Idempotent; call nothing else afterwards."""
         ...
 
 
@@ -93,12 +92,12 @@ _NAME = re.compile(r"(claims|ids)/\d{19}|rows/\d{19}/\d{19}")
 
 
 def is_record_name(name: str) -> bool:
-    """Whether a record may have this name; a journal passes over whatever else somebody has put beside them."""
+    """Whether this is the name of a record; a journal ignores other files beside them."""
     return _NAME.fullmatch(name) is not None
 
 
 def encode_record(record: Record) -> bytes:
-    """A record as it is stored."""
+    """Returns a record in its stored form."""
     stored = _Stored(
         FORMAT_VERSION,
         record.kind,
@@ -113,11 +112,11 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(data: bytes, name: str, journal: str) -> Record:
-    """The record that was stored under `name` of the journal at `journal`; `DamagedError` if it is not that record."""
+    """Returns the record stored as `name` in `journal`. Raises `DamagedError` if it is not that record."""
     try:
         version = msgspec.json.decode(data, type=_Version).version
         if version != FORMAT_VERSION:
-            raise _damaged(name, journal, f"its format is {version}, this version of Snapline knows {FORMAT_VERSION}")
+            raise _damaged(name, journal, f"its format is {version}, this Snapline reads {FORMAT_VERSION}")
         stored = msgspec.json.decode(data, type=_Stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(name, journal, str(error)) from error
@@ -131,9 +130,9 @@ def decode_record(data: bytes, name: str, journal: str) -> Record:
         stored.status,
     )
     if not _is_complete(record):
-        raise _damaged(name, journal, f"it lacks what a record of kind {record.kind.value} has")
+        raise _damaged(name, journal, f"it lacks fields of {record.kind.value} records")
     if record.name != name:
-        raise _damaged(name, journal, f"it is the record {record.name}")
+        raise _damaged(name, journal, f"it holds the record {record.name}")
     return record
 
 
@@ -147,9 +146,9 @@ def _is_complete(record: Record) -> bool:
 
 def _damaged(name: str, journal: str, reason: str) -> DamagedError:
     return DamagedError(
-        f"record {name} of the journal {journal} is unreadable: {reason}. Nothing was changed. Bring the record back "
+        f"record {name} of the journal {journal} is unreadable: {reason}. Nothing was changed. Restore the record "
         "from a backup, or run the Snapline that wrote it; or submit the job under a new id, restored from its newest "
-        "checkpoint or savepoint. Do not just delete the record: it may be what keeps two drivers apart"
+        "checkpoint or savepoint. Do not just delete the record: it may be what keeps a second driver out"
     )
 
 
@@ -159,10 +158,10 @@ def read_at_one_moment(
     journal: str,
     decode: Callable[[bytes, str, str], Record] = decode_record,
 ) -> Journal:
-    """Read a journal that others may change meanwhile: again and again until it is the same before and after.
+    """Read a journal that others may be changing: repeat until it is the same before and after.
 
-    A listing by itself may be a mix of two moments: a claim from before another driver took over and a row from after
-    it had cleaned up look like a job that never published anything. `load` leaves out what is not there any more.
+    A single listing may mix two moments: a claim from before another driver took over and a row from after it cleaned
+    up look like a job that never published anything. `load` leaves out records that are gone.
     """
     before = names()
     for _ in range(MAX_READINGS):
@@ -172,7 +171,7 @@ def read_at_one_moment(
             return Journal(decode(data, name, journal) for name, data in contents.items())
         before = after
     raise StorageError(
-        f"the journal {journal} changed during each of {MAX_READINGS} readings; several drivers fight for the job: "
+        f"the journal {journal} changed during each of {MAX_READINGS} reads; several drivers compete for the job: "
         "stop all but one"
     )
 
@@ -181,7 +180,7 @@ def read_at_one_moment(
 
 
 class MemoryJournal:
-    """A journal that is lost with the driver: for a job that keeps its checkpoints in the driver, and for tests."""
+    """A journal lost with the driver: for jobs that keep checkpoints in the driver, and for tests."""
 
     outlives_driver = False
 
@@ -213,10 +212,10 @@ class MemoryJournal:
 
 
 class ObjectJournal:
-    """A journal in checkpoint storage: one small object for each record, under `directory`.
+    """A journal in checkpoint storage: one small object per record, under `directory`.
 
-    The place of a snapshot beside that directory is stored as `../chk-<n>`: a copy of a job's directory is a job of its
-    own, and never touches the checkpoints of the first one.
+    Locations of snapshots beside that directory are stored as `../chk-<n>`: a copy of a job's directory is a separate
+    job, and never touches the checkpoints of the original.
     """
 
     outlives_driver = True
@@ -257,10 +256,10 @@ class ObjectJournal:
         record = decode_record(data, name, journal)
         if record.location is None or not record.location.startswith(_BESIDE):
             return record
-        place = record.location.removeprefix(_BESIDE)
-        if any(part in ("", ".", "..") for part in place.split("/")):
-            raise _damaged(name, journal, f"its location {record.location!r} leads out of the job's directory")
-        return replace(record, location=self._beside + place)
+        relative = record.location.removeprefix(_BESIDE)
+        if any(part in ("", ".", "..") for part in relative.split("/")):
+            raise _damaged(name, journal, f"its location {record.location!r} points outside the job's directory")
+        return replace(record, location=self._beside + relative)
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"

@@ -1,4 +1,4 @@
-"""A job's journal in ZooKeeper: one znode for each record, for drivers that share nothing else quick enough."""
+"""A job's journal in ZooKeeper: one znode per record, where checkpoint storage is too slow for it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from snapline.storage.journals.journal_store import encode_record, is_record_nam
 DEFAULT_TIMEOUT_MS = 10_000
 
 READ_TRIES = 4
-"""How often a reading or a deletion is begun when the connection keeps breaking; all within the timeout."""
+"""Tries of a read or deletion when the connection keeps breaking, all within the timeout."""
 
 PARENT_TRIES = 4
-"""How often a record is created when others keep deleting the empty row it goes into."""
+"""Tries to create a record when others keep deleting its empty row."""
 
 PIPELINED = 256
-"""How many requests are on their way at a time."""
+"""Maximum requests in flight."""
 
 RECONNECT_PAUSE_S = 1.0
-"""The longest pause between two attempts to reach a server."""
+"""Longest pause between connection attempts."""
 
 _GROUPS = ("claims", "ids", "rows")
 _SECRET_REQUESTS = frozenset({"Auth", "SASL"})
@@ -33,18 +33,18 @@ T = TypeVar("T")
 
 
 class ZooKeeperJournal:
-    """Records are the znodes `<path>/<record.name>`; the reserved ids, hence the id counter, are among them.
+    """Records are the znodes `<path>/<record.name>`, reserved checkpoint ids included.
 
-    Nothing is ephemeral: a session that expires costs nothing but a new one. Connects when first used. Each call ends
-    within `timeout_ms`, one way or the other; a call after that finds a server that has come back.
+    Nothing is ephemeral: an expired session is simply replaced. Connects on first use. Each call returns or raises
+    within `timeout_ms`; a later call finds a server that has come back.
 
     Args:
         hosts: `host:port` of the servers, separated by commas.
-        path: the job's own znode, such as `/snapline/<job-id>`; made if it is not there, with all above it.
-        timeout_ms: how long one call may take, and how long a session may go unheard.
-        auth: a scheme and its credential, such as `("digest", "user:password")`. What is created is then for whoever
-            has the same credential, and nobody else.
-        sasl: options of a SASL login as kazoo takes them (`mechanism`, `username`, `password`, ...); needs `pure-sasl`.
+        path: the job's own znode, such as `/snapline/<job-id>`; created with its parents if missing.
+        timeout_ms: time limit of one call, and the session timeout.
+        auth: a scheme and its credential, such as `("digest", "user:password")`. Only holders of the same credential
+            can access what is created.
+        sasl: options of a SASL login for kazoo (`mechanism`, `username`, `password`, ...); needs `pure-sasl`.
     """
 
     outlives_driver = True
@@ -59,9 +59,9 @@ class ZooKeeperJournal:
         sasl: Mapping[str, Any] | None = None,
     ) -> None:
         if not path.startswith("/") or path.endswith("/"):
-            raise ConfigurationError(f"ZooKeeper path {path!r}: give one like /snapline/<job-id>")
+            raise ConfigurationError(f"ZooKeeper path {path!r}: use one like /snapline/<job-id>")
         if timeout_ms < 1:
-            raise ConfigurationError(f"a ZooKeeper timeout of {timeout_ms} ms; give at least 1")
+            raise ConfigurationError(f"a ZooKeeper timeout of {timeout_ms} ms; use at least 1")
         _require_kazoo()
         self._hosts = hosts
         self._path = path
@@ -99,13 +99,13 @@ class ZooKeeperJournal:
                 continue
             except _broken() as error:
                 raise StorageError(
-                    f"the connection to ZooKeeper at {self._hosts} broke while {path} was created; it may be there",
+                    f"the connection to ZooKeeper at {self._hosts} broke while creating {path}; it may exist",
                     possibly_inconsistent=True,
                 ) from error
             except ke.KazooException as error:
                 raise self._refused("create", error) from error
             return True
-        raise StorageError(f"{path} could not be created: its parent was deleted {PARENT_TRIES} times meanwhile")
+        raise StorageError(f"could not create {path}: its parent was deleted {PARENT_TRIES} times meanwhile")
 
     def delete(self, records: Iterable[Record]) -> None:
         names = [record.name for record in records]
@@ -114,7 +114,7 @@ class ZooKeeperJournal:
         def delete(client: Any, deadline_s: float) -> None:
             from kazoo import exceptions as ke
 
-            # One connection carries out requests in their order, and answers none of those behind a break.
+            # One connection executes requests in order, and none after a break.
             for batch in _batches([*names, *rows]):
                 for answer in [client.delete_async(f"{self._path}/{name}") for name in batch]:
                     _unless((ke.NoNodeError, ke.NotEmptyError), answer, deadline_s, None)
@@ -123,7 +123,7 @@ class ZooKeeperJournal:
             self._repeat(delete, "delete records of")
 
     def sweep(self) -> None:
-        """Nothing to do: a znode is made in one step."""
+        """Nothing to do: a znode is created in one step."""
 
     def close(self) -> None:
         with self._lock:
@@ -136,7 +136,7 @@ class ZooKeeperJournal:
     def _names(self, client: Any, deadline_s: float) -> list[str]:
         from kazoo import exceptions as ke
 
-        # The server asked may lag behind the others; it has caught up before it answers what comes after this.
+        # This server may lag behind the others; after the sync it has caught up.
         client.sync_async(self._path)
         names: list[str] = []
         asked = [(group, client.get_children_async(f"{self._path}/{group}")) for group in _GROUPS]
@@ -166,7 +166,7 @@ class ZooKeeperJournal:
     # The connection.
 
     def _repeat(self, operation: Callable[[Any, float], T], verb: str) -> T:
-        """Carry out what may be repeated safely until it is done, the time is up, or the tries are."""
+        """Run an idempotent operation until it succeeds, the time is up, or the tries are used up."""
         from kazoo import exceptions as ke
 
         deadline_s = time.monotonic() + self._timeout_s
@@ -184,7 +184,7 @@ class ZooKeeperJournal:
         ) from broken
 
     def _connect(self, deadline_s: float) -> Any:
-        """The client, connected. One that lost its server goes on looking for one by itself."""
+        """Returns the connected client. A client that lost its server reconnects by itself."""
         with self._lock:
             if self._is_closed:
                 raise StorageError(f"{self!r} is closed")
@@ -194,7 +194,7 @@ class ZooKeeperJournal:
         if not self._is_connected.wait(max(deadline_s - time.monotonic(), 0)):
             raise StorageError(
                 f"no ZooKeeper at {self._hosts} after {self._timeout_s:g} s; check the address, that a server runs "
-                "there, and that it takes the credentials if there are any"
+                "there, and that it accepts the credentials, if any"
             )
         return client
 
@@ -226,7 +226,7 @@ class ZooKeeperJournal:
     def _refused(self, verb: str, error: Exception) -> StorageError:
         return StorageError(
             f"ZooKeeper at {self._hosts} refused to {verb} {self._path}: {type(error).__name__} {error}; check that "
-            "the path is this job's, and made with the same credentials"
+            "the path is this job's, and was created with the same credentials"
         )
 
 
@@ -240,7 +240,7 @@ def _require_kazoo() -> None:
 
 
 def _broken() -> tuple[type[Exception], ...]:
-    """What is raised when there is no answer, or none in time."""
+    """The errors for a missing or late answer."""
     from kazoo import exceptions as ke
     from kazoo.handlers.threading import KazooTimeoutError
 
@@ -258,7 +258,7 @@ def _wait(answer: Any, deadline_s: float) -> Any:
 
 
 def _unless(expected: Any, answer: Any, deadline_s: float, default: Any) -> Any:
-    """The answer, or the default if it is one of these errors."""
+    """Returns the answer, or `default` on one of these errors."""
     try:
         return _wait(answer, deadline_s)
     except expected:
@@ -281,7 +281,7 @@ def _is_discreet(record: logging.LogRecord) -> bool:
 
 
 def _discreet_logger() -> logging.Logger:
-    """For the client, which would write every request to the log, passwords included."""
+    """A logger for the client, which logs every request, passwords included."""
     logger = logging.getLogger(f"{__name__}.client")
     if _is_discreet not in logger.filters:
         logger.addFilter(_is_discreet)
