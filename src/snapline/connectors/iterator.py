@@ -1,4 +1,4 @@
-"""Rows of a Python iterable, or of a function that makes one."""
+"""A source that reads a list, or an iterable that a function returns."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ Items: TypeAlias = Iterable[Any]
 _BATCH_ITEMS = 4096
 _SKIP_ITEMS = 65_536
 _LONGEST_READ_S = 0.02
-"""An iterable that is slower gives smaller batches: barriers wait for a read to end."""
+"""A slow iterable gives smaller batches: barriers wait for `read` to return."""
 _INFER_ITEMS = 1000
 _ADVICE = "give the schema of the rows, such as schema='user STRING, n BIGINT'"
 
 
 class Iterator(Source):
-    """The rows of a list, or of what a function without arguments gives each time it is called: a generator function.
+    """The items of a list or tuple, or of the iterable that a function, such as a generator function, returns.
 
-    Each item is a row, as a dict or as a tuple in the order of the columns, or a whole RecordBatch. Keys that a dict
-    lacks are null. A list or tuple is read by all subtasks, each a part of it; the iterable of a function by one. After
-    a restart it is begun anew and as many items are skipped as were read before: it has to give the same ones again.
+    An item is a row, as a dict or as a tuple in column order, or a whole RecordBatch. Missing keys of a dict are null.
+    All subtasks read parts of a list; one subtask reads the iterable of a function. After a restart the function is
+    called again and the items already read are skipped, so it must return the same items every time.
 
-    schema: of the rows; without it that of the first 1000 items of a list. A function always needs it.
+    schema: of the rows. None infers it from the first 1000 items of a list; a function always needs one.
     """
 
     def __init__(self, items: Sequence[Any] | Callable[[], Items], schema: SchemaLike | None = None) -> None:
         if not (callable(items) or isinstance(items, list | tuple)):
             raise ConfigurationError(
                 f"Iterator({shortened(items)}): a restart could not read it again; give a list or tuple, or a function "
-                "without arguments that gives an iterable, such as a generator function"
+                "without arguments that returns an iterable, such as a generator function"
             )
         if schema is None:
             if callable(items):
@@ -58,7 +58,7 @@ class Iterator(Source):
         return True
 
     def splits(self, parallelism: int) -> Sequence[Split]:
-        """Ranges of items; those of a function are not known beforehand."""
+        """Ranges of items; a function has one split, of unknown length."""
         if callable(self._items):
             return [[0, None]]
         number = len(self._items)
@@ -75,7 +75,7 @@ def _first(entry: tuple[Split, int]) -> int:
 
 
 class IteratorReader(SourceReader):
-    """Reads its splits one after the other. A position is how many items of the split were read."""
+    """Reads its splits one after another. A position is the number of items read from the split."""
 
     def __init__(
         self,
@@ -95,10 +95,10 @@ class IteratorReader(SourceReader):
 
     def add_split(self, split: Split, position: Position) -> None:
         if not (isinstance(split, list) and len(split) == 2):
-            raise RestoreError(f"{split!r} is no split of Iterator; was the snapshot taken with another source?")
+            raise RestoreError(f"{split!r} is not a split of Iterator; was the snapshot taken with another source?")
         self._splits.append((split, 0 if position is None else int(position)))
         if self._open is None:
-            # After a restore they may be those of several subtasks: later items must not make the others late.
+            # A restore may bring splits of several subtasks: later items must not make rows of earlier ones late.
             self._splits.sort(key=_first)
 
     def read(self) -> pa.RecordBatch | Wait | None:
@@ -120,7 +120,7 @@ class IteratorReader(SourceReader):
         return batch if batch is not None else Wait(0)
 
     def positions(self) -> Sequence[tuple[Split, Position]]:
-        # An item that was taken out of the iterable but not given is not read yet.
+        # An item taken out of the iterable but held back does not count as read.
         return list(self._splits)
 
     def _opened(self, split: Split, position: int) -> Iteration[Any]:
@@ -132,7 +132,7 @@ class IteratorReader(SourceReader):
             return iter(self._items())
         except TypeError as error:
             raise UserCodeError(
-                f"{self._what}: {error}; give a function without arguments whose result can be iterated over"
+                f"{self._what}: {error}; give a function without arguments that returns an iterable"
             ) from error
 
     def _skip(self, items: Iteration[Any], position: int) -> None:
@@ -140,13 +140,13 @@ class IteratorReader(SourceReader):
         skipped = sum(1 for _ in islice(items, wanted))
         if skipped < wanted:
             raise UserCodeError(
-                f"{self._what} has ended before item {position}, up to which it was read before the restart; it must "
-                "give the same items every time"
+                f"{self._what} ended before item {position}, the position reached before the restart; it must return "
+                "the same items every time"
             )
         self._to_skip -= skipped
 
     def _next_items(self, items: Iteration[Any]) -> tuple[list[Any], pa.RecordBatch | None, bool]:
-        """Rows, or one batch, or neither if the end is reached; and whether it is."""
+        """Rows, or one batch, or neither at the end; and whether the end is reached."""
         if self._held is not None:
             batch, self._held = self._held, None
             return [], batch, False
@@ -165,7 +165,7 @@ class IteratorReader(SourceReader):
 
 
 def _batch(rows: list[Any], schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """A batch of rows; `UserCodeError` says which one is wrong."""
+    """Rows as a batch. Raises `UserCodeError` for rows that do not fit the schema."""
     try:
         if all(isinstance(row, dict) for row in rows):
             unknown = set().union(*rows) - set(schema.names)
@@ -191,12 +191,14 @@ def _inferred(items: Sequence[Any]) -> pa.Schema:
     if items and isinstance(items[0], pa.RecordBatch):
         return items[0].schema
     if not items or not all(isinstance(item, dict) for item in items):
-        raise ConfigurationError(f"Iterator: only the schema of dicts and RecordBatches can be told; {_ADVICE}")
+        raise ConfigurationError(
+            f"Iterator: cannot infer a schema, the items are not dicts or RecordBatches; {_ADVICE}"
+        )
     try:
         schema = pa.Table.from_pylist(list(items)).schema
     except pa.ArrowException as error:
-        raise ConfigurationError(f"Iterator: the types of the columns cannot be told: {error}; {_ADVICE}") from error
+        raise ConfigurationError(f"Iterator: cannot infer the column types: {error}; {_ADVICE}") from error
     for field in schema:
         if pa.types.is_null(field.type):
-            raise ConfigurationError(f"Iterator: the type of the column {field.name!r} is unknown; {_ADVICE}")
+            raise ConfigurationError(f"Iterator: the column {field.name!r} has only nulls; {_ADVICE}")
     return schema

@@ -48,7 +48,7 @@ def test_keys_that_are_missing_are_null() -> None:
     assert read_all(sl.sources.Iterator([{"x": 1}, {"y": "a"}], X)) == [{"x": 1, "y": None}, {"x": None, "y": "a"}]
 
 
-def test_the_schema_of_a_list_is_told_from_its_rows() -> None:
+def test_the_schema_of_a_list_is_inferred_from_its_rows() -> None:
     assert sl.sources.Iterator([{"x": None}, {"x": 1.5}]).schema == pa.schema([("x", pa.float64())])
     batch = pa.record_batch({"x": [1]})
     assert sl.sources.Iterator([batch]).schema == batch.schema
@@ -72,7 +72,7 @@ def test_a_slow_iterable_gives_what_it_has() -> None:
 def test_an_iterable_that_is_shorter_the_second_time_is_an_error() -> None:
     reader = sl.sources.Iterator(lambda: [{"x": 1}], X).reader(CONTEXT)
     reader.add_split([0, None], 3)
-    with pytest.raises(UserCodeError, match="the source 'rows' has ended before item 3"):
+    with pytest.raises(UserCodeError, match="the source 'rows' ended before item 3"):
         reader.read()
 
 
@@ -98,10 +98,10 @@ def test_rows_that_do_not_fit_are_refused(items: list[Any], complaint: str) -> N
         (iter([1]), "a restart could not read it again"),
         ({"x": 1}, "give a list or tuple, or a function"),
         (list, "give the schema of the rows, such as schema='user STRING, n BIGINT'"),
-        ([], "only the schema of dicts and RecordBatches can be told"),
-        ([(1, 2)], "only the schema of dicts"),
-        ([{"x": None}], "the type of the column 'x' is unknown"),
-        ([{"x": 1}, {"x": "a"}], "the types of the columns cannot be told"),
+        ([], "cannot infer a schema, the items are not dicts"),
+        ([(1, 2)], "cannot infer a schema"),
+        ([{"x": None}], "the column 'x' has only nulls"),
+        ([{"x": 1}, {"x": "a"}], "cannot infer the column types"),
     ],
 )
 def test_wrong_iterables_are_refused(items: Any, complaint: str) -> None:
@@ -109,9 +109,9 @@ def test_wrong_iterables_are_refused(items: Any, complaint: str) -> None:
         sl.sources.Iterator(items)
 
 
-def test_a_function_must_give_an_iterable_and_splits_be_ours() -> None:
+def test_a_function_must_return_an_iterable_and_splits_must_be_ours() -> None:
     source = sl.sources.Iterator(lambda: 5, X)  # type: ignore[arg-type,return-value]
-    with pytest.raises(UserCodeError, match="whose result can be iterated over"):
+    with pytest.raises(UserCodeError, match="that returns an iterable"):
         read_all(source)
-    with pytest.raises(RestoreError, match="no split of Iterator"):
+    with pytest.raises(RestoreError, match="not a split of Iterator"):
         source.reader(CONTEXT).add_split({"path": "x"}, None)
