@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from snapline.devtools.kit.faulty_objects import FaultyObjects
 from snapline.devtools.kit.stored_snapshots import JOURNAL, damage, leftovers, store_objects
 from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
-from snapline.errors import DamagedError, EngineError, FencedError, RestoreError, StorageError
+from snapline.errors import DamagedError, EngineError, FencedError, RestoreError
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots, Retirement
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
-from snapline.storage.archive import SAVEPOINT_NAME_TRIES, Archive
+from snapline.storage.archive import Archive
 from snapline.storage.cleaner import Cleaner
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_client import PRUNE_ABOVE
@@ -428,22 +426,6 @@ def test_a_path_without_a_checkpoint_says_so(job: Job) -> None:
             archive.read_snapshot(path)
 
 
-def test_savepoints_get_names_that_nobody_has(small: Job) -> None:
-    def archive(seed: int) -> Archive:
-        return Archive(small.objects, MemoryJournal(), small.directory, "driver", random=Random(seed))
-
-    first = archive(1).savepoint_location("memory://target/", "0123456789abcdef")
-    assert first.startswith("memory://target/savepoint-012345-")
-    assert len(first.rpartition("-")[2]) == 12
-    small.objects.write(f"{first}/a1-state", b"x")
-    assert archive(1).savepoint_location("memory://target", "0123456789abcdef") != first
-    taken = Random(2)
-    for _ in range(SAVEPOINT_NAME_TRIES):
-        small.objects.write(f"memory://target/savepoint-012345-{taken.getrandbits(48):012x}/a1-state", b"x")
-    with pytest.raises(StorageError, match="all taken"):
-        archive(2).savepoint_location("memory://target", "0123456789abcdef")
-
-
 # Deletion.
 
 
@@ -626,105 +608,16 @@ def test_a_claimed_checkpoint_outlives_the_job_only_while_it_is_retained(small: 
     assert (damage(small.objects, given) == []) is not is_subsumed
 
 
-# The cleaner.
-
-
-class Told:
-    """Counts what a cleaner tells."""
-
-    def __init__(self) -> None:
-        self.errors: list[Exception | None] = []
-        self._changed = threading.Condition()
-
-    def __call__(self, error: Exception | None) -> None:
-        with self._changed:
-            self.errors.append(error)
-            self._changed.notify_all()
-
-    def await_count(self, count: int) -> None:
-        with self._changed:
-            assert self._changed.wait_for(lambda: len(self.errors) >= count, WAIT_S)
-
-
 def test_a_cleaner_deletes_in_the_background(job: Job) -> None:
     driver = job.driver("driver").start()
     one, _ = driver.complete()
     two = driver.prepare()
     driver.archive.publish(two)
     (old,) = driver.retained.add(two).delete
-    told, cleaner = Told(), Cleaner(driver.archive)
-    cleaner.delete_snapshot(old, driver.retained, told)
-    told.await_count(1)
+    errors: list[Exception | None] = []
+    cleaner = Cleaner(driver.archive)
+    cleaner.delete_snapshot(old, driver.retained, errors.append)
     cleaner.close(wait=True)
-    assert (told.errors, cleaner.being_cleaned) == ([None], 0)
+    assert errors == [None]
     assert old == one
     assert driver.leftovers(two) == []
-
-
-def test_a_cleaner_deletes_several_things_at_once(small: Job) -> None:
-    told, cleaner = Told(), Cleaner(small.driver("driver").archive, 3)
-    together = threading.Barrier(3)
-
-    def meet() -> None:
-        together.wait(WAIT_S)
-
-    for index in range(3):
-        cleaner.submit(f"thing {index}", meet, told)
-    cleaner.close(wait=True)
-    assert told.errors == [None] * 3
-
-
-def test_a_cleaner_repeats_what_fails_and_reports_what_fails_for_good(
-    small: Job, caplog: pytest.LogCaptureFixture
-) -> None:
-    told, cleaner = Told(), Cleaner(small.driver("driver").archive, 1, retries=2, retry_pause_s=PAUSE_S)
-    tries: list[str] = []
-
-    def fail(name: str, times: int) -> None:
-        tries.append(name)
-        if tries.count(name) <= times:
-            raise StorageError(f"{name} failed")
-
-    def defect() -> None:
-        raise ZeroDivisionError("a defect")
-
-    cleaner.submit("passing", lambda: fail("passing", 2), told)
-    cleaner.submit("lasting", lambda: fail("lasting", 9), told)
-    cleaner.submit("defective", defect, told)
-    cleaner.submit("badly told", lambda: None, lambda error: defect())
-    cleaner.close(wait=True)
-    assert tries == ["passing"] * 3 + ["lasting"] * 3
-    assert [type(error) for error in told.errors] == [type(None), StorageError, ZeroDivisionError]
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert [text.split(" is left")[0] for text in warnings[:2]] == ["lasting", "defective"]
-    assert "badly told" in warnings[2]
-    assert len(warnings) == 3
-
-
-def test_a_cleaner_counts_what_waits_and_takes_no_more_than_its_limit(small: Job) -> None:
-    told, cleaner = Told(), Cleaner(small.driver("driver").archive, 1, queue_limit=2)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def wait() -> None:
-        begun.set()
-        assert go_on.wait(WAIT_S)
-
-    cleaner.submit("running", wait, told)
-    cleaner.submit("waiting", lambda: None, told)
-    assert begun.wait(WAIT_S)
-    assert cleaner.being_cleaned == 2
-    cleaner.submit("too much", lambda: None, told)
-    (error,) = told.errors
-    assert "2 deletions are waiting" in str(error)
-    closing = threading.Thread(target=lambda: cleaner.close(wait=False))
-    closing.start()
-    told.await_count(2)
-    go_on.set()
-    closing.join(WAIT_S)
-    assert not closing.is_alive()
-    assert "closed before it began" in str(told.errors[1])
-    assert told.errors[2] is None
-    assert cleaner.being_cleaned == 0
-    cleaner.submit("late", lambda: None, told)
-    assert "is closed" in str(told.errors[3])
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("snapline-cleaner")]

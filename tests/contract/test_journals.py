@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,22 +17,18 @@ from typing import TypeVar
 import pytest
 
 from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
-from snapline.errors import ConfigurationError, DamagedError, FencedError, StorageError
+from snapline.errors import DamagedError, FencedError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_client import PRUNE_ABOVE, JournalClient, PublicationFencedError
 from snapline.storage.journals.journal_store import (
-    MAX_READINGS,
     JournalStore,
     MemoryJournal,
     ObjectJournal,
-    decode_record,
     encode_record,
-    read_at_one_moment,
 )
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
-from snapline.storage.memory_objects import MemoryObjects
 from snapline.types import JobStatus, SnapshotKind
 
 DRIVERS = 4
@@ -268,15 +262,6 @@ def test_the_journal_stays_short_though_nothing_completes(place: Place) -> None:
     assert len(journal.records) < 2 * PRUNE_ABOVE
 
 
-def test_ids_that_are_reserved_in_vain_do_not_pile_up() -> None:
-    journal = MemoryJournal()
-    client = driver(journal, "driver")
-    client.claim()
-    ids = [client.reserve_id(1, f"request-{number}") for number in range(5 * PRUNE_ABOVE)]
-    assert ids == list(range(1, 5 * PRUNE_ABOVE + 1))
-    assert len(journal.read().records) <= PRUNE_ABOVE + 2
-
-
 @pytest.mark.parametrize("place", STORES[1:], indirect=True)
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
@@ -310,124 +295,6 @@ def test_what_else_lies_beside_the_records_is_passed_over(place: Place) -> None:
     assert place.open().read().records == ()
 
 
-# What a driver makes of a store that lets it down.
-
-
-class LettingDown:
-    """A journal in memory. Before or after a record is created, `before` or `after` happens."""
-
-    outlives_driver = False
-
-    def __init__(self) -> None:
-        self.inner = MemoryJournal()
-        self.before: Callable[[], None] = lambda: None
-        self.after: Callable[[], None] = lambda: None
-
-    def read(self) -> Journal:
-        return self.inner.read()
-
-    def create(self, record: Record) -> bool:
-        before, self.before = self.before, lambda: None
-        before()
-        created = self.inner.create(record)
-        self.after()
-        return created
-
-    def delete(self, records: Iterable[Record]) -> None:
-        self.inner.delete(records)
-
-    def sweep(self) -> None:
-        self.inner.sweep()
-
-    def close(self) -> None:
-        pass
-
-
-def lost() -> None:
-    raise StorageError("the answer was lost", possibly_inconsistent=True)
-
-
-def test_a_driver_that_is_fenced_while_it_appends_must_keep_the_snapshot() -> None:
-    journal = LettingDown()
-    old, new = driver(journal, "old"), driver(journal.inner, "new")
-    old.claim()
-    journal.before = lambda: assert_claimed(new)
-    with pytest.raises(PublicationFencedError) as caught:
-        old.publish(snapshot(1, attempt=1))
-    assert caught.value.possibly_inconsistent
-    assert journal.read().canonical == ()
-
-
-def assert_claimed(client: JournalClient) -> None:
-    assert client.claim()[1]
-
-
-def test_lost_answers_do_not_make_a_driver_append_twice() -> None:
-    journal = LettingDown()
-    client = driver(journal, "driver")
-    journal.after = lost
-    assert client.claim()[0].attempt == 1
-    assert client.reserve_id(1, "request", after=0) == 1
-    client.publish(snapshot(1, attempt=1))
-    assert client.close(1, JobStatus.FINISHED).ended is JobStatus.FINISHED
-    kinds = [record.kind for record in journal.read().records]
-    assert kinds == [RecordKind.CLAIM, RecordKind.END, RecordKind.ID, RecordKind.CHECKPOINT, RecordKind.SEAL]
-
-
-def test_a_store_that_never_takes_a_record_is_an_error_after_bounded_retries() -> None:
-    journal, tries = LettingDown(), 0
-
-    def refuse() -> None:
-        nonlocal tries
-        tries += 1
-        journal.before = refuse
-        raise StorageError("no space left")
-
-    journal.before = refuse
-    client = JournalClient(journal, "driver", retries=2, retry_pause_s=PAUSE_S)
-    with pytest.raises(StorageError, match="could not be written: no space left"):
-        client.claim()
-    assert tries == 3
-
-
-# A reading is that of one moment.
-
-
-def test_a_reading_that_others_interfere_with_is_begun_anew() -> None:
-    """The claim is still that of the first driver, but a second has published and cleaned up behind it."""
-    seal, claim = Record(RecordKind.SEAL, 1, "a", 1), Record(RecordKind.CLAIM, 2, "b")
-    old = [CLAIM, Record(RecordKind.CHECKPOINT, 1, "me", 0, 1, "chk-1")]
-    new = [claim, seal, Record(RecordKind.CHECKPOINT, 2, "b", 0, 2, "chk-2")]
-    contents = {record.name: record for record in old}
-    readings = 0
-
-    def names() -> list[str]:
-        return sorted(contents)
-
-    def load(wanted: Iterable[str]) -> dict[str, bytes]:
-        nonlocal readings
-        readings += 1
-        if readings == 1:
-            contents.clear()
-            contents.update({record.name: record for record in new})
-        return {name: encode_record(contents[name]) for name in wanted if name in contents}
-
-    assert read_at_one_moment(names, load, "journal").records == Journal(new).records
-    assert readings == 2
-
-
-def test_a_journal_that_never_holds_still_is_an_error() -> None:
-    count = 0
-
-    def names() -> list[str]:
-        nonlocal count
-        count += 1
-        return [Record(RecordKind.CLAIM, count, "me").name]
-
-    with pytest.raises(StorageError, match=f"each of {MAX_READINGS} reads"):
-        read_at_one_moment(names, lambda _: {}, "journal")
-
-
 def test_readings_beside_a_writer_are_never_a_mix(tmp_path: Path) -> None:
     """Each attempt publishes once and then deletes all before it: at each moment just the newest is there."""
     journal = ObjectJournal(FileObjects(), f"{tmp_path}/journal")
@@ -454,23 +321,6 @@ def test_readings_beside_a_writer_are_never_a_mix(tmp_path: Path) -> None:
 
     _, latest = in_parallel([write, read])
     assert latest == sorted(latest)
-
-
-def test_places_beside_a_journal_are_stored_relative_to_it() -> None:
-    objects = MemoryObjects()
-    journal = ObjectJournal(objects, "memory://jobs/one/journal")
-    places = ["memory://jobs/one/chk-1", "memory://jobs/one-more/chk-1", "s3://savepoints/savepoint-1"]
-    for sequence, place in enumerate(places):
-        record = Record(RecordKind.CHECKPOINT, 1, "me", sequence, sequence + 1, place)
-        assert journal.create(record)
-        assert record in journal.read().records
-    stored = [json.loads(objects.read(info.path))["location"] for info in objects.list("memory://jobs/one/journal")]
-    assert stored == ["../chk-1", *places[1:]]
-    for stray in ("../../other/chk-1", "../", "..//chk-1", "../chk-1/../../x"):
-        record = Record(RecordKind.CHECKPOINT, 1, "me", 0, 1, stray)
-        objects.write(f"memory://jobs/one/journal/{record.name}", encode_record(record))
-        with pytest.raises(DamagedError, match="points outside the job's directory"):
-            journal.read()
 
 
 # ZooKeeper alone.
@@ -536,31 +386,6 @@ def test_a_zookeeper_that_hangs_leaves_open_what_became_of_a_record(own_server: 
         patient.close()
 
 
-def test_no_zookeeper_at_all_is_an_error_that_says_what_to_check() -> None:
-    journal = ZooKeeperJournal("127.0.0.1:1", "/snapline/job", timeout_ms=300)
-    begin_s = time.monotonic()
-    with pytest.raises(StorageError, match=r"no ZooKeeper at 127\.0\.0\.1:1 after 0\.3 s; check the address") as caught:
-        journal.create(CLAIM)
-    assert not caught.value.possibly_inconsistent
-    journal.close()
-    journal.close()
-    assert time.monotonic() - begin_s < 10
-    with pytest.raises(StorageError, match="is closed"):
-        journal.read()
-
-
-def test_zookeeper_without_its_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "kazoo", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'snapline\[zookeeper\]'"):
-        ZooKeeperJournal("127.0.0.1:1", "/snapline/job")
-
-
-@pytest.mark.parametrize("path", ["snapline", "/snapline/"])
-def test_a_path_that_is_none_of_zookeepers_is_refused(path: str) -> None:
-    with pytest.raises(ConfigurationError, match="use one like"):
-        ZooKeeperJournal("127.0.0.1:1", path)
-
-
 @pytest.mark.slow
 def test_records_made_with_credentials_are_for_nobody_else(
     zookeeper: ZooKeeperServer, caplog: pytest.LogCaptureFixture
@@ -582,7 +407,8 @@ def test_records_made_with_credentials_are_for_nobody_else(
             opened.close()
     assert secret not in repr(journal)
     assert any(
-        record.name.endswith("zookeeper_journal.client") and record.levelno <= logging.DEBUG for record in caplog.records
+        record.name.endswith("zookeeper_journal.client") and record.levelno <= logging.DEBUG
+        for record in caplog.records
     )
     assert secret not in caplog.text
 
@@ -606,9 +432,3 @@ def test_rows_that_are_empty_go_with_their_last_record(zookeeper: ZooKeeperServe
         journal.close()
         client.stop()
         client.close()
-
-
-def test_a_record_is_stored_as_plain_text_that_others_can_read() -> None:
-    data = encode_record(ONE_OF_EACH[3])
-    assert data.startswith(b'{"version":1,"kind":"CHECKPOINT","attempt":1,"token":"me"')
-    assert decode_record(data, ONE_OF_EACH[3].name, "journal") == ONE_OF_EACH[3]

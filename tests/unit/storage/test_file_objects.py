@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from snapline.errors import ConfigurationError, ObjectNotFoundError, StorageError
+from snapline.errors import ConfigurationError, StorageError
 from snapline.storage.file_objects import MAX_RETRIES, FileObjects
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.object_store import ObjectInfo, ObjectStore
@@ -120,43 +119,6 @@ def test_an_unknown_scheme_is_refused_with_what_there_is() -> None:
         FileObjects().read("nosuch://host/object")
 
 
-def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fsspec.registry import _registry
-
-    monkeypatch.delitem(_registry, "s3", raising=False)
-    monkeypatch.setitem(sys.modules, "s3fs", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'snapline\[s3\]'"):
-        FileObjects().read("s3://bucket/object")
-
-
-def test_hdfs_without_its_library_is_a_matter_of_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow.fs
-
-    def missing(*_: Any, **__: Any) -> None:
-        raise OSError("Unable to load libhdfs: ./libhdfs.so: cannot open shared object file")
-
-    monkeypatch.setattr(pyarrow.fs, "HadoopFileSystem", missing)
-    with pytest.raises(ConfigurationError, match="install a Hadoop client"):
-        FileObjects().read("hdfs://host/object")
-
-
-def test_a_scheme_without_exclusive_create_says_so_and_does_the_rest(tmp_path: Path) -> None:
-    objects = FileObjects(options={"local": {"auto_mkdir": True}})
-    root = f"local://{tmp_path}/store"
-    with pytest.raises(ConfigurationError, match="local:// cannot create an object only if none exists"):
-        objects.create(f"{root}/object", b"data")
-    objects.write(f"{root}/dir/object", b"data")
-    assert objects.read(f"{root}/dir/object", 1, 2) == b"at"
-    assert objects.list(root) == [ObjectInfo(f"{root}/dir/object", 4)]
-    objects.upload(tmp_path / "store" / "dir" / "object", f"{root}/dir/copy")
-    objects.download(f"{root}/dir/copy", tmp_path / "target")
-    assert (tmp_path / "target").read_bytes() == b"data"
-    objects.delete_tree(f"{root}/dir")
-    assert objects.list(root) == []
-    with pytest.raises(ObjectNotFoundError):
-        objects.open(f"{root}/dir/object")
-
-
 @pytest.mark.parametrize(
     ("settings", "advice"),
     [
@@ -249,30 +211,6 @@ def test_create_is_tried_again_only_before_it_can_have_taken_effect(
     assert os.listdir(tmp_path) == ["first"]
 
 
-def test_a_link_that_worked_but_was_reported_as_failed_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    link = os.link
-
-    def lost_answer(source: str, target: str) -> None:
-        link(source, target)
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-
-    monkeypatch.setattr(os, "link", lost_answer)
-    assert FileObjects().create(str(tmp_path / "object"), b"data")
-
-
-def test_a_directory_or_a_file_in_the_way_is_an_error_not_an_object(tmp_path: Path) -> None:
-    objects = FileObjects()
-    (tmp_path / "directory").mkdir()
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "directory", tmp_path / "file" / "object"):
-        with pytest.raises(StorageError):
-            objects.create(str(path), b"data")
-        with pytest.raises(StorageError):
-            objects.write(str(path), b"data")
-        assert objects.size_bytes(str(path)) is None
-    assert sorted(os.listdir(tmp_path)) == ["directory", "file"]
-
-
 def test_delete_tries_all_and_says_how_many_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objects = FileObjects(parallelism=3)
     paths = [str(tmp_path / f"{number}") for number in range(10)]
@@ -310,27 +248,6 @@ def test_deletes_are_parallel_within_the_limit(tmp_path: Path, monkeypatch: pyte
     assert most == 4
 
 
-def test_a_symbolic_link_in_a_tree_is_deleted_and_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "kept").touch()
-    (tmp_path / "tree" / "sub").mkdir(parents=True)
-    (tmp_path / "tree" / "sub" / "link").symlink_to(tmp_path / "outside")
-    FileObjects().delete_tree(str(tmp_path / "tree"))
-    assert os.listdir(tmp_path) == ["outside"]
-    assert os.listdir(tmp_path / "outside") == ["kept"]
-
-
-def test_a_directory_that_cannot_be_listed_is_an_error_not_an_empty_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refusing(_: str) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "scandir", refusing)
-    with pytest.raises(StorageError, match="cannot list"):
-        FileObjects().list(str(tmp_path))
-
-
 def test_secrets_stay_out_of_messages_and_representations(monkeypatch: pytest.MonkeyPatch) -> None:
     import fsspec
     from fsspec.registry import _registry
@@ -352,24 +269,3 @@ def test_secrets_stay_out_of_messages_and_representations(monkeypatch: pytest.Mo
         objects.size_bytes("talkative://host/object")
     assert "hunter" not in str(raised.value)
     assert "hunter" not in repr(objects)
-
-
-def test_memory_is_limited_and_says_what_to_do() -> None:
-    objects = MemoryObjects(limit_bytes=10)
-    objects.write("memory://a", b"12345")
-    objects.write("memory://a", b"1234567890")
-    for change in (objects.create, objects.write):
-        with pytest.raises(StorageError, match=r"11 bytes, more than the limit of 10.*set `storage` to a directory"):
-            change("memory://b", b"1")
-    assert objects.size_bytes("memory://b") is None
-    objects.delete(["memory://a", "memory://a"])
-    assert objects.create("memory://b", b"1234567890")
-    assert objects.list("memory://") == [ObjectInfo("memory://b", 10)]
-    with pytest.raises(ConfigurationError, match="use 0 or more"):
-        MemoryObjects(limit_bytes=-1)
-
-
-def test_memory_is_private_to_the_instance() -> None:
-    one, two = MemoryObjects(), MemoryObjects()
-    one.write("memory://a", b"1")
-    assert two.size_bytes("memory://a") is None
