@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.state.groups import Groups
-from snapline.state.keyed_states import ValueState
+from snapline.state.value_states import ValueState
 from snapline.state.memory_backend import MemoryBackend
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import hash_columns
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions

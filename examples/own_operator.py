@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import snapline as sl
-from snapline.state.keyed_states import ReducingState
+from snapline.state.value_states import ReducingState
 from snapline.testing.clusters import ThreadCluster
 
 PASSED = pa.schema([("user", pa.string())])

@@ -20,10 +20,11 @@ from rich.text import Text
 from snapline.errors import SnaplineError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import Snapshot
-from snapline.state import inspection as inspecting
-from snapline.state.inspection import JobFacts, OperatorFacts, SnapshotFacts
-from snapline.state.plain_values import Plain, plain_rows
-from snapline.state.state_files import is_pickled
+from snapline.state.inspection.job_directory import JobFacts, inspect_path
+from snapline.state.inspection.json_values import JsonValue, json_rows
+from snapline.state.inspection.snapshot_facts import OperatorFacts, SnapshotFacts, snapshot_facts
+from snapline.state.inspection.state_rows import select_state, state_rows
+from snapline.state.state_info import is_pickled
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 
@@ -147,11 +148,11 @@ def _inspect(options: argparse.Namespace) -> int:
         name = given[0].replace("_", "-") if given else "unpickle"
         raise _UsageError(f"--{name} needs --state UID/NAME; see snapline inspect --help")
     objects = FileObjects()
-    found = inspecting.find(objects, _whole_path(options.path))
+    found = inspect_path(objects, _whole_path(options.path))
     if isinstance(found, Snapshot):
         source = SnapshotReader(objects)
         if options.state is None:
-            facts = inspecting.snapshot_facts(found, source)
+            facts = snapshot_facts(found, source)
             _print_json(_plain(facts)) if options.json else _print_snapshot(facts)
         else:
             shown = _rows(found, source, options)
@@ -172,7 +173,7 @@ def _whole_path(path: str) -> str:
 
 def _rows(snapshot: Snapshot, source: SnapshotReader, options: argparse.Namespace) -> dict[str, Any]:
     """Rows of the state asked for, and what there is to know about them."""
-    operator, state = inspecting.select(snapshot, source, options.state)
+    operator, state = select_state(snapshot, source, options.state)
     key_groups = None
     if options.key_group is not None:
         last = operator.max_parallelism - 1
@@ -180,16 +181,16 @@ def _rows(snapshot: Snapshot, source: SnapshotReader, options: argparse.Namespac
             raise _UsageError(f"operator {operator.uid!r} has no key group {options.key_group}, but 0 to {last}")
         key_groups = KeyGroupRange(options.key_group, options.key_group)
     limit = DEFAULT_LIMIT if options.limit is None else options.limit
-    rows: list[dict[str, Plain]] = []
+    rows: list[dict[str, JsonValue]] = []
     kinds: dict[str, None] = {}
     columns: dict[str, str] = {}
     has_more = False
-    for part in inspecting.rows(operator, state, source, key_groups=key_groups, subtask=options.subtask):
+    for part in state_rows(operator, state, source, key_groups=key_groups, subtask=options.subtask):
         kinds[part.info.kind.value] = None
         columns |= {field.name: str(field.type) for field in part.table.schema}
         room = limit - len(rows) if limit else part.table.num_rows
         pickled = frozenset(field.name for field in part.table.schema if is_pickled(part.info, field))
-        shown = plain_rows(part.table.slice(0, room), pickled, unpickle=options.unpickle)
+        shown = json_rows(part.table.slice(0, room), pickled, unpickle=options.unpickle)
         rows += ({"subtask": part.subtask, **row} for row in shown)
         if part.table.num_rows > room:
             has_more = True

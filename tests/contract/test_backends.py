@@ -20,9 +20,10 @@ from snapline.protocol.keygroups import KeyGroupRange, key_group_ranges
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
 from snapline.state.groups import Groups
-from snapline.state.keyed_backend import KeyedBackend, Ttl
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.ttl import Ttl
 from snapline.state.memory_backend import MemoryBackend
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import NullKeyError
 from snapline.state.timers import TimeDomain
 from snapline.storage.memory_objects import MemoryObjects

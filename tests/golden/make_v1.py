@@ -26,10 +26,10 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.state import state_files as state_format
-from snapline.state.keyed_backend import Ttl
-from snapline.state.rocksdb_backend import RocksDbBackend
-from snapline.state.state_files import PICKLED, StateInfo, StateKind, ValueEncoding
+from snapline.state import state_files
+from snapline.state.ttl import Ttl
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
+from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding
 from snapline.state.timers import TimeDomain
 from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.file_objects import FileObjects
@@ -187,7 +187,7 @@ def _stream(table: pa.Table) -> bytes:
 def checkpoint(objects: FileObjects, job: str) -> Snapshot:
     """A checkpoint with files, slices, inline and shared objects, in-flight data and files of a backend."""
     location, shared = f"{job}/chk-12", f"{job}/shared"
-    files = {name: memoryview(state_format.write(*content, zstd=False)) for name, content in states().items()}
+    files = {name: memoryview(state_files.write(*content, zstd=False)) for name, content in states().items()}
 
     def target(uid: str, inline_bytes: int) -> SnapshotWriter:
         options = WriteOptions(inline_bytes=inline_bytes)
@@ -283,7 +283,7 @@ def savepoint(objects: FileObjects, location: str) -> Snapshot:
     target = SnapshotWriter(
         objects, location, None, attempt=1, checkpoint_id=3, uid="rules", subtask=0, options=WriteOptions(0)
     )
-    rules = target.write("rules", memoryview(state_format.write(*states()["operator-broadcast"], zstd=True)))
+    rules = target.write("rules", memoryview(state_files.write(*states()["operator-broadcast"], zstd=True)))
     part = OperatorPart("rules", OperatorStateMode.BROADCAST, 1, rules)
     return Snapshot(
         3,
@@ -300,7 +300,7 @@ def make(directory: Path) -> None:
     objects = FileObjects()
     for name, content in states().items():
         for zstd in (False, True):
-            data = state_format.write(*content, zstd=zstd)
+            data = state_files.write(*content, zstd=zstd)
             objects.write(f"{directory}/states/{name}{'.zstd' if zstd else ''}.parquet", memoryview(data))
     for snapshot in (checkpoint(objects, f"{directory}/job"), savepoint(objects, f"{directory}/savepoint-7f3a01-5e")):
         objects.write(snapshot.metadata_path, metadata.encode(snapshot))

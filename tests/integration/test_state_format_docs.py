@@ -22,8 +22,8 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.state import state_files as state_format
-from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.state import state_files, state_info
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
@@ -63,7 +63,7 @@ def _run(script: Path, directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _bytes(info: StateInfo, table: pa.Table) -> Any:
-    return memoryview(state_format.write(info, table, zstd=True))
+    return memoryview(state_files.write(info, table, zstd=True))
 
 
 def _stream(table: pa.Table) -> bytes:
@@ -173,10 +173,10 @@ def test_the_page_names_every_field_kind_and_column() -> None:
         metadata._Operator,
         metadata._Channel,
         metadata._Object,
-        state_format._Footer,
+        state_files._Footer,
     )
     words = {field for struct in wire for field in struct.__struct_fields__}
     words |= {kind.value for kind in StateKind}
-    words |= {column for columns in state_format._COLUMNS.values() for column in columns}
+    words |= {column for columns in state_info.COLUMNS.values() for column in columns}
     missing = {word for word in words if f"`{word}`" not in page}
     assert missing == set()

@@ -23,8 +23,8 @@ from snapline.state.channel_state import ChannelParts, ChannelStates, read_chann
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.raw_state import RawKeyedState
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.raw_keyed_state import RawKeyedState
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import hash_columns, key_groups
 from snapline.state.subtask_states import SubtaskStates
 from snapline.state.timers import TimeDomain

@@ -33,7 +33,7 @@ from snapline.protocol.snapshot import OperatorState, Snapshot
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.subtask_states import SubtaskStates
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader

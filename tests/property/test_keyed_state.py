@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from snapline.protocol.keygroups import key_group_range, owner
 from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, SubtaskState
-from snapline.state import state_files as state_format
+from snapline.state import state_files
 from snapline.state.batch_keys import KeyTypes
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import hash_columns, key_groups
 from snapline.state.timers import TIMERS_STATE, TimeDomain
 from snapline.storage.memory_objects import MemoryObjects
@@ -466,8 +466,8 @@ def check_files(case: Case, snapshot: Snapshot, expected: Expected, objects: Mem
     for part in keyed:
         for item in part.objects:
             with SnapshotReader(objects).open(item) as file:
-                info = state_format.describe(file).info
-                for table in state_format.iterate(file, part.key_groups):
+                info = state_files.describe(file).info
+                for table in state_files.iterate(file, part.key_groups):
                     groups = table.column("key_group").to_pylist()
                     assert groups == sorted(groups)
                     hashes = hash_columns(kinds.columns(table.column("key")))

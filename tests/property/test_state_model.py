@@ -22,11 +22,13 @@ from snapline.errors import EngineError, StorageError, UserCodeError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
-from snapline.state import log_column, rocksdb_files
+from snapline.state.columns import log_column
+from snapline.state.rocksdb import rocksdb_files
 from snapline.state.groups import Groups
-from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Ttl
+from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
+from snapline.state.ttl import Ttl
 from snapline.state.memory_backend import MemoryBackend
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.timers import TimeDomain
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
@@ -1109,7 +1111,7 @@ def test_the_task_and_a_snapshot_may_both_open_the_database(
         is_open.wait(0.2)
         return open_database(directory, **options)
 
-    monkeypatch.setattr("snapline.state.rocksdb_backend.open_database", slow_open)
+    monkeypatch.setattr("snapline.state.rocksdb.rocksdb_backend.open_database", slow_open)
     thread = threading.Thread(target=lambda: written(snapshot, make_rocksdb.objects, 1))
     thread.start()
     assert plain(state.take([1, 2])) == [1, None]

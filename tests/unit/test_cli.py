@@ -26,9 +26,9 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.state import state_files as state_format
-from snapline.state.rocksdb_files import Listing, encode_listing
-from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.state import state_files
+from snapline.state.rocksdb.rocksdb_files import Listing, encode_listing
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
@@ -42,7 +42,7 @@ LISTING = encode_listing(Listing([], 0), [])
 
 
 def _state(info: StateInfo, **columns: Any) -> Any:
-    return memoryview(state_format.write(info, pa.table(columns), zstd=False))
+    return memoryview(state_files.write(info, pa.table(columns), zstd=False))
 
 
 def _write(directory: Path, number: int = 7) -> Path:

@@ -12,8 +12,9 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import EngineError
 from snapline.operators.sort_codes import sort_codes
 from snapline.state.arrays import Bools, Ints
-from snapline.state.keyed_backend import KeyedBackend, Ttl
-from snapline.state.keyed_states import ValueState
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.ttl import Ttl
+from snapline.state.value_states import ValueState
 
 
 class KeepFirst(Operator):

@@ -14,7 +14,7 @@ from snapline.state.batch_keys import Rows
 from snapline.state.groups import Groups
 from snapline.state.key_scope import Keys
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.keyed_states import ValueState
+from snapline.state.value_states import ValueState
 
 _LEAST_ROWS = 64
 """In smaller batches it is quicker to go to the state for each row."""

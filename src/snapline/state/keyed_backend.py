@@ -11,36 +11,36 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from snapline.config import Duration, duration_ms
 from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart, StoredObject
-from snapline.state import state_files as state_format
+from snapline.state import state_files
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import KeyTypes, Rows, Space, key_types
+from snapline.state.collection_states import ListState, MapState
 from snapline.state.key_scope import Scope
-from snapline.state.keyed_states import (
+from snapline.state.map_tables import MapTable, ScanBacking
+from snapline.state.raw_keyed_state import RAW_KEYED_STATE
+from snapline.state.stable_hash import key_groups
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
+from snapline.state.state_shape import Shape, stored_shape
+from snapline.state.state_types import StateType, has_views, resolve
+from snapline.state.timers import TIMERS_STATE, Timers
+from snapline.state.ttl import Lifetime, as_ttl
+from snapline.state.value_states import (
     AggregateFunction,
     AggregatingState,
-    ListState,
-    MapState,
     Reduce,
     ReducingState,
     ValueState,
     check_reducer,
 )
-from snapline.state.map_tables import MapTable, ScanBacking
-from snapline.state.raw_state import RAW_KEYED_STATE
-from snapline.state.stable_hash import key_groups
-from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
-from snapline.state.state_types import StateType, has_views, resolve
-from snapline.state.timers import TIMERS_STATE, Timers
 from snapline.state.value_tables import Clock, Layout, ValueTable
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
@@ -50,58 +50,6 @@ POSITION = StateType(pa.int64())
 
 _MAX_STATES = 1000
 _MAX_NAME = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Ttl:
-    """How long an entry lives after it was last written, or with `refresh_on_read` last read. Processing time."""
-
-    duration: Duration
-    refresh_on_read: bool = False
-
-    @property
-    def duration_ms(self) -> int:
-        milliseconds = duration_ms(self.duration, setting="ttl")
-        if milliseconds == 0:
-            raise ConfigurationError("ttl is 0, so nothing would live; use a longer one, or none")
-        return milliseconds
-
-
-Lifetime: TypeAlias = "Ttl | Duration"
-"""How long state lives: a `Ttl`, or only its duration, such as "30min"."""
-
-
-def as_ttl(ttl: Lifetime | None, what: str) -> Ttl | None:
-    """The time to live that is meant; `ConfigurationError`, which begins with `what`, if it is none."""
-    if ttl is None:
-        return None
-    made = ttl if isinstance(ttl, Ttl) else Ttl(ttl)
-    try:
-        # With the milliseconds it says whether it is one, here and not where the job runs.
-        return made if made.duration_ms else None
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{what}: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What a state is: its kind, what its entries are filed under, and the type of its values."""
-
-    kind: StateKind
-    layout: Layout
-    values: StateType
-
-    def __str__(self) -> str:
-        under = ", ".join(f"{name} {types.kind}" for name, types in self.layout.parts() if name != "key")
-        return f"{self.kind.value} of {self.values}" + (f" under {under}" if under else "")
-
-    def accepts(self, stored: Shape) -> bool:
-        """Whether state that was stored with another shape can be read with this one."""
-        return (
-            self.kind is stored.kind
-            and self.layout.types() == stored.layout.types()
-            and self.values.accepts(stored.values)
-        )
 
 
 @dataclass(slots=True)
@@ -417,12 +365,12 @@ class KeyedBackend(ABC):
     ) -> None:
         # All of it is read and checked at once; of a part only pages are.
         with io.BytesIO(source.read(item)) if is_whole else source.open(item) as file:
-            described = state_format.describe(file)
+            described = state_files.describe(file)
             if described.info.uid != self.uid:
                 raise DamagedError(
                     f"{item.path} holds state of {described.info.uid!r}, and is to be restored into {self.uid!r}"
                 )
-            for table in state_format.iterate(file, groups):
+            for table in state_files.iterate(file, groups):
                 self._restore_table(described.info, table)
 
     def _restore_table(self, info: StateInfo, table: pa.Table) -> None:
@@ -486,17 +434,6 @@ class KeyedBackend(ABC):
     @abstractmethod
     def abort(self, checkpoint_id: int) -> None:
         """A checkpoint this backend has taken part in will never be."""
-
-
-def stored_shape(key: KeyTypes, info: StateInfo, schema: pa.Schema) -> Shape:
-    """What a state is, by its file."""
-
-    def types(name: str, what: str) -> KeyTypes | None:
-        return KeyTypes(schema.field(name).type, what) if name in schema.names else None
-
-    inner = types("map_key", "map key") or types("position", "position")
-    values = StateType(None if info.encoding is ValueEncoding.PICKLE else schema.field("value").type)
-    return Shape(info.kind, Layout(key, types("namespace", "namespace"), inner), values)
 
 
 def _namespace_types(declared: object) -> KeyTypes | None:

@@ -10,9 +10,9 @@ from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
-from snapline.state import state_files as state_format
+from snapline.state import state_files
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
-from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.state.state_types import StateType
 from snapline.state.timers import TIMERS_STATE, FrozenTimers
 from snapline.state.value_tables import FrozenTable, Layout
@@ -90,7 +90,7 @@ class CanonicalSnapshot(KeyedSnapshot):
             target.check()
             rows = frozen.rows(self._max_parallelism)
             if rows.num_rows:
-                data = state_format.write(info, rows, zstd=target.options.zstd, check=target.check)
+                data = state_files.write(info, rows, zstd=target.options.zstd, check=target.check)
                 objects.append(target.write(f"{info.state}.parquet", memoryview(data)))
         return (KeyedPart(self._key_groups, tuple(objects)),) if objects else ()
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
 from snapline.protocol.restore.restore_plan import ElementRef
 from snapline.protocol.snapshot import OperatorPart, StoredObject
-from snapline.state import state_files as state_file
-from snapline.state.object_column import pickled, unpickled
-from snapline.state.state_files import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.state import state_files
+from snapline.state.pickles import pickled, unpickled
+from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
 from snapline.state.state_types import OBJECT, StateType, resolve
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
@@ -152,7 +152,7 @@ class OperatorSnapshot:
         if not self._contents:
             return ()
         files = [
-            state_file.write(content.info, content.table, zstd=target.options.zstd, check=target.check)
+            state_files.write(content.info, content.table, zstd=target.options.zstd, check=target.check)
             for content in self._contents
         ]
         objects = target.write_slices(_FILE, [memoryview(file) for file in files])
@@ -385,7 +385,7 @@ class _Objects:
     def rows(self, item: StoredObject, start: int, count: int) -> _Content:
         if item not in self._contents:
             # Read as a whole, and so checked as a whole.
-            self._contents[item] = _Content(*state_file.read(io.BytesIO(self._source.read(item))))
+            self._contents[item] = _Content(*state_files.read(io.BytesIO(self._source.read(item))))
         content = self._contents[item]
         if start + count > content.table.num_rows or content.info.kind not in _MODES:
             raise DamagedError(f"{item.path} does not have the {start + count} elements its metadata speaks of")

@@ -11,10 +11,10 @@ import pyarrow as pa
 from snapline.errors import EngineError
 from snapline.state.arrays import Bools
 from snapline.state.batch_keys import Attached, Rows, key_types
-from snapline.state.columns import SlotArray
+from snapline.state.columns.column import SlotArray
 from snapline.state.key_scope import Scope
-from snapline.state.keyed_states import ReducingState, ValueState
 from snapline.state.state_types import StateType, resolve
+from snapline.state.value_states import ReducingState, ValueState
 from snapline.state.value_tables import Layout, ValueTable
 
 MAX_REMEMBERED_KEYS = 1 << 20

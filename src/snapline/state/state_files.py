@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from typing import Annotated, Any, BinaryIO, Protocol
 
 import msgspec
@@ -26,6 +25,7 @@ from msgspec import Meta, Struct
 from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, KeyGroupRange
 from snapline.state import parquet_types
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding, column_names
 from snapline.storage.snapshot_metadata import newer
 
 FORMAT_VERSION = 1
@@ -33,9 +33,6 @@ FORMAT_VERSION = 1
 
 FOOTER_KEY = b"snapline.state"
 """Where the footer says, as JSON, what the file holds."""
-
-PICKLED = {b"snapline.encoding": b"pickle"}
-"""Metadata of a field other than `value` that holds pickles: keys may be any Python objects too."""
 
 ROW_GROUP_ROWS = 64 << 10
 ROW_GROUP_BYTES = 64 << 20
@@ -50,76 +47,6 @@ _ZSTD_LEVEL = 1
 
 # A dictionary makes long runs of few values all but vanish at no cost; elsewhere it costs several times the rest.
 _RUNS = ("key_group", "domain")
-
-
-class StateKind(Enum):
-    """What a state file holds, and thereby which columns it has."""
-
-    VALUE = "value"
-    LIST = "list"
-    MAP = "map"
-    REDUCING = "reducing"
-    AGGREGATING = "aggregating"
-    TIMERS = "timers"
-    RAW = "raw"
-    OPERATOR_LIST = "operator-list"
-    OPERATOR_UNION = "operator-union"
-    OPERATOR_BROADCAST = "operator-broadcast"
-    RAW_OPERATOR = "raw-operator"
-
-    @property
-    def is_keyed(self) -> bool:
-        return "key_group" in _COLUMNS[self]
-
-
-class ValueEncoding(Enum):
-    """How the column `value` is to be understood: as it is, or as a pickle of each value."""
-
-    ARROW = "arrow"
-    PICKLE = "pickle"
-
-
-_SINGLE = ("key_group", "key", "namespace", "value")
-_COLUMNS = {
-    StateKind.VALUE: _SINGLE,
-    StateKind.LIST: ("key_group", "key", "namespace", "position", "value"),
-    StateKind.MAP: ("key_group", "key", "namespace", "map_key", "value"),
-    StateKind.REDUCING: _SINGLE,
-    StateKind.AGGREGATING: _SINGLE,
-    StateKind.TIMERS: ("key_group", "key", "namespace", "time", "domain"),
-    StateKind.RAW: ("key_group", "data"),
-    StateKind.OPERATOR_LIST: ("value",),
-    StateKind.OPERATOR_UNION: ("value",),
-    StateKind.OPERATOR_BROADCAST: ("map_key", "value"),
-    StateKind.RAW_OPERATOR: ("data",),
-}
-_OPTIONAL = "namespace"
-_TTL = "last_update_ms"
-_BYTES = (pa.binary(), pa.large_binary())
-_TYPES: dict[str, tuple[pa.DataType, ...]] = {
-    "key_group": (pa.int32(),),
-    "position": (pa.int64(),),
-    "time": (pa.int64(),),
-    "domain": (pa.string(),),
-    "data": _BYTES,
-    _TTL: (pa.int64(),),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class StateInfo:
-    """What a state file says about itself.
-
-    `uid` is the operator's, `state` the name of the state in it. `max_parallelism` is none for operator state.
-    `ttl_ms` is how long an entry lives after `last_update_ms`; none if entries live for ever.
-    """
-
-    uid: str
-    state: str
-    kind: StateKind
-    max_parallelism: int | None
-    encoding: ValueEncoding
-    ttl_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +110,7 @@ def write(
     `check` is called before each row group and may raise to give up.
     """
     sample = rows.slice(0, _SAMPLE_ROWS)
-    names = _columns(info, sample.schema)
+    names = column_names(info, sample.schema)
     row_bytes = sample.nbytes // max(sample.num_rows, 1)
     spans, index = _row_groups(info, rows, row_bytes)
     stored, ipc = _storable(sample.select(names))
@@ -272,13 +199,6 @@ def read_info(file: BinaryIO) -> StateInfo:
     return describe(file).info
 
 
-def is_pickled(info: StateInfo, field: pa.Field) -> bool:
-    """Whether the column of this field holds pickles."""
-    if field.name == "value":
-        return info.encoding is ValueEncoding.PICKLE
-    return (field.metadata or {}).get(b"snapline.encoding") == b"pickle"
-
-
 def describe(file: BinaryIO) -> StateFile:
     """What is known of a state file without reading its rows. Raises as `read` does."""
     reader = _Reader(file)
@@ -298,7 +218,7 @@ class _Reader:
             self.info = StateInfo(it.uid, it.state, it.kind, it.max_parallelism, it.encoding, it.ttl_ms)
             self.rows: int = metadata.num_rows
             self.schema = self._schema(metadata.metadata)
-            if sorted(self.schema.names) != sorted(_columns(self.info, self.schema)):
+            if sorted(self.schema.names) != sorted(column_names(self.info, self.schema)):
                 raise EngineError("its columns do not belong to its kind of state")
         if it.key_groups is not None and len(it.key_groups) != metadata.num_row_groups:
             raise DamagedError(f"the state file is damaged: its index does not fit its {metadata.num_row_groups} parts")
@@ -377,20 +297,6 @@ def _damage() -> Iterator[None]:
         raise DamagedError(f"the state file is damaged: {error}") from error
     except (pa.ArrowException, msgspec.DecodeError, EngineError, binascii.Error, KeyError, ValueError) as error:
         raise DamagedError(f"the state file is damaged: {error}") from error
-
-
-def _columns(info: StateInfo, schema: pa.Schema) -> list[str]:
-    """The names of the columns in their order, checked against those in `schema`."""
-    names = [name for name in _COLUMNS[info.kind] if name != _OPTIONAL or name in schema.names]
-    if info.ttl_ms is not None:
-        names.append(_TTL)
-    if sorted(names) != sorted(schema.names):
-        raise EngineError(f"{info.kind.value} state {info.state!r} has columns {names}, not {schema.names}")
-    for name in names:
-        allowed = _BYTES if name == "value" and info.encoding is ValueEncoding.PICKLE else _TYPES.get(name)
-        if allowed is not None and schema.field(name).type not in allowed:
-            raise EngineError(f"column {name} of state {info.state!r} is {schema.field(name).type}, not {allowed[0]}")
-    return names
 
 
 def _row_groups(

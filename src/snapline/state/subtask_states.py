@@ -17,7 +17,7 @@ from snapline.protocol.snapshot import SubtaskState
 from snapline.state.channel_state import ChannelParts
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
 from snapline.state.operator_state import OperatorSnapshot, OperatorStates
-from snapline.state.raw_state import RawKeyedSnapshot, RawKeyedState
+from snapline.state.raw_keyed_state import RawKeyedSnapshot, RawKeyedState
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 

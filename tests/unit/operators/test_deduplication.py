@@ -15,7 +15,7 @@ from snapline.operators.joins.lookup_join import LookUp, StaticTable
 from snapline.operators.kept_rows import RowType
 from snapline.operators.sort_codes import sort_codes
 from snapline.operators.top_rows import TopRows
-from snapline.state.keyed_backend import Ttl
+from snapline.state.ttl import Ttl
 
 Run = Callable[..., Any]
 

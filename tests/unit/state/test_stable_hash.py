@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapline.errors import ConfigurationError
-from snapline.state.stable_hash import NullKeyError, encode, hash_columns, hash_key, key_groups
+from snapline.state.stable_hash import NullKeyError, encode, hash_columns, hash_key, key_groups, word_of
 
 DAY_ZERO = datetime.date(1970, 1, 1)
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -342,3 +342,20 @@ def test_pairs_spread_evenly_too() -> None:
     expected = KEYS / 128
     assert float(((counts - expected) ** 2 / expected).sum()) < 127 + 5 * math.sqrt(254)
     assert len(set(hash_columns(columns).tolist())) == KEYS
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (128, pa.int8()),
+        (-1, pa.uint8()),
+        (True, pa.int64()),
+        (1, pa.bool_()),
+        ("x", pa.binary()),
+        (1.0, pa.float64()),
+        ("\ud800", pa.string()),
+        (None, pa.int64()),
+    ],
+)
+def test_what_only_a_column_can_tell(value: Any, kind: pa.DataType) -> None:
+    assert word_of(value, kind) is None

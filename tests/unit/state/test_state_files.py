@@ -15,18 +15,9 @@ import pytest
 
 from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.keygroups import EMPTY, KeyGroupRange
-from snapline.state import state_files as state_format
-from snapline.state.state_files import (
-    StateInfo,
-    StateKind,
-    ValueEncoding,
-    describe,
-    is_pickled,
-    iterate,
-    read,
-    read_info,
-    write,
-)
+from snapline.state import state_files
+from snapline.state.state_files import describe, iterate, read, read_info, write
+from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
 
 NOON = dt.datetime(2024, 2, 29, 12)
 UNITS = ("s", "ms", "us", "ns")
@@ -78,7 +69,7 @@ def test_every_kind_comes_back(info: StateInfo, columns: dict[str, list[Any]], *
         assert found == info == read_info(file)
         assert rows == part
         assert rows.schema == part.schema
-        assert describe(file) == state_format.StateFile(info, part.schema, part.num_rows)
+        assert describe(file) == state_files.StateFile(info, part.schema, part.num_rows)
         assert pa.concat_tables([part.slice(0, 0), *iterate(file)]) == part
 
 
@@ -165,7 +156,7 @@ def test_fields_that_are_never_null_stay_so() -> None:
 
 def test_a_column_other_than_the_value_may_say_that_it_is_pickled() -> None:
     info = _info(StateKind.OPERATOR_BROADCAST, encoding=ValueEncoding.ARROW)
-    schema = pa.schema([pa.field("map_key", pa.binary(), metadata=state_format.PICKLED), ("value", pa.binary())])
+    schema = pa.schema([pa.field("map_key", pa.binary(), metadata=PICKLED), ("value", pa.binary())])
     table = pa.table({"map_key": [b"k"], "value": [b"v"]}, schema=schema)
     file = _file(info, table)
     found, rows = read(file)
@@ -220,12 +211,12 @@ def test_row_groups_hold_whole_key_groups(
     sizes: list[int], target: int, limit: int, spans: list[tuple[int, int]]
 ) -> None:
     ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
-    assert state_format._cut(ends or [0], target, limit) == spans
+    assert state_files._cut(ends or [0], target, limit) == spans
 
 
 @pytest.fixture
 def cut_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_format, "ROW_GROUP_ROWS", 4)
+    monkeypatch.setattr(state_files, "ROW_GROUP_ROWS", 4)
 
 
 @pytest.mark.usefixtures("cut_small")
@@ -273,7 +264,7 @@ def test_it_can_be_given_up_between_row_groups() -> None:
 
 
 def test_large_values_make_small_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state_format, "ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr(state_files, "ROW_GROUP_BYTES", 1000)
     file = _file(_info(StateKind.VALUE), _values([0, 1, 2, 3], value=[b"x" * 600] * 4))
     assert len(list(iterate(file))) == 4
 

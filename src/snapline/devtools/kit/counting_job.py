@@ -14,7 +14,7 @@ from snapline.protocol.snapshot import OperatorState, Snapshot
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.subtask_states import SubtaskStates
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import JournalStore, ObjectJournal

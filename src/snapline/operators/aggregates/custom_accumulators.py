@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
-from snapline.operators.aggregates.accumulators import Accumulator, Inputs, chosen
+from snapline.operators.aggregates.accumulators import Accumulator, Inputs
+from snapline.operators.keyed_batches import chosen
 from snapline.state.batch_keys import Rows
 from snapline.state.exact_cast import exact_array
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.keyed_states import ValueState
+from snapline.state.value_states import ValueState
 
 
 class AggregateFunction(Protocol):

@@ -6,12 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.operators.aggregates.accumulators import COUNT, Accumulator, Inputs, chosen
+from snapline.operators.aggregates.accumulators import COUNT, Accumulator, Inputs
+from snapline.operators.keyed_batches import chosen
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.keyed_states import ListState, ValueState
+from snapline.state.collection_states import ListState
+from snapline.state.value_states import ValueState
 
 
 class Greatest(Accumulator):

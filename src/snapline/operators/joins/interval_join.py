@@ -14,7 +14,7 @@ from snapline.operators.joins.join_rows import LEFT, MAX_ROWS, NAMES, RIGHT, Joi
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.keyed_states import ListState
+from snapline.state.collection_states import ListState
 from snapline.state.timers import TimeDomain, Timers
 from snapline.types import MAX_WATERMARK
 

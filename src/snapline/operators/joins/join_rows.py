@@ -11,8 +11,9 @@ import pyarrow as pa
 from snapline.operators.kept_rows import RowType
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_backend import KeyedBackend, Ttl
-from snapline.state.keyed_states import ListState, Spans
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.ttl import Ttl
+from snapline.state.collection_states import ListState, Spans
 
 MAX_ROWS = 1 << 16
 """Of a batch that a join emits: two small batches may have very many pairs."""

@@ -12,8 +12,9 @@ from snapline.operators.joins.join_rows import LEFT, JoinLayout, KeptSide, Pairs
 from snapline.operators.projection import Evaluation
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_backend import KeyedBackend, Ttl
-from snapline.state.keyed_states import ListState, Spans
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.ttl import Ttl
+from snapline.state.collection_states import ListState, Spans
 
 INSERT, DELETE = "insert", "delete"
 

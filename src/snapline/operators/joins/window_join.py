@@ -14,7 +14,7 @@ from snapline.operators.joins.join_rows import LEFT, MAX_ROWS, NAMES, RIGHT, Joi
 from snapline.operators.windows.window_results import bounds
 from snapline.state.arrays import Ints
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.keyed_states import ListState, Spans
+from snapline.state.collection_states import ListState, Spans
 from snapline.state.timers import DueTimers, TimeDomain, Timers
 
 

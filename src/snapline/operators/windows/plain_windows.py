@@ -9,14 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.contracts.operator import OperatorContext
-from snapline.operators.aggregates.accumulators import Accumulators, chosen
+from snapline.operators.aggregates.accumulators import Accumulators
+from snapline.operators.keyed_batches import chosen
 from snapline.operators.aggregates.list_accumulators import group_of_rows, ranks
 from snapline.operators.windows.window_operator import FAR_MS, WindowOperator, WindowSettings
 from snapline.operators.windows.window_results import Results
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.groups import Groups
-from snapline.state.keyed_states import ValueState
+from snapline.state.value_states import ValueState
 from snapline.state.timers import DueTimers
 
 _WAITING = 1

@@ -13,7 +13,7 @@ from snapline.operators.windows.window_operator import WindowOperator, WindowSet
 from snapline.operators.windows.window_results import Results
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_states import MapState
+from snapline.state.collection_states import MapState
 from snapline.state.timers import DueTimers
 
 _SESSION = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64()), pa.field("has_fired", pa.bool_())])

@@ -18,9 +18,10 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
 
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.state import keyed_states
+from snapline.state import collection_states, value_states
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_backend import KeyedBackend, Ttl
+from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.ttl import Ttl
 from snapline.state.stable_hash import Word
 from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain
@@ -155,7 +156,7 @@ def _as_dict(value: Any, parts: list[tuple[str, Convert | None]]) -> dict[str, A
 class ProcessorValueState(ValueState):
     """One tuple for each key."""
 
-    def __init__(self, state: keyed_states.ValueState, codec: Codec) -> None:
+    def __init__(self, state: value_states.ValueState, codec: Codec) -> None:
         self._state = state
         self._codec = codec
 
@@ -176,7 +177,7 @@ class ProcessorValueState(ValueState):
 class ProcessorListState(ListState):
     """A list of tuples for each key. As in Spark it is never written as an empty one: use `clear`."""
 
-    def __init__(self, state: keyed_states.ListState, codec: Codec, name: str) -> None:
+    def __init__(self, state: collection_states.ListState, codec: Codec, name: str) -> None:
         self._state = state
         self._codec = codec
         self._name = name
@@ -218,7 +219,7 @@ class ProcessorListState(ListState):
 class ProcessorMapState(MapState):
     """A map of tuples for each key; what goes over all of it does so in the order of the map's keys."""
 
-    def __init__(self, state: keyed_states.MapState, keys: MapKeyCodec, values: Codec) -> None:
+    def __init__(self, state: collection_states.MapState, keys: MapKeyCodec, values: Codec) -> None:
         self._state = state
         self._keys = keys
         self._values = values

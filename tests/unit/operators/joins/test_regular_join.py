@@ -18,7 +18,7 @@ from snapline.operators.joins.join_rows import MAX_ROWS, JoinLayout
 from snapline.operators.joins.regular_join import JoinStreams
 from snapline.operators.joins.window_join import FixedWindows, JoinWindows
 from snapline.operators.kept_rows import RowType
-from snapline.state.keyed_backend import Ttl
+from snapline.state.ttl import Ttl
 from snapline.types import MAX_WATERMARK
 
 Run = Callable[..., Any]

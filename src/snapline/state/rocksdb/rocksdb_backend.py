@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -22,26 +22,24 @@ import pyarrow as pa
 from snapline.errors import ConfigurationError, EngineError, RestoreError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
-from snapline.protocol.snapshot import KeyedPart, StoredObject
-from snapline.state import state_files as state_format
+from snapline.protocol.snapshot import StoredObject
 from snapline.state.arrays import Ints, Values
 from snapline.state.batch_keys import Space
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
 from snapline.state.map_tables import MapTable, Scanned
-from snapline.state.memory_backend import timers_info
-from snapline.state.object_column import unpickled
-from snapline.state.rocksdb_files import (
+from snapline.state.pickles import unpickled
+from snapline.state.rocksdb.rocksdb_files import (
     NATIVE,
     Listing,
     StateEntry,
     decode_listing,
-    encode_listing,
     entries_between,
     fetch_files,
     open_database,
     read_state,
 )
-from snapline.state.row_codec import (
+from snapline.state.rocksdb.rocksdb_snapshot import RocksDbSnapshot
+from snapline.state.rocksdb.row_codec import (
     ValueCodec,
     decode_keys,
     encode_keys,
@@ -54,10 +52,8 @@ from snapline.state.row_codec import (
 )
 from snapline.state.stable_hash import encode, key_groups
 from snapline.state.state_types import StateType
-from snapline.state.timers import FrozenTimers
 from snapline.state.value_tables import Clock, FrozenChanges, Layout
 from snapline.storage.snapshot_reader import SnapshotReader
-from snapline.storage.snapshot_writer import SnapshotWriter
 
 if TYPE_CHECKING:
     from rocksdict import Rdict
@@ -96,7 +92,7 @@ class RocksDbBackend(KeyedBackend):
         self._is_closed = False
         self._lock = Lock()
         self._opening = Lock()
-        self._unwritten: deque[_RocksDbSnapshot] = deque()
+        self._unwritten: deque[RocksDbSnapshot] = deque()
         self._broken: BaseException | None = None
         self.has_everything_cached = True
         """Whether the database has nothing that is not in the cache too: nothing was restored or evicted yet."""
@@ -152,7 +148,7 @@ class RocksDbBackend(KeyedBackend):
 
     # Writing changes down. Only under the lock, and in the order in which they were taken.
 
-    def _write_down_all(self, last: _RocksDbSnapshot | None = None) -> None:
+    def _write_down_all(self, last: RocksDbSnapshot | None = None) -> None:
         """Write down the changes of snapshots that wait, up to and including one of them; all, if none is given."""
         while self._unwritten and not (last is not None and last.is_written_down):
             snapshot = self._unwritten.popleft()
@@ -223,7 +219,7 @@ class RocksDbBackend(KeyedBackend):
         timers = None if self._timers is None else self._timers.freeze()
         links = self._directory / f"links-{next(self._snapshots)}"
         reusable = {} if full or canonical or not self._incremental else dict(self._shared)
-        snapshot = _RocksDbSnapshot(self, changes, timers, links, reusable, canonical=canonical)
+        snapshot = RocksDbSnapshot(self, changes, timers, links, reusable, canonical=canonical)
         self._unwritten.append(snapshot)
         return snapshot
 
@@ -241,7 +237,7 @@ class RocksDbBackend(KeyedBackend):
     def now_ms(self) -> int:
         return self._clock()
 
-    def write_down(self, snapshot: _RocksDbSnapshot) -> None:
+    def write_down(self, snapshot: RocksDbSnapshot) -> None:
         with self._lock:
             self._write_down_all(snapshot)
 
@@ -406,104 +402,3 @@ class _Backing:
         if self._is_object:
             return [unpickled(data) for data in values.to_pylist()], updated
         return values, updated
-
-
-class _RocksDbSnapshot(KeyedSnapshot):
-    """Changes that have to be written down, and from then on a directory of hard links to the database's files."""
-
-    def __init__(
-        self,
-        backend: RocksDbBackend,
-        changes: dict[str, FrozenChanges],
-        timers: FrozenTimers | None,
-        links: Path,
-        reusable: dict[str, StoredObject],
-        *,
-        canonical: bool,
-    ) -> None:
-        self.changes = changes
-        self.is_written_down = False
-        self._backend = backend
-        self.listing = backend.listing()
-        self._timers = timers
-        self.now_ms = backend.now_ms
-        self._links = links
-        self._reusable = reusable
-        self._is_canonical = canonical
-        self._is_wanted = True
-
-    def link(self) -> None:
-        """Hold on to the database as it is now. Called once the changes are written down."""
-        from rocksdict import Checkpoint
-
-        for changes in self.changes.values():
-            changes.release()
-        self.changes = {}
-        self.is_written_down = True
-        if self._is_wanted:
-            self._backend.db.flush()
-            Checkpoint(self._backend.db).create_checkpoint(str(self._links))
-
-    def write(self, target: SnapshotWriter) -> tuple[KeyedPart, ...]:
-        self._backend.write_down(self)
-        target.check()
-        groups = self._backend.key_groups
-        timers = self._write_timers(target)
-        if self._is_canonical:
-            objects = (*self._write_canonical(target), *timers)
-            return (KeyedPart(groups, objects),) if objects else ()
-        parts = [KeyedPart(groups, self._write_files(target), native=NATIVE)]
-        return (*parts, KeyedPart(groups, timers)) if timers else tuple(parts)
-
-    def release(self) -> None:
-        self._is_wanted = False
-        self._backend.write_down(self)
-        shutil.rmtree(self._links, ignore_errors=True)
-
-    def _write_files(self, target: SnapshotWriter) -> tuple[StoredObject, ...]:
-        """The database's files. Tables never change and are shared; the rest is small and belongs to this one."""
-        files: dict[str, StoredObject] = {}
-        for path in sorted(self._links.iterdir()):
-            target.check()
-            if path.name.startswith("OPTIONS"):
-                # A database is always opened with the options of this version.
-                continue
-            if path.suffix != ".sst":
-                files[path.name] = target.write(f"rocksdb-{path.name}", path.read_bytes())
-            elif path.name in self._reusable:
-                files[path.name] = target.reuse(self._reusable[path.name], path)
-            else:
-                files[path.name] = target.share(f"{target.checkpoint_id}-{path.name}", path)
-        listing = encode_listing(self.listing, list(files))
-        shared = {name: item for name, item in files.items() if item.shared_key is not None}
-        self._backend.offer(target.checkpoint_id, shared)
-        return (target.write("rocksdb.json", listing), *files.values())
-
-    def _write_canonical(self, target: SnapshotWriter) -> Iterator[StoredObject]:
-        backend = self._backend
-        database = open_database(self._links, read_only=True)
-        try:
-            for entry in self.listing.states:
-                tables = read_state(
-                    database,
-                    entry,
-                    entry.shape(backend.key),
-                    backend.key_groups,
-                    now_ms=self.now_ms,
-                    check=target.check,
-                )
-                for number, table in enumerate(tables):
-                    data = state_format.write(entry.info, table, zstd=target.options.zstd, check=target.check)
-                    yield target.write(f"{entry.info.state}-{number}.parquet", memoryview(data))
-        finally:
-            database.close()
-
-    def _write_timers(self, target: SnapshotWriter) -> tuple[StoredObject, ...]:
-        if self._timers is None:
-            return ()
-        table = self._timers.rows(self._backend.max_parallelism)
-        if not table.num_rows:
-            return ()
-        info = timers_info(self._backend.uid, self._backend.max_parallelism)
-        data = state_format.write(info, table, zstd=target.options.zstd, check=target.check)
-        return (target.write(f"{info.state}.parquet", memoryview(data)),)

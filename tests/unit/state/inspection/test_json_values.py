@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from snapline.state.plain_values import plain, plain_object, plain_pickle, plain_rows
+from snapline.state.inspection.json_values import json_of_object, json_of_pickle, json_rows, json_value
 
 MORNING = dt.datetime(2024, 2, 29, 1, 2, 3)
 
@@ -53,20 +53,20 @@ MORNING = dt.datetime(2024, 2, 29, 1, 2, 3)
     ids=lambda item: str(item) if isinstance(item, pa.DataType) else "",
 )
 def test_values_of_every_type(kind: pa.DataType, value: Any, expected: Any) -> None:
-    found = plain(pa.array([value], kind)[0])
+    found = json_value(pa.array([value], kind)[0])
     assert found == expected
     json.dumps(found, allow_nan=False)
 
 
 def test_values_behind_other_encodings() -> None:
-    assert plain(pa.array(["a"]).dictionary_encode()[0]) == "a"
-    assert plain(pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([b"x"])])[0]) == {"base64": "eA=="}
-    assert plain(pa.RunEndEncodedArray.from_arrays([2], [5])[1]) == 5
+    assert json_value(pa.array(["a"]).dictionary_encode()[0]) == "a"
+    assert json_value(pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([b"x"])])[0]) == {"base64": "eA=="}
+    assert json_value(pa.RunEndEncodedArray.from_arrays([2], [5])[1]) == 5
 
 
 def test_objects_that_json_does_not_know() -> None:
-    assert plain_object({"a": (1, {2})}) == {"a": [1, {"repr": "{2}"}]}
-    assert plain_object({1: 2}) == {"repr": "{1: 2}"}
+    assert json_of_object({"a": (1, {2})}) == {"a": [1, {"repr": "{2}"}]}
+    assert json_of_object({1: 2}) == {"repr": "{1: 2}"}
 
 
 def test_pickles_are_not_opened_unless_asked() -> None:
@@ -75,14 +75,14 @@ def test_pickles_are_not_opened_unless_asked() -> None:
             return exec, ("raise RuntimeError('code ran')",)
 
     data = pickle.dumps(Bomb())
-    assert plain_pickle(data, unpickle=False) == {"pickle": len(data)}
-    assert plain_pickle(data, unpickle=True) == {"pickle": len(data), "error": "RuntimeError: code ran"}
-    assert plain_pickle(pickle.dumps([1, "a"]), unpickle=True) == [1, "a"]
+    assert json_of_pickle(data, unpickle=False) == {"pickle": len(data)}
+    assert json_of_pickle(data, unpickle=True) == {"pickle": len(data), "error": "RuntimeError: code ran"}
+    assert json_of_pickle(pickle.dumps([1, "a"]), unpickle=True) == [1, "a"]
 
 
 def test_rows() -> None:
     table = pa.table({"key": ["a", "b"], "value": [pickle.dumps(1), None]})
-    assert plain_rows(table, frozenset({"value"}), unpickle=True) == [
+    assert json_rows(table, frozenset({"value"}), unpickle=True) == [
         {"key": "a", "value": 1},
         {"key": "b", "value": None},
     ]

@@ -18,9 +18,9 @@ from snapline.errors import ConfigurationError, DamagedError, RestoreError, Snap
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import StoredObject
 from snapline.state.batch_keys import KeyTypes
-from snapline.state.keyed_backend import Shape, stored_shape
-from snapline.state.row_codec import HEAD_BYTES, ValueCodec, decode_keys, head, unstamp
-from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.state.rocksdb.row_codec import HEAD_BYTES, ValueCodec, decode_keys, head, unstamp
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
+from snapline.state.state_shape import Shape, stored_shape
 from snapline.storage.snapshot_metadata import newer
 from snapline.storage.snapshot_reader import SnapshotReader
 

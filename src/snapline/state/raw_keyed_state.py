@@ -11,8 +11,8 @@ from snapline.errors import UserCodeError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
-from snapline.state import state_files as state_format
-from snapline.state.state_files import StateInfo, StateKind, ValueEncoding
+from snapline.state import state_files
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 
@@ -61,7 +61,7 @@ class RawKeyedState:
             if part.part.raw:
                 for item in part.part.objects:
                     with source.open(item) as file:
-                        _, table = state_format.read(file, part.key_groups)
+                        _, table = state_files.read(file, part.key_groups)
                     groups, data = table.column("key_group").to_pylist(), table.column("data").to_pylist()
                     self._pieces += zip(groups, data, strict=True)
 
@@ -81,5 +81,5 @@ class RawKeyedSnapshot:
         ordered = sorted(self.pieces, key=lambda piece: piece[0])
         groups, data = zip(*ordered, strict=True)
         table = pa.table({"key_group": pa.array(groups, pa.int32()), "data": pa.array(data, pa.binary())})
-        stored = state_format.write(self.info, table, zstd=target.options.zstd, check=target.check)
+        stored = state_files.write(self.info, table, zstd=target.options.zstd, check=target.check)
         return (KeyedPart(self.key_groups, (target.write("raw.parquet", memoryview(stored)),), raw=True),)

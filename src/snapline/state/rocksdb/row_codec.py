@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.state.arrays import Ints
-from snapline.state.fixed_columns import dtype_of, is_fixed_width
+from snapline.state.columns.fixed_columns import dtype_of, is_fixed_width
 from snapline.state.key_index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
 from snapline.state.stable_hash import bytes_of
 

@@ -1,4 +1,4 @@
-"""Files of format version 1, written once and kept, are read for ever. If this fails, the reader is wrong."""
+"""Files of format version 1, written once and kept, stay readable. If this fails, the reader is wrong."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import pytest
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import Snapshot
-from snapline.state import state_files as state_format
-from snapline.state.inspection import snapshot_facts
-from snapline.state.keyed_backend import Ttl
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state import state_files
+from snapline.state.inspection.snapshot_facts import snapshot_facts
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import hash_columns
-from snapline.state.state_files import StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding, is_pickled
+from snapline.state.ttl import Ttl
 from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "v1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "v1"
 
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12, 30, 15)
@@ -137,7 +137,7 @@ EVERY_TYPE: dict[str, tuple[str, Any]] = {
 
 def _read(name: str, key_groups: KeyGroupRange | None = None) -> tuple[StateInfo, pa.Table]:
     with (GOLDEN / "states" / f"{name}.parquet").open("rb") as file:
-        return state_format.read(file, key_groups)
+        return state_files.read(file, key_groups)
 
 
 def _values(info: StateInfo, table: pa.Table) -> dict[str, list[Any]]:
@@ -286,7 +286,7 @@ def test_a_savepoint() -> None:
     (part,) = snapshot.operators["rules"].subtasks[0].operator
     assert (part.mode, part.elements) == (OperatorStateMode.BROADCAST, 1)
     with SnapshotReader(FileObjects()).open(part.object) as file:
-        assert _values(*state_format.read(file)) == {"map_key": [("r", 1)], "value": [7]}
+        assert _values(*state_files.read(file)) == {"map_key": [("r", 1)], "value": [7]}
 
 
 def test_the_files_have_version_1_and_are_small() -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from snapline.errors import EngineError, UserCodeError
 from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Values
-from snapline.state.columns import Column, CopyOnWrite, FrozenColumn
+from snapline.state.columns.column import Column, CopyOnWrite, FrozenColumn
 from snapline.state.exact_cast import converted
 
 

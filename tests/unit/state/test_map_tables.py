@@ -12,7 +12,7 @@ import pytest
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.memory_backend import MemoryBackend
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 
 ELEMENTS = 700
 """More than the steps that are taken along a chain."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.protocol.keygroups import KeyGroupRange
-from snapline.state.rocksdb_backend import RocksDbBackend
+from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 
 
 def backend(directory: Path, **options: Any) -> RocksDbBackend:

@@ -11,40 +11,40 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-Plain: TypeAlias = bool | int | float | str | list["Plain"] | dict[str, "Plain"] | None
+JsonValue: TypeAlias = bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"] | None
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
-def plain(value: pa.Scalar) -> Plain:
+def json_value(value: pa.Scalar) -> JsonValue:
     """One value: times as ISO 8601 (with `Z` if they have a zone), bytes as `{"base64": ...}`, maps as pairs.
 
     Decimals are text, and so are floats that JSON has no number for.
     """
     kind = value.type
     if isinstance(kind, pa.BaseExtensionType):
-        return plain(value.value)
+        return json_value(value.value)
     if not value.is_valid:
         return None
     if pa.types.is_dictionary(kind) or pa.types.is_union(kind):
-        return plain(value.value)
+        return json_value(value.value)
     if pa.types.is_struct(kind):
-        return {kind.field(index).name: plain(value[index]) for index in range(kind.num_fields)}
+        return {kind.field(index).name: json_value(value[index]) for index in range(kind.num_fields)}
     if pa.types.is_map(kind):
-        return [[plain(entry[0]), plain(entry[1])] for entry in value.values]
+        return [[json_value(entry[0]), json_value(entry[1])] for entry in value.values]
     if pa.types.is_nested(kind) and hasattr(value, "values"):
-        return [plain(item) for item in value.values]
+        return [json_value(item) for item in value.values]
     if pa.types.is_timestamp(kind):
         return _moment(value.value, kind.unit) + ("" if kind.tz is None else "Z")
     if pa.types.is_time(kind):
         return _moment(value.value, kind.unit).partition("T")[2]
     if pa.types.is_duration(kind):
         return f"PT{Decimal(value.value) / _PER_SECOND[kind.unit]:f}S"
-    return plain_object(value.as_py())
+    return json_of_object(value.as_py())
 
 
-def plain_object(value: Any) -> Plain:
+def json_of_object(value: Any) -> JsonValue:
     """A Python object: what JSON knows as it is, the rest as `{"repr": ...}`."""
     match value:
         case None | bool() | int() | str():
@@ -60,28 +60,30 @@ def plain_object(value: Any) -> Plain:
         case pa.MonthDayNano():
             return {"months": value.months, "days": value.days, "nanoseconds": value.nanoseconds}
         case list() | tuple():
-            return [plain_object(item) for item in value]
+            return [json_of_object(item) for item in value]
         case dict() if all(isinstance(key, str) for key in value):
-            return {key: plain_object(item) for key, item in value.items()}
+            return {key: json_of_object(item) for key, item in value.items()}
         case _:
             return {"repr": repr(value)}
 
 
-def plain_pickle(data: bytes, *, unpickle: bool) -> Plain:
+def json_of_pickle(data: bytes, *, unpickle: bool) -> JsonValue:
     """A pickled value: its size, or if `unpickle` the value, which runs whatever code the pickle names."""
     if not unpickle:
         return {"pickle": len(data)}
     try:
-        return plain_object(pickle.loads(data))  # noqa: S301
+        return json_of_object(pickle.loads(data))  # noqa: S301
     except Exception as error:  # whatever the code in the pickle raises
         return {"pickle": len(data), "error": f"{type(error).__name__}: {error}"}
 
 
-def plain_rows(table: pa.Table, pickled: frozenset[str], *, unpickle: bool = False) -> list[dict[str, Plain]]:
+def json_rows(table: pa.Table, pickled: frozenset[str], *, unpickle: bool = False) -> list[dict[str, JsonValue]]:
     """Every row of a table; `pickled` are the columns that hold pickles."""
     columns = {
         name: [
-            plain_pickle(value.as_py(), unpickle=unpickle) if name in pickled and value.is_valid else plain(value)
+            json_of_pickle(value.as_py(), unpickle=unpickle)
+            if name in pickled and value.is_valid
+            else json_value(value)
             for value in table[name]
         ]
         for name in table.column_names

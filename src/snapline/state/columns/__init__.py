@@ -1,0 +1,1 @@
+"""Columns: the values of a state, by slot."""

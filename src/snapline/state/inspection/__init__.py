@@ -1,0 +1,1 @@
+"""Snapshots read without a job, for `snapline inspect`."""

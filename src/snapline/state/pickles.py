@@ -1,0 +1,31 @@
+"""Pickles of Python objects in state."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from snapline.errors import RestoreError, UserCodeError
+from snapline.text import shortened
+
+
+def pickled(value: Any) -> bytes:
+    """An object as bytes; `UserCodeError` if it cannot be."""
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception as error:
+        raise UserCodeError(
+            f"{shortened(value)} cannot be pickled ({error}), as a state of any Python object needs it; "
+            "keep something that can, or declare a type for the state"
+        ) from error
+
+
+def unpickled(data: bytes) -> Any:
+    """The object again. Only ever for state that this job, or one it was restored from, has written."""
+    try:
+        return pickle.loads(data)  # noqa: S301
+    except Exception as error:
+        raise RestoreError(
+            f"an object of a state cannot be unpickled ({type(error).__name__}: {error}); make its class importable "
+            "under the name it had"
+        ) from error

@@ -1,0 +1,1 @@
+"""The RocksDB backend: keyed state on local disk."""
