@@ -12,13 +12,13 @@ from snapline.contracts.operator import OperatorContext
 from snapline.contracts.schemas import Row
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.ttl import Lifetime
 from snapline.state.collection_states import ListState, MapState
-from snapline.state.value_states import AggregateFunction, AggregatingState, Reduce, ReducingState, ValueState
+from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.operator_state import BroadcastState, OperatorStates
 from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain, Timers
+from snapline.state.ttl import Lifetime
+from snapline.state.value_states import AggregateFunction, AggregatingState, Reduce, ReducingState, ValueState
 from snapline.types import MAX_WATERMARK
 
 Time: TypeAlias = "int | datetime"

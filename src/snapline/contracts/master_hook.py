@@ -1,4 +1,4 @@
-"""Master hooks: something outside that takes part in every checkpoint from the driver."""
+"""Master hooks: external systems that take part in every checkpoint from the driver."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from abc import ABC, abstractmethod
 
 
 class MasterHook(ABC):
-    """Called on the driver, on a thread that may block, one call at a time. `name` is its own in the job."""
+    """Called on the driver, one call at a time, on a thread that may block. `name` is unique within the job."""
 
     name: str
 
     @abstractmethod
     def snapshot(self, checkpoint_id: int) -> bytes | None:
-        """Take part in a checkpoint, before its tasks do; what is given back is kept in it. Raising fails it."""
+        """Called before the tasks take their part; the result is stored in the checkpoint. Raising fails it."""
 
     @abstractmethod
     def restore(self, checkpoint_id: int, state: bytes | None) -> None:
-        """The job starts from this checkpoint; none is kept of a hook that was not there when it was taken."""
+        """The job starts from this checkpoint. `state` is None if the checkpoint was taken without this hook."""
 
     def reset(self) -> None:
-        """The job starts from its beginning."""
+        """The job starts from scratch."""

@@ -1,4 +1,4 @@
-"""Schemas of streams: checked when the job is put together, and held to while it runs."""
+"""Schemas of streams: checked when the job is built, and enforced while it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapline.state.exact_cast import exact_cast
 from snapline.state.state_types import resolve
 
 _FIELD = re.compile(r"FieldRef\.Name\((.*?)\)")
-"""How Arrow names a column that is not there."""
+"""How Arrow names a missing column."""
 
 
 Row: TypeAlias = dict[str, Any]
@@ -24,20 +24,17 @@ Row: TypeAlias = dict[str, Any]
 
 
 class SparkType(Protocol):
-    """A `pyspark.sql.types.StructType`, known by what it can do, since nobody needs to have pyspark."""
+    """A `pyspark.sql.types.StructType`, described by its method, since pyspark is optional."""
 
-    def jsonValue(self) -> Any: ...  # noqa: N802  # Spark calls it so
+    def jsonValue(self) -> Any: ...  # noqa: N802  # Spark's name
 
 
 SchemaLike: TypeAlias = pa.Schema | str | SparkType
-"""What a schema may be given as: `pyarrow.schema(...)`, text such as "user STRING, n BIGINT", or a `StructType`."""
+"""A schema: `pyarrow.schema(...)`, text such as "user STRING, n BIGINT", or a `StructType`."""
 
 
 def checked_schema(schema: SchemaLike, what: str) -> pa.Schema:
-    """`schema` as an Arrow schema without metadata; `ConfigurationError` if streams cannot have it.
-
-    It is given as one, as Spark's DDL text ("user STRING, n BIGINT"), or as a `pyspark.sql.types.StructType`.
-    """
+    """`schema` as an Arrow schema without metadata; `ConfigurationError` if a stream cannot have it."""
     schema = _as_schema(schema, what)
     if not schema.names:
         raise ConfigurationError(f"the schema of {what} has no columns; rows need at least one")
@@ -53,7 +50,7 @@ def _as_schema(schema: SchemaLike, what: str) -> pa.Schema:
     if not isinstance(schema, str | type) and not callable(getattr(schema, "jsonValue", None)):
         raise ConfigurationError(
             f"the schema of {what} is {schema!r}; give a pyarrow.Schema, text such as 'user STRING, n BIGINT', or a "
-            "StructType of Spark"
+            "Spark StructType"
         )
     try:
         kind = resolve(schema).arrow
@@ -71,7 +68,7 @@ def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def key_type(schema: pa.Schema, columns: tuple[str, ...]) -> pa.DataType:
-    """The type of a key of these columns, a struct for several; `ConfigurationError` if it cannot be one."""
+    """The type of a key of these columns, a struct for several; `ConfigurationError` if they cannot be a key."""
     if not columns:
         raise ConfigurationError("key_by() needs at least one column; to bring all rows together use global_()")
     fields: list[pa.Field] = []
@@ -100,10 +97,10 @@ def key_type(schema: pa.Schema, columns: tuple[str, ...]) -> pa.DataType:
 
 
 def no_column(column: Any, schema: pa.Schema) -> str:
-    """That rows of a schema have no such column, and what there is instead: the end of an error message."""
+    """Says that a schema has no such column, and which it has: the end of an error message."""
     there = f"there is no column {column!r}"
     if not isinstance(column, str):
-        return f"{column!r} is no name of a column; give text"
+        return f"{column!r} is not a column name; give text"
     known: Sequence[str] = schema.names
     near = get_close_matches(column, known, 1)
     if not column.isidentifier() and (parts := _as_expression(column, known)) is not None:
@@ -112,7 +109,7 @@ def no_column(column: Any, schema: pa.Schema) -> str:
 
 
 def misfit(error: Exception, schema: pa.Schema) -> str:
-    """Why an expression cannot be evaluated for rows of a schema, by what Arrow says: the end of an error message."""
+    """Says why Arrow cannot evaluate an expression for a schema: the end of an error message."""
     missing = [found for found in _FIELD.findall(str(error)) if found not in schema.names]
     if missing:
         return f"is wrong: {no_column(missing[0], schema)}"
@@ -121,16 +118,16 @@ def misfit(error: Exception, schema: pa.Schema) -> str:
 
 
 def _as_expression(text: str, names: Sequence[str]) -> str | None:
-    """SQL-like text as it is written with `pyarrow.compute`; none if it has none of these columns in it."""
+    """SQL-like text rewritten for `pyarrow.compute`, or None if it names none of these columns."""
     pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     written, found = re.subn(rf"(?<![\w'\"])({pattern})(?![\w'\"])", r"pc.field('\1')", text)
     return written if found else None
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """`batch` with exactly this schema, its columns put in order and cast if no value changes by that.
+    """`batch` with exactly this schema: columns are reordered, and cast if that changes no value.
 
-    `UserCodeError` names `what` gave the batch and the difference.
+    `UserCodeError` names `what`, which returned the batch, and the difference.
     """
     if batch.schema.equals(schema, check_metadata=True):
         return batch

@@ -1,4 +1,4 @@
-"""What a sink is: a writer that prepares, and commits once the checkpoint is durable."""
+"""Sinks: writers that prepare output, and commit it once the checkpoint is durable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CommitResult", "Committable", "Permit", "Sink", "SinkContext", "Sink
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """Where a writer runs. `attempt` rises with every restart of the job."""
+    """Where a writer runs. `attempt` grows with every restart of the job."""
 
     job_id: str
     uid: str
@@ -28,49 +28,49 @@ class SinkContext:
 class SinkWriter(ABC):
     """Writes in one subtask.
 
-    All calls come from the task's thread but `commit`, which comes from others, one at a time, while writing goes on:
-    it may share with the rest only what is safe to share.
+    All calls come from the task's thread, except `commit`, which is called from other threads, one at a time, while
+    writing continues: whatever it shares with the other methods must be safe to share.
     """
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take in rows. Nobody outside may see them as final before they are committed."""
+        """Write rows. They must not become visible as final before they are committed."""
 
     @abstractmethod
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
-        """Make durable what was written since the last call, ready to be committed even by another process.
+        """Make durable what was written since the last call, so that any process can commit it.
 
-        Given back is what a commit needs to know, one entry for each commit, as plain data (numbers, text, bytes,
-        lists, dicts with text keys); nothing if nothing was written.
+        Returns what `commit` needs to know, one entry per commit, as plain data (numbers, text, bytes, lists, dicts
+        with text keys); an empty sequence if nothing was written.
         """
 
     @abstractmethod
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
-        """Make visible what was prepared; `committable.payload` is what `prepare` gave back.
+        """Make visible what was prepared; `committable.payload` is an entry that `prepare` returned.
 
-        It may be called again for the same one, by this process or another. What raises counts as a failure for an
-        unknown reason: the job fails over.
+        May be called again for the same committable, by this process or another. An exception counts as a failure for
+        an unknown reason: the job fails over.
         """
 
     @abstractmethod
     def abort_newer(self, checkpoint_id: int) -> None:
-        """Drop what older attempts of this sink have prepared for checkpoints after this one, and never committed.
+        """Drop what older attempts prepared for checkpoints after this one and never committed.
 
-        Called once, before anything is written, in every subtask; what belongs to other subtasks may be dropped too.
+        Called once in every subtask, before anything is written; may drop what belongs to other subtasks too.
         """
 
     def close(self) -> None:
-        """Release everything; what is not prepared is lost, and will be written again."""
+        """Release everything; what is not prepared is lost and will be written again."""
 
 
 class Sink(ABC):
-    """Where rows go. It is pickled with the job; `writer` is called where tasks run."""
+    """Destination of rows. It is pickled with the job; `writer` is called where tasks run."""
 
     def check(self, schema: pa.Schema) -> None:
         """Raise `ConfigurationError` if rows of this schema cannot be written; called on the driver."""
 
     def starting(self, job_id: str) -> None:
-        """A job with this id begins to run, or goes on; called on the driver, before there are writers."""
+        """A job with this id starts or resumes; called on the driver, before there are writers."""
 
     @abstractmethod
     def writer(self, context: SinkContext) -> SinkWriter: ...

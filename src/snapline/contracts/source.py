@@ -1,4 +1,4 @@
-"""What a source is: splits that are dealt out on the driver, and readers that read them."""
+"""Sources: splits that the driver assigns, and readers that read them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from snapline.contracts.schemas import no_column
 from snapline.errors import ConfigurationError
 
 Split: TypeAlias = Any
-"""A part of a source that one reader reads by itself: plain data (numbers, text, bytes, lists, dicts with text keys).
+"""A part of a source that one reader reads alone: plain data (numbers, text, bytes, lists, dicts with text keys).
 
-It travels between processes and is kept in checkpoints.
+It is sent between processes and stored in checkpoints.
 """
 
 Position: TypeAlias = Any
-"""How far a reader is in a split: plain data; None is its beginning."""
+"""How far a reader is in a split: plain data; None is the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """There is nothing to read for so long; the runtime asks again then, or earlier."""
+    """Nothing to read for now; the runtime calls `read` again after `seconds`, or earlier."""
 
     seconds: float
 
@@ -45,64 +45,64 @@ class SourceReader(ABC):
 
     @abstractmethod
     def add_split(self, split: Split, position: Position) -> None:
-        """Read this split too, from a position on."""
+        """Start to read this split too, from this position."""
 
     @abstractmethod
     def read(self) -> pa.RecordBatch | Wait | None:
-        """The next rows, with the schema of the source; None if all splits that were added are read to their ends."""
+        """Returns the next rows, with the schema of the source, or None if all splits so far are at their ends."""
 
     @abstractmethod
     def positions(self) -> Sequence[tuple[Split, Position]]:
-        """The splits that are not read to their ends, each with the position behind the last row that `read` gave."""
+        """The splits that are not at their ends, each with the position after the last row that `read` returned."""
 
     def checkpoint_completed(self, checkpoint_id: int) -> None:
-        """The positions of this checkpoint will never be gone back behind."""
+        """The job will never go back behind the positions of this checkpoint."""
 
     def close(self) -> None:
-        """Release everything outside."""
+        """Release external resources."""
 
 
 class Source(ABC):
-    """Where rows come from. It is pickled with the job; `reader` is called where tasks run, the rest on the driver.
+    """Origin of rows. It is pickled with the job; `reader` is called where tasks run, the rest on the driver.
 
-    What a split holds from a position on must be the same whenever it is read, or a restart is not exactly once.
-    Watermarks are told for a subtask, not for each of its splits: a reader with several of them reads what is oldest
-    first, or rows of the others may be late.
+    Reading a split from a position must always give the same rows, or a restart is not exactly once. Watermarks are
+    generated per subtask, not per split: a reader with several splits reads the oldest rows first, or the rest may be
+    late.
     """
 
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Of every batch that is read."""
+        """Schema of every batch that is read."""
 
     @property
     @abstractmethod
     def is_bounded(self) -> bool:
-        """Whether the rows end some time."""
+        """Whether the source comes to an end."""
 
     @property
     def in_step(self) -> bool:
-        """Whether all splits are to be read at the same time: each subtask has a share of its own from the start.
+        """Whether all splits are read at the same time: each subtask gets its share at the start.
 
-        If not, splits go one by one to whoever has read all it had. Splits that hold rows of the same event time must
-        be read in step, or those of the later ones come late.
+        If not, each subtask gets another split whenever it has finished one. Splits that cover the same event times
+        must be read in step, or rows of the later splits come late.
         """
         return not self.is_bounded
 
     @abstractmethod
     def splits(self, parallelism: int) -> Sequence[Split]:
-        """The splits there are from the beginning; called once, when the job starts from there."""
+        """The initial splits; called once, when the job starts from scratch."""
 
     @property
     def discovery_interval_ms(self) -> int | None:
-        """How often to look for more splits while the job runs; none is never, as it is for one that is bounded."""
+        """How often to look for more splits while the job runs. None disables discovery, as for bounded sources."""
         return None
 
     def discover(self, known: Any) -> tuple[Sequence[Split], Any]:
-        """Splits nobody has been told of yet, and what is `known` now; on a thread of its own, one call at a time.
+        """Returns new splits, and what is `known` now. Called on a thread of its own, one call at a time.
 
-        The first call, before anything runs, is given None, every later one what the last gave, also after a restart:
-        it is kept in checkpoints together with the splits, as plain data.
+        `known` is None in the first call, before anything runs; later, also after a restart, it is what the last call
+        returned: plain data, which is stored in checkpoints together with the splits.
         """
         return (), known
 
@@ -112,11 +112,11 @@ class Source(ABC):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Watermarks:
-    """How event time is told from rows: the greatest value of `column` so far, less what may come late.
+    """How watermarks follow from rows: the greatest value of `column` so far, minus `delay`.
 
     column: timestamps, or whole numbers of milliseconds since 1970.
-    delay: how much later than the newest row a row may come.
-    idle_after: a subtask that has read nothing for so long is left out when event time is told; 0 never is.
+    delay: how far a row may lag behind the newest one.
+    idle_after: a subtask that has read nothing for this long no longer holds watermarks back; 0 disables this.
     """
 
     column: str
@@ -129,7 +129,7 @@ class Watermarks:
         object.__setattr__(self, "idle_after_ms", duration_ms(idle_after, setting="idle_after"))
 
     def check(self, schema: pa.Schema, what: str) -> None:
-        """`ConfigurationError` if event time cannot be told so from the rows of `what`."""
+        """Raise `ConfigurationError` if the rows of `what` have no such column, or one of another type."""
         if not isinstance(self.column, str) or self.column not in schema.names:
             raise ConfigurationError(f"watermarks of {what}: {no_column(self.column, schema)}")
         kind = schema.field(self.column).type
@@ -141,7 +141,7 @@ class Watermarks:
 
 
 def checked_watermarks(watermarks: Any, schema: pa.Schema, what: str) -> Watermarks:
-    """`watermarks`; `ConfigurationError` if they are none, or do not fit the rows of `what`."""
+    """Returns `watermarks`; `ConfigurationError` if it is something else, or does not fit the rows of `what`."""
     if not isinstance(watermarks, Watermarks):
         column = watermarks if isinstance(watermarks, str) else "time"
         raise ConfigurationError(

@@ -307,7 +307,7 @@ def test_a_timer_without_on_timer_is_told(run: Run) -> None:
     harness = started(run, Plain(lambda row, context: context.set_event_timer(5)))
     harness.operator.process(rows(("a", 0)), 0)
     with pytest.raises(
-        UserCodeError, match="process 'it': a timer for 5 is due, and the function has no method on_timer"
+        UserCodeError, match="process 'it': a timer for 5 is due, but the function has no method on_timer"
     ):
         harness.operator.watermark(5)
 
