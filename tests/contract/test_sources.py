@@ -1,14 +1,12 @@
-"""What every source that comes with Snapline has to keep: the same rows from any position on, each once."""
+"""Every source that comes with Snapline keeps the contract of sources."""
 
 from __future__ import annotations
 
 import gzip
-import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import msgspec
 import numpy as np
 import pyarrow as pa
@@ -17,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import snapline as sl
-from snapline.operators.split_assigner import SplitAssigner
+from snapline.testing import ScriptedSource, SourceContract
 
 ROWS = 3000
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
@@ -71,6 +69,12 @@ def watched_files(directory: Path) -> sl.Source:
     return sl.sources.Files(directory, watch="1s")
 
 
+def scripted(_: Path, *, ends: bool = True) -> sl.Source:
+    tuples = [tuple(row.values()) for row in table(30, 70).to_pylist()]
+    batches = table(100, ROWS - 100).to_batches(max_chunksize=290)
+    return ScriptedSource([*table(0, 30).to_pylist(), sl.Wait(0.001), tuples, *batches], SCHEMA, ends=ends)
+
+
 Make = Callable[[Path], sl.Source]
 SOURCES: dict[str, Make] = {
     "generate": lambda _: sl.sources.Generate(generated, ROWS, schema=SCHEMA, splits=3, batch_rows=130),
@@ -82,110 +86,25 @@ SOURCES: dict[str, Make] = {
     "csv": csv_files,
     "jsonl": jsonl_files,
     "watched": watched_files,
+    "scripted": scripted,
+    "scripted without an end": lambda _: scripted(_, ends=False),
 }
 
 
-@pytest.fixture(params=SOURCES)
-def source(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sl.Source:
-    """Many reads for few rows."""
-    monkeypatch.setattr("snapline.connectors.iterator._BATCH_ITEMS", 170)
-    monkeypatch.setattr("snapline.connectors.iterator._SKIP_ITEMS", 400)
-    monkeypatch.setattr("snapline.connectors.files.file_formats._BATCH_ROWS", 170)
-    monkeypatch.setattr("snapline.connectors.files.file_formats._BLOCK_BYTES", 5000)
-    return SOURCES[request.param](tmp_path)
+class TestSources(SourceContract):
+    quiet_s = 0.05
 
+    @pytest.fixture(autouse=True, params=SOURCES)
+    def _small_reads(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Many reads for few rows."""
+        monkeypatch.setattr("snapline.connectors.iterator._BATCH_ITEMS", 170)
+        monkeypatch.setattr("snapline.connectors.iterator._SKIP_ITEMS", 400)
+        monkeypatch.setattr("snapline.connectors.files.file_formats._BATCH_ROWS", 170)
+        monkeypatch.setattr("snapline.connectors.files.file_formats._BLOCK_BYTES", 5000)
+        self._make = SOURCES[request.param]
 
-class Subtasks:
-    """The readers of a source, with splits as a driver deals them out and positions as a checkpoint keeps them."""
+    def make_source(self, directory: Path) -> sl.Source:
+        return self._make(directory)
 
-    def __init__(self, source: sl.Source, parallelism: int, snapshot: tuple[bytes, list[bytes]] | None = None) -> None:
-        self._assigner = SplitAssigner(source, parallelism)
-        self._readers = [source.reader(sl.ReaderContext("job", "it", i, parallelism)) for i in range(parallelism)]
-        self._ended: set[int] = set()
-        self._is_bounded = source.is_bounded
-        self._schema = source.schema
-        if snapshot is None:
-            self._assigner.start()
-        else:
-            self._assigner.restore(snapshot[0])
-            for number, entry in enumerate(snapshot[1]):
-                self._readers[number % parallelism].add_split(*msgspec.msgpack.decode(entry))
-
-    def read(self) -> Iterator[pa.RecordBatch]:
-        """Batches of all subtasks in turn, up to the end, or of a source that has none to where there are no more."""
-        rounds_without = 0
-        while rounds_without < 10:
-            rounds_without += 1
-            for subtask, reader in enumerate(self._readers):
-                given = reader.read()
-                while isinstance(given, sl.Wait):
-                    given = reader.read()
-                if given is None:
-                    self._ask(subtask)
-                else:
-                    assert given.schema == self._schema
-                    rounds_without = 0
-                    yield given
-        assert len(self._ended) == (len(self._readers) if self._is_bounded else 0)
-
-    def _ask(self, subtask: int) -> None:
-        for answered, event in self._assigner.assign(subtask):
-            for split in event["splits"]:
-                self._readers[answered].add_split(split, None)
-            if not event["more"]:
-                self._ended.add(answered)
-
-    def snapshot(self) -> tuple[bytes, list[bytes]]:
-        entries = [entry for reader in self._readers for entry in reader.positions()]
-        return self._assigner.snapshot(), [msgspec.msgpack.encode(entry) for entry in entries]
-
-    def close(self) -> None:
-        for reader in self._readers:
-            reader.close()
-
-
-def same_rows(batches: list[pa.RecordBatch]) -> None:
-    found = pa.Table.from_batches(batches, SCHEMA).sort_by("number")
-    assert found.equals(table())
-
-
-@pytest.mark.parametrize("parallelism", [1, 2, 5])
-def test_every_row_comes_once(source: sl.Source, parallelism: int) -> None:
-    subtasks = Subtasks(source, parallelism)
-    same_rows(list(subtasks.read()))
-    assert subtasks.snapshot()[1] == []
-    subtasks.close()
-
-
-def test_any_position_can_be_gone_on_from(source: sl.Source) -> None:
-    subtasks = Subtasks(source, 2)
-    before: list[pa.RecordBatch] = []
-    snapshots = [(0, subtasks.snapshot())]
-    for batch in subtasks.read():
-        before.append(batch)
-        snapshots.append((len(before), subtasks.snapshot()))
-    for read, snapshot in snapshots[:: max(1, len(snapshots) // 6)]:
-        again = Subtasks(source, 2, snapshot)
-        same_rows([*before[:read], *again.read()])
-        again.close()
-    subtasks.close()
-
-
-@pytest.mark.parametrize("parallelism", [1, 3])
-def test_splits_can_go_to_more_or_fewer_subtasks(source: sl.Source, parallelism: int) -> None:
-    subtasks = Subtasks(source, 2)
-    reading = subtasks.read()
-    before = [next(reading) for _ in range(4)]
-    after = Subtasks(source, parallelism, subtasks.snapshot())
-    middle = after.read()
-    before += [next(middle) for _ in range(2)]
-    last = Subtasks(source, 2, after.snapshot())
-    same_rows([*before, *last.read()])
-    for group in (subtasks, after, last):
-        group.close()
-
-
-def test_a_source_travels_with_the_job(source: sl.Source) -> None:
-    subtasks = Subtasks(pickle.loads(cloudpickle.dumps(source)), 1)
-    same_rows(list(subtasks.read()))
-    subtasks.close()
+    def expected_rows(self) -> pa.Table:
+        return table()
