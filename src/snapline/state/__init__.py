@@ -1,1 +1,1 @@
-"""Keyed and operator state: descriptors, backends, timers."""
+"""Keyed and operator state: handles, backends, timers and their snapshots."""

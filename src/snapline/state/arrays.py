@@ -19,12 +19,19 @@ Values: TypeAlias = Any
 MIN_CAPACITY = 1024
 """Length of the smallest array by slot."""
 
+MAX_INT64 = (1 << 63) - 1
+
 
 def grown(array: npt.NDArray[Any], capacity: int, fill: Any = 0) -> npt.NDArray[Any]:
     """A copy of an array, extended to `capacity` with `fill`."""
     result = np.full(capacity, fill, dtype=array.dtype) if fill else np.zeros(capacity, dtype=array.dtype)
     result[: len(array)] = array
     return result
+
+
+def largest_absolute(numbers: npt.NDArray[Any]) -> int:
+    """The largest absolute value of whole numbers, 0 if there are none."""
+    return max(-int(numbers.min(initial=0)), int(numbers.max(initial=0)))
 
 
 def objects(values: Values) -> list[Any]:

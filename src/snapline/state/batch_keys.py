@@ -1,4 +1,4 @@
-"""Keys of a batch of rows: encoded and hashed once, looked up once in each place that state is kept in."""
+"""Keys of a batch of rows: encoded and hashed once, looked up once in every space of slots."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from snapline.text import shortened
 
 
 class KeyTypes:
-    """The columns of a key, or of a namespace. A type that is a struct has a column for each of its fields."""
+    """The columns of a key or namespace. A struct has a column for each of its fields."""
 
     def __init__(self, kind: pa.DataType, what: str = "key") -> None:
         self.kind = kind
@@ -48,7 +48,7 @@ class KeyTypes:
             encode(pa.array([], column), name)
 
     def columns(self, values: Any) -> list[pa.Array]:
-        """The columns of keys given as an Arrow array, a list of values, or for several columns a list of arrays."""
+        """The columns of keys, given as an Arrow array, a list of values, or a list of arrays (several columns)."""
         if isinstance(values, pa.RecordBatch | pa.Table):
             values = values.columns
         if isinstance(values, list | tuple) and values and isinstance(values[0], pa.Array | pa.ChunkedArray):
@@ -67,7 +67,7 @@ class KeyTypes:
         ]
 
     def words(self, value: Any) -> list[Word] | None:
-        """A single key as words; none if only `encode` knows how."""
+        """Encode a single key. Returns None if only `encode` can."""
         if not self._is_struct:
             word = word_of(value, self.kinds[0])
             return None if word is None else [word]
@@ -120,14 +120,14 @@ class KeyTypes:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """What a single entry is filed under; the same as a row of `Rows`."""
+    """The key of a single entry: one row of `Rows`."""
 
     words: tuple[Word, ...]
     hash: int
     key_hash: int
 
     def inside(self, words: Sequence[Word]) -> Single:
-        """This one with more columns."""
+        """This key with more columns."""
         hash_ = self.hash
         for word in words:
             hash_ = hash_inside(hash_, hash_word(word))
@@ -135,9 +135,9 @@ class Single:
 
 
 class Rows:
-    """Keys of a batch, perhaps with a namespace and an inner key behind them: what one entry of a state is filed under.
+    """The keys of entries of a batch: the key itself, then perhaps a namespace and a key inside the state.
 
-    `hashes` are those of all columns, `key_hashes` those of the key alone, which decide the key group.
+    `hashes` cover all columns, `key_hashes` the key alone, which decides the key group.
     """
 
     __slots__ = ("_derived", "_singles", "_slots", "_within", "encoded", "hashes", "key_hashes")
@@ -169,7 +169,7 @@ class Rows:
         return Rows([*self.encoded, *columns], self.key_hashes, hashes)
 
     def within(self, types: KeyTypes, values: pa.Array) -> Rows:
-        """These rows inside a namespace; the last one is remembered, for several states with the same array."""
+        """These rows in a namespace. The last result is cached, for several states with the same array."""
         known = self._within
         if known is None or known[1] is not values or known[0] != types.kind:
             known = self._within = types.kind, values, self.inside(types.encode(values))
@@ -178,19 +178,19 @@ class Rows:
     def take(self, rows: Ints) -> Rows:
         hashes = None if self.hashes is self.key_hashes else self.hashes[rows]
         taken = Rows([column.take(rows) for column in self.encoded], self.key_hashes[rows], hashes)
-        # Where they are is known from here.
+        # Their slots are known already.
         taken._slots = {number: lookup.take(rows) for number, lookup in self._slots.items()}
         return taken
 
     def one(self, row: int, columns: Callable[[], Sequence[EncodedKeys]], label: Any) -> Rows:
-        """A single row with more columns, remembered under a `label` that stands for them."""
+        """A single row with more columns, cached under a `label` that stands for them."""
         found = self._derived.get((row, label))
         if found is None:
             found = self._derived[row, label] = self.take(np.array([row])).inside(columns())
         return found
 
     def single(self, row: int) -> Single:
-        """One of the rows."""
+        """One of the rows, for lookups without numpy."""
         found = self._singles.get(row)
         if found is None:
             words = tuple(column.word(row) for column in self.encoded)
@@ -198,7 +198,7 @@ class Rows:
         return found
 
     def slots(self, space: Space, *, add: bool) -> Ints:
-        """The slot of each row, -1 for those without one, of which there are none if they are to be added."""
+        """The slot of each row. Without `add`, unknown keys have -1; with it they get a slot."""
         known = self._slots.get(id(space))
         if known is None or not known.holds(space, add=add):
             slots = space.ensure(self) if add else space.find(self)
@@ -209,7 +209,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Lookup:
-    """The slots of rows, and how the space was when they were looked up."""
+    """The slots of rows, and the state of the space when they were looked up."""
 
     space: Space
     slots: Ints
@@ -220,36 +220,36 @@ class _Lookup:
     def holds(self, space: Space, *, add: bool) -> bool:
         if self.space is not space or self.version != space.version:
             return False
-        # A key that had no slot may have got one by other rows.
+        # A key that had no slot may have got one from other rows.
         return not self.has_missing or (not add and self.size == space.size)
 
     def take(self, rows: Ints) -> _Lookup:
-        """That of some of the rows."""
+        """The lookup of some of the rows."""
         slots = self.slots[rows]
         return _Lookup(self.space, slots, self.version, self.size, self.has_missing and bool(slots.min(initial=0) < 0))
 
 
 class Attached:
-    """Something whose arrays are indexed by the slots of a space. `owner` is the table it belongs to."""
+    """Has arrays indexed by the slots of a space. `owner` is the table it belongs to."""
 
     @property
     def owner(self) -> object:
         return self
 
     def grow(self, capacity: int) -> None:
-        """Slots below `capacity` will be used."""
+        """Make room for slots below `capacity`."""
 
     def is_used(self, size: int) -> Any:
-        """For each of the first slots whether it is needed."""
+        """Whether each of the first `size` slots is needed."""
 
     def keep(self, slots: Ints) -> None:
-        """Forget all but these slots, which become 0, 1, 2..."""
+        """Drop all but these slots, which become 0, 1, 2..."""
 
 
 class Space:
-    """The slots that states with the same kind of key share.
+    """The slots shared by states with the same columns of keys.
 
-    `version` changes whenever slots are renumbered: then what was looked up before counts for nothing.
+    `version` changes whenever slots are renumbered; earlier lookups are invalid then.
     """
 
     def __init__(self, kinds: Sequence[pa.DataType]) -> None:
@@ -269,14 +269,14 @@ class Space:
         self._attached.append(attached)
 
     def detach(self, owner: object) -> None:
-        """Have nothing to do any more with what belongs to a table that was replaced."""
+        """Drop what belongs to a table that was replaced."""
         self._attached = [attached for attached in self._attached if attached.owner is not owner]
 
     def find(self, rows: Rows) -> Ints:
         return self._index.find(rows.encoded, rows.hashes)
 
     def ensure(self, rows: Rows) -> Ints:
-        """The slot of each row; keys that have none get one. May renumber slots to make room."""
+        """The slot of each row; unknown keys get one. May renumber slots to make room."""
         slots = self.find(rows)
         missing = int((slots < 0).sum())
         if not missing:
@@ -290,10 +290,7 @@ class Space:
         return slots
 
     def append(self, rows: Rows) -> Ints:
-        """The slots of rows that have none yet and are all different, by which they get them without being looked for.
-
-        May renumber slots to make room.
-        """
+        """Give slots to unknown rows, all different, without looking them up. May renumber slots to make room."""
         if self.size + len(rows) > self._capacity:
             self._reclaim(len(rows))
         start = self.size
@@ -307,7 +304,7 @@ class Space:
         return self._index.find_one(single.words, single.hash)
 
     def ensure_one(self, single: Single) -> int:
-        """The slot of a single entry, which gets one if it has none. May renumber slots to make room."""
+        """The slot of a single entry; an unknown one gets a slot. May renumber slots to make room."""
         slot = self._index.find_one(single.words, single.hash)
         if slot < 0:
             if self.size >= self._capacity:
@@ -318,7 +315,7 @@ class Space:
         return slot
 
     def distinct(self, slots: Ints) -> tuple[Ints, npt.NDArray[np.int32] | None]:
-        """Each slot once, and for each row which of them is its own; none if they are all different already."""
+        """Each slot once, and for each row the index of its slot, or None if all rows differ."""
         scratch, count = self._scratch, len(slots)
         order = np.arange(count, dtype=np.int32)
         np.put(scratch, slots, order)
@@ -331,21 +328,21 @@ class Space:
         return slots[is_last], numbers.take(winners)
 
     def key_hashes(self) -> Words:
-        """By slot; may be kept and read while the space grows."""
+        """The hash of the key, by slot. Stays valid while the space grows."""
         return self._key_hashes[: self.size]
 
     def last_words(self, slots: Ints) -> Words:
-        """Of slots the last column, which is of fixed width."""
+        """The last column at slots. It must be of fixed width."""
         return self._index.last_words(slots)
 
     def columns(self) -> list[FrozenKeys]:
-        """The columns by slot; may be kept and read while the space grows."""
+        """The columns by slot. They stay valid while the space grows."""
         return self._index.frozen_keys()
 
     def keep(self, slots: Ints) -> None:
-        """Forget all but these slots, ascending, which become 0, 1, 2..."""
+        """Drop all but these slots, ascending, which become 0, 1, 2..."""
         self.version += 1
-        self._index = self._index.without(slots)
+        self._index = self._index.with_only(slots)
         self._capacity = max(self._index.capacity, len(slots))
         self._key_hashes = grown(self._key_hashes[slots], self._capacity)
         self._scratch = np.zeros(self._capacity, dtype=np.int32)
@@ -354,7 +351,7 @@ class Space:
             attached.grow(self._capacity)
 
     def _reclaim(self, wanted: int) -> bool:
-        """Drop keys without state, if that makes room for a while."""
+        """Drop keys without state, if that frees enough room. Returns whether it did."""
         used = np.zeros(self.size, dtype=np.bool_)
         for attached in self._attached:
             used |= attached.is_used(self.size)

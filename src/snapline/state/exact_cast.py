@@ -1,4 +1,4 @@
-"""Values as Arrow arrays of a declared type, and never as other values than were given."""
+"""Conversion of values to Arrow arrays of a declared type that never changes a value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapline.text import shortened
 
 
 def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
-    """Python values as an Arrow array; `UserCodeError` for one that would come back as another: 1.5 as 1, say."""
+    """Convert Python values to an Arrow array. Raises `UserCodeError` if a value would change, such as 1.5 to 1."""
     try:
         array = pa.array(values, arrow)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -30,7 +30,7 @@ def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
 
 
 def _wrong_value(values: Sequence[Any], arrow: pa.DataType, error: Exception) -> str:
-    """Which of several values cannot be converted, and why."""
+    """Says which of several values cannot be converted, and why."""
     for value in values:
         try:
             pa.array([value], arrow)
@@ -42,9 +42,9 @@ def _wrong_value(values: Sequence[Any], arrow: pa.DataType, error: Exception) ->
 
 
 def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Array:
-    """An Arrow array as another type of the same kind of values; `UserCodeError` if a value would be another one.
+    """Cast an Arrow array to another type of the same family. Raises `UserCodeError` if a value would change.
 
-    Whether floats `may_round` is for the caller to say. A string never becomes a number, nor a timestamp a date.
+    Only floats may change, and only if `may_round`. A string never becomes a number, nor a timestamp a date.
     """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -65,7 +65,7 @@ def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Ar
 
 
 def converted(values: Any, kind: pa.DataType) -> pa.Array:
-    """`values` as an Arrow array of a type. `UserCodeError` if they cannot be, or not exactly."""
+    """Convert `values`, an Arrow array or any iterable, to a type; floats may round. Raises `UserCodeError`."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not isinstance(values, pa.Array):
@@ -110,7 +110,7 @@ def _came_back(array: pa.Array) -> list[Any]:
 
 
 def _difference(given: Any, converted: Any, arrow: pa.DataType) -> str | None:
-    """In what a value differs from what it was turned into; nothing if they are the same."""
+    """Says how a converted value differs from the one given; None if it does not."""
     if converted is None or given is None:
         return None if given is converted else f"{shortened(given)} would become {shortened(converted)}"
     if pa.types.is_struct(arrow):

@@ -1,4 +1,4 @@
-"""Rows of a batch by key: what a vectorised update computes with."""
+"""Rows of a batch grouped by key, for vectorised updates."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.errors import UserCodeError
+from snapline.state.arrays import MAX_INT64, largest_absolute
 from snapline.state.exact_cast import converted
 
-_MAX_INT64 = (1 << 63) - 1
 _DECIMAL_DIGITS = 57
-"""Of sums of decimals: those of the longest decimal, and enough for any number of them."""
+"""Digits of sums of decimals: enough for any number of the longest decimals."""
 
 
 class Groups:
-    """The rows of a batch that have the same key. Groups are numbered from 0 to `count` - 1.
+    """The rows of a batch grouped by key. Groups are numbered from 0 to `count` - 1.
 
-    `indices` has the number of the group of each row; none if no key comes twice: then row i is group i. The methods
-    give one value for each group, from one for each row; nulls among the values are left out.
+    `indices` holds the group of each row, or None if no key comes twice: then row i is group i. The methods take one
+    value per row and return one per group; they ignore nulls.
     """
 
     def __init__(self, count: int, indices: npt.NDArray[np.int32] | None) -> None:
@@ -29,15 +29,15 @@ class Groups:
         self.indices = indices
 
     def counts(self) -> pa.Array:
-        """How many rows each group has."""
+        """The number of rows of each group."""
         if self.indices is None:
             return pa.array(np.ones(self.count, dtype=np.int64))
         return pa.array(np.bincount(self.indices, minlength=self.count))
 
     def sum(self, values: Any, onto: pa.Array | None = None) -> pa.Array:
-        """Of whole numbers or floats, beginning with 0, or with the values `onto` for each group, null being 0.
+        """Sum numbers, starting from 0, or from the value of each group in `onto` (null counts as 0).
 
-        Narrow numbers are added up as wide ones. `UserCodeError` if a sum is too large even for those.
+        Narrow numbers are added as wide ones. Raises `UserCodeError` if a sum is too large even for those.
         """
         values = self._of_rows(values)
         if pa.types.is_boolean(values.type):
@@ -58,8 +58,10 @@ class Groups:
             result = np.zeros(self.count, dtype=numbers.dtype)
         else:
             result = onto.to_numpy(zero_copy_only=False).copy()
-        if numbers.dtype.kind in "iu" and _largest(result) + len(numbers) * _largest(numbers) > _MAX_INT64:
-            result, numbers = result.astype(object), numbers.astype(object)
+        if numbers.dtype.kind in "iu":
+            bound = largest_absolute(result) + len(numbers) * largest_absolute(numbers)
+            if bound > MAX_INT64:
+                result, numbers = result.astype(object), numbers.astype(object)
         np.add.at(result, indices, numbers)
         return pa.array(result, values.type)
 
@@ -109,16 +111,12 @@ def _array(values: Any) -> pa.Array:
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:
-    """The type in which values of a type are added up."""
+    """The type in which values of a type are added."""
     if pa.types.is_boolean(kind) or (pa.types.is_integer(kind) and kind != pa.uint64()):
         return pa.int64()
     if pa.types.is_floating(kind):
         return pa.float64()
     return pa.decimal256(_DECIMAL_DIGITS, kind.scale) if pa.types.is_decimal128(kind) else kind
-
-
-def _largest(numbers: npt.NDArray[Any]) -> int:
-    return max(-int(numbers.min(initial=0)), int(numbers.max(initial=0)))
 
 
 def _filled(values: pa.Array) -> pa.Array:

@@ -1,8 +1,8 @@
 """From keys to slots: a hash table that looks up whole batches at once.
 
 Every distinct key gets a slot, a number from 0 on, in the order of arrival. State lives in columns indexed by slot. A
-slot never moves or changes its key, so what a snapshot holds on to stays valid while the table grows: new keys go
-behind, and larger arrays are copies. Keys leave only when the whole index is made anew without them.
+slot never changes its key, so what a snapshot refers to stays valid while the table grows: new keys are appended, and
+larger arrays are copies. Keys are removed only by building a new index without them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Words, grown
-from snapline.state.stable_hash import BytesKeys, EncodedKeys, FixedKeys, Word, bytes_of
+from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Octets, Words, grown
+from snapline.state.stable_hash import DAY_MS, BytesKeys, EncodedKeys, FixedKeys, Word, bytes_of, is_bytes, is_text
 
 _LOAD = 4
-"""Buckets for each slot, at least."""
-
-_DAY_MS = 86_400_000
+"""Least number of buckets per slot."""
 
 
 class FixedKeyColumn:
@@ -57,11 +55,11 @@ class FixedKeyColumn:
 
 
 class BytesKeyColumn:
-    """Strings or bytes, by slot, one behind the other."""
+    """Strings or bytes, by slot, concatenated."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
-        self._data: npt.NDArray[np.uint8] = np.zeros(8 * MIN_CAPACITY, dtype=np.uint8)
+        self._data: Octets = np.zeros(8 * MIN_CAPACITY, dtype=np.uint8)
         self._offsets: Ints = np.zeros(MIN_CAPACITY + 1, dtype=np.int64)
         self._size = 0
         self._stored: pa.Array | None = None
@@ -74,7 +72,7 @@ class BytesKeyColumn:
         assert isinstance(word, bytes)
         self._append(size, np.array([len(word)]), np.frombuffer(word, dtype=np.uint8))
 
-    def _append(self, size: int, ends: Ints, data: npt.NDArray[np.uint8]) -> None:
+    def _append(self, size: int, ends: Ints, data: Octets) -> None:
         end, first = size + len(ends), int(self._offsets[size])
         last = first + len(data)
         if end >= len(self._offsets):
@@ -104,7 +102,7 @@ class BytesKeyColumn:
         return self._stored
 
 
-def _bytes_array(offsets: Ints, data: npt.NDArray[np.uint8]) -> pa.Array:
+def _bytes_array(offsets: Ints, data: Octets) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
@@ -116,7 +114,7 @@ class FrozenFixedKeys:
     words: Words
 
     def encoded(self, slots: Ints) -> FixedKeys:
-        """Keys to be filed anew; they are not to be hashed again."""
+        """Keys for another index, whose hashes are known: those of the result may be wrong."""
         words = self.words[slots]
         return FixedKeys(words, words)
 
@@ -135,7 +133,7 @@ class FrozenFixedKeys:
         if pa.types.is_date32(kind):
             return pa.array(numbers.astype(np.int32)).view(kind)
         if pa.types.is_date64(kind):
-            return pa.array(numbers * _DAY_MS).view(kind)
+            return pa.array(numbers * DAY_MS).view(kind)
         if pa.types.is_timestamp(kind):
             return pa.array(numbers).view(kind)
         return pa.array(numbers).cast(kind)
@@ -155,19 +153,15 @@ class FrozenBytesKeys:
         return FrozenBytesKeys(self.kind, self.array.take(pa.array(slots)))
 
     def to_arrow(self) -> pa.Array:
-        kind = self.kind
-        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-        return (self.array.view(pa.large_string()) if is_text else self.array).cast(kind)
+        return (self.array.view(pa.large_string()) if is_text(self.kind) else self.array).cast(self.kind)
 
 
 FrozenKeys: TypeAlias = FrozenFixedKeys | FrozenBytesKeys
 
 
 def key_column(kind: pa.DataType) -> FixedKeyColumn | BytesKeyColumn:
-    """An empty column for keys of a type."""
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    return BytesKeyColumn(kind) if text or binary else FixedKeyColumn(kind)
+    """Create an empty column for keys of a type."""
+    return BytesKeyColumn(kind) if is_text(kind) or is_bytes(kind) else FixedKeyColumn(kind)
 
 
 def _firsts(hashes: Words) -> Ints:
@@ -175,7 +169,7 @@ def _firsts(hashes: Words) -> Ints:
     rows = np.arange(len(hashes))
     found, shift = [], 0
     while rows.size:
-        # Each row claims a place by some bits of its hash; of those that claim the same one the first gets it.
+        # Each row claims a place by some bits of its hash; the first one to claim a place gets it.
         size = 1 << (4 * len(rows)).bit_length()
         left = hashes[rows]
         places = ((left >> np.uint64(shift)) & np.uint64(size - 1)).view(np.int64)
@@ -183,14 +177,14 @@ def _firsts(hashes: Words) -> Ints:
         claims[places[::-1]] = rows[::-1]
         winners = claims.take(places)
         found.append(rows[winners == rows])
-        # What has lost against another hash claims again, by other bits, or in the end one hash at a time.
+        # Rows that lost to another hash claim again, by other bits.
         rows = rows[hashes[winners] != left]
         shift = (shift + 13) % 40
     return np.sort(np.concatenate(found)) if len(found) > 1 else found[0]
 
 
 class KeyIndex:
-    """The slots of keys of one or more columns. Only one thread may use it; what is frozen is for any."""
+    """The slots of keys of one or more columns. For one thread only; frozen keys may be read by any."""
 
     def __init__(self, kinds: Sequence[pa.DataType]) -> None:
         self.size = 0
@@ -200,15 +194,15 @@ class KeyIndex:
 
     @property
     def capacity(self) -> int:
-        """How many slots there can be before arrays have to grow."""
+        """How many slots fit before arrays have to grow."""
         return len(self._buckets) // _LOAD
 
     def find(self, keys: Sequence[EncodedKeys], hashes: Words) -> Ints:
-        """The slot of each row, -1 where the key is not there."""
+        """The slot of each row, -1 for unknown keys."""
         slots = self._probe(hashes)
         if len(keys) == 1 and keys[0].is_hash_exact:
             return slots
-        # Different keys with the same hash are as rare as can be, but they are possible.
+        # Different keys with the same hash are very rare, but possible.
         for row in np.flatnonzero(~self._equals(slots, keys) & (slots >= 0)).tolist():
             slots[row] = self.find_one([column.word(row) for column in keys], int(hashes[row]))
         return slots
@@ -231,7 +225,7 @@ class KeyIndex:
         return slots
 
     def add_missing(self, keys: Sequence[EncodedKeys], hashes: Words, slots: Ints) -> Ints:
-        """Give slots to rows that have none in `slots`; told are the rows with new keys, by their slots."""
+        """Give slots to rows that have -1 in `slots`. Returns the rows with new keys, ordered by slot."""
         missing = np.flatnonzero(slots < 0)
         added = []
         while missing.size:
@@ -247,7 +241,7 @@ class KeyIndex:
         return added[0] if len(added) == 1 else np.concatenate([*added, missing])
 
     def append(self, keys: Sequence[EncodedKeys], hashes: Words) -> None:
-        """Give the next slots to keys that are not there yet, all different."""
+        """Give the next slots to unknown keys, all different."""
         start, end = self.size, self.size + len(hashes)
         for column, encoded in zip(self._columns, keys, strict=True):
             column.append(start, encoded)  # type: ignore[arg-type]
@@ -258,7 +252,7 @@ class KeyIndex:
         self._file(start, end)
 
     def find_one(self, words: Sequence[Word], hash_: int) -> int:
-        """The slot of a single key, -1 if it is not there."""
+        """The slot of a single key, -1 if unknown."""
         buckets, hashes, mask = self._buckets, self._hashes, len(self._buckets) - 1
         position, step = hash_ & mask, 0
         while (slot := int(buckets[position])) >= 0:
@@ -271,7 +265,7 @@ class KeyIndex:
         return slot
 
     def add_one(self, words: Sequence[Word], hash_: int) -> int:
-        """Give the next slot to a key that is not there yet."""
+        """Give the next slot to an unknown key."""
         slot = self.size
         for column, word in zip(self._columns, words, strict=True):
             column.append_one(slot, word)
@@ -283,7 +277,7 @@ class KeyIndex:
         return slot
 
     def last_words(self, slots: Ints) -> Words:
-        """Of slots the last column, which is of fixed width."""
+        """The last column at slots. It must be of fixed width."""
         column = self._columns[-1]
         assert isinstance(column, FixedKeyColumn)
         return column.words_at(slots)
@@ -292,14 +286,14 @@ class KeyIndex:
         """The key columns of all slots so far."""
         return [column.frozen(self.size) for column in self._columns]
 
-    def without(self, kept: Ints) -> KeyIndex:
-        """A new index in which the slots of `kept`, ascending, have become 0, 1, 2..."""
+    def with_only(self, kept: Ints) -> KeyIndex:
+        """A new index in which the slots `kept`, ascending, become 0, 1, 2..."""
         result = KeyIndex([column.kind for column in self._columns])
         result.append([keys.encoded(kept) for keys in self.frozen_keys()], self._hashes[kept])
         return result
 
     def _file(self, start: int, end: int) -> None:
-        """Put the newest slots into buckets, of which there may have to be more."""
+        """Put the newest slots into buckets; add buckets if needed."""
         if end > self.capacity:
             buckets = len(self._buckets)
             while end * _LOAD > buckets:
@@ -329,7 +323,7 @@ class KeyIndex:
             slots, positions = slots[is_left], (positions[is_left] + step) & mask
 
     def _equals(self, slots: Ints, keys: Sequence[EncodedKeys]) -> Bools:
-        """Whether the key of each row is that of its slot; nothing is said of rows without one."""
+        """Whether the key of each row is that of its slot. Undefined for rows without a slot."""
         result: Bools = np.ones(len(slots), dtype=np.bool_)
         for column, encoded in zip(self._columns, keys, strict=True):
             result &= column.equals(slots, encoded)  # type: ignore[arg-type]

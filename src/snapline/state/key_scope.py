@@ -1,4 +1,4 @@
-"""Which entries calls mean: those of the keys of a batch, or of the key in process, in a namespace."""
+"""Which entries a call refers to: those of the keys of a batch, or of the current key, in a namespace."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from snapline.state.batch_keys import KeyTypes, Rows, Single
 from snapline.state.stable_hash import EncodedKeys
 
 Keys: TypeAlias = Any
-"""What `KeyedBackend.keys` gives, or takes: an array, a list of values, for composite keys a list of arrays."""
+"""The result of `KeyedBackend.keys`, or its argument: an array, a list of values, a list of arrays (composite keys)."""
 
 _OWNER = object()
-"""The label of a single row without more columns."""
+"""Label of a single row without further columns."""
 
 
 class Current(Protocol):
-    """Which key, and which namespace, the calls for one key mean."""
+    """Knows the current key and namespace, which calls for one key refer to."""
 
     def rows(self, keys: Keys) -> Rows: ...
 
     def current(self) -> tuple[Rows, int, Any]:
-        """The keys of the batch in process, the row in process, and the namespace."""
+        """The keys of the current batch, the current row, and the namespace."""
         ...
 
 
 class Scope:
-    """Finds what a state, or a set of timers, with or without a `namespace` is asked for."""
+    """Finds the rows that calls of a state, or of timers, refer to. `namespace` is None if there is none."""
 
     def __init__(self, current: Current, namespace: KeyTypes | None) -> None:
         self._current = current
@@ -37,7 +37,7 @@ class Scope:
         self._type = None if namespace is None else str(namespace.kind)
 
     def rows(self, keys: Keys, namespace: Any) -> Rows:
-        """The rows of a batch. A namespace is given as one for each row, or as one for all."""
+        """The rows of a batch. `namespace` is one value for each row, or one for all."""
         rows = self._current.rows(keys)
         if self._namespace is None:
             if namespace is not None:
@@ -48,7 +48,7 @@ class Scope:
         return rows.inside(self._namespaces(len(rows), namespace))
 
     def one(self) -> tuple[Rows, int]:
-        """The rows to look in, and which of them is the one in process."""
+        """The rows to look in, and which of them is the current one."""
         rows, row, namespace = self._current.current()
         if self._namespace is None:
             return rows, row
@@ -58,12 +58,12 @@ class Scope:
         return rows.one(row, lambda: types.encode([namespace]), label), 0
 
     def owner(self) -> Rows:
-        """The row in process alone."""
+        """The current row alone."""
         rows, row = self.one()
         return rows if len(rows) == 1 else rows.one(row, list, _OWNER)
 
     def single(self) -> Single:
-        """The entry in process alone, ready to be looked up without numpy."""
+        """The current entry, for lookups without numpy."""
         rows, row = self.one()
         return rows.single(row)
 

@@ -1,4 +1,4 @@
-"""Tables of many entries for each key: the entries of maps, and the elements of lists."""
+"""Tables with many entries per key: the entries of maps and the elements of lists."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from snapline.state.state_types import StateType
 from snapline.state.value_tables import Backing, Clock, Layout, ValueTable
 
 _SCALAR = 16
-"""So few chains are followed one after the other."""
+"""Up to this many chains are followed one after the other."""
 
 _SHORT = 16
-"""A chain with fewer entries is not worth tidying."""
+"""A chain of at most this many entries is not worth tidying."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Entries that were found: for each which of the owners it belongs to, its key within it, and its value.
+    """Entries that a scan found: the index of the owner of each, its key inside the owner, and its value.
 
-    `updated` says when, if that is kept.
+    `updated` are the update times, or None if those are not kept.
     """
 
     owners: Ints
@@ -36,17 +36,17 @@ class Scanned:
 
 
 class ScanBacking(Backing, Protocol):
-    """A backing that can also be asked for everything below a key."""
+    """A backing that can also list the entries of an owner."""
 
     def scan(self, space: Space, slots: Ints) -> Scanned:
-        """All entries of some owners."""
+        """All entries of the owners with these slots."""
         ...
 
 
 class Chain:
-    """Which entries belong to which owner: every entry refers to the one before it, every owner to its last one.
+    """Which entries belong to which owner: linked lists in arrays.
 
-    Owners and entries are slots of two spaces. An entry that is not linked belongs to no owner.
+    Every entry refers to the one before it, every owner to its last entry. Owners and entries are slots of two spaces.
     """
 
     def __init__(self, owners: Space, entries: Space, values: ValueTable, table: object) -> None:
@@ -58,7 +58,7 @@ class Chain:
         entries.attach(_EntrySide(self))
 
     def link(self, entries: Ints, owners: Ints) -> None:
-        """Append those entries that are not linked to the chains of their owners, in their order."""
+        """Append the entries that are not linked yet to the chains of their owners, in order."""
         is_new = self._owners.array[entries] < 0
         if not is_new.any():
             return
@@ -75,14 +75,14 @@ class Chain:
         self._tails.array[owners[is_last]] = entries[is_last]
 
     def link_one(self, entry: int, owner: int) -> None:
-        """Append an entry to the chain of its owner, unless it is linked."""
+        """Append an entry to the chain of its owner, unless it is linked already."""
         if self._owners.array[entry] < 0:
             self._previous.array[entry] = self._tails.array[owner]
             self._tails.array[owner] = entry
             self._owners.array[entry] = owner
 
     def walk_one(self, owner: int) -> Ints:
-        """The entries of one owner that are there, oldest first."""
+        """The present entries of one owner, oldest first."""
         entries = self._chain_of(owner) if owner >= 0 else np.zeros(0, dtype=np.int64)
         if not entries.size:
             return entries
@@ -91,20 +91,23 @@ class Chain:
         return entries[present]
 
     def walk(self, owners: Ints) -> tuple[Ints, Ints]:
-        """The entries of owners that are there, oldest first, and for each which of the `owners` it belongs to."""
+        """The present entries of owners: for each entry the index into `owners`, and its slot; oldest first."""
         row = np.flatnonzero(owners >= 0)
-        rows, entries = self._few(owners, row) if row.size <= _SCALAR else self._many(owners, row)
+        rows, entries = self._follow(owners, row)
         present = self._values.is_present(entries)
         rows, entries = rows[present], entries[present]
         order = np.argsort(rows, kind="stable")
         return rows[order], entries[order]
 
-    def _few(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
+    def _follow(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
+        """All entries of the owners in these rows, oldest first within a row, each with its row."""
+        if row.size > _SCALAR:
+            return self._follow_many(owners, row)
         chains = [self._chain_of(owner) for owner in owners[row].tolist()]
         return np.repeat(row, [len(chain) for chain in chains]), np.concatenate([*chains, row[:0]])
 
-    def _many(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
-        """Many chains, all one step at a time; if some are long, their entries are looked for among all."""
+    def _follow_many(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
+        """Follow many chains in lockstep. Entries of long chains are looked up among all entries instead."""
         rows: list[Ints] = []
         entries: list[Ints] = []
         entry = self._tails.array[owners[row]]
@@ -133,7 +136,7 @@ class Chain:
 
     def _chain_of(self, owner: int) -> Ints:
         """The entries of one owner, oldest first."""
-        # Its items are plain numbers at once, unlike those of an array.
+        # Items of a memoryview are Python ints, without the cost of numpy scalars.
         previous = self._previous.array.data
         entry, found, left = int(self._tails.array[owner]), [], self._worthwhile_steps()
         while entry >= 0:
@@ -145,7 +148,7 @@ class Chain:
         return np.array(found[::-1], dtype=np.int64)
 
     def _members(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
-        """All entries of the owners in some rows, oldest first, each with its row."""
+        """All entries of the owners in these rows, oldest first, each with its row."""
         wanted = np.zeros(len(self._tails.array) + 1, dtype=np.bool_)
         wanted[owners[row]] = True
         entries = np.flatnonzero(wanted[self._owners.array[: self._values.space.size]])
@@ -158,17 +161,13 @@ class Chain:
         return np.repeat(row, counts), entries[places]
 
     def unlink_all(self, owners: Ints) -> None:
-        """Let owners begin anew."""
-        _, entries = (
-            self._few(owners, np.arange(len(owners)))
-            if len(owners) <= _SCALAR
-            else self._many(owners, np.arange(len(owners)))
-        )
+        """Empty the chains of owners."""
+        _, entries = self._follow(owners, np.arange(len(owners)))
         self._owners.array[entries] = -1
         self._tails.array[owners] = -1
 
     def _tidy(self, owner: int, entries: Ints, present: Bools) -> None:
-        """Leave entries that are gone out of a chain, so that walking it does not get slower and slower."""
+        """Unlink removed entries, or walking the chain would get slower and slower."""
         if len(entries) > _SHORT and 2 * present.sum() < len(entries):
             self._owners.array[entries] = -1
             self._tails.array[owner] = -1
@@ -234,7 +233,7 @@ class _EntrySide(Attached):
         self._chain.grow_entries(capacity)
 
     def is_used(self, size: int) -> Bools:
-        """A link alone is no reason to keep an entry."""
+        """Never: a link alone does not keep an entry."""
         return np.zeros(size, dtype=np.bool_)
 
     def keep(self, slots: Ints) -> None:
@@ -242,7 +241,7 @@ class _EntrySide(Attached):
 
 
 class MapTable(Attached):
-    """Entries under a key within a key. `owners` is the space of the keys, `values.space` that of the entries."""
+    """Entries with a key inside a key. `owners` is the space of the keys, `values.space` that of the entries."""
 
     def __init__(
         self,
@@ -262,7 +261,7 @@ class MapTable(Attached):
         if backing is not None:
             owners.attach(self)
 
-    # What the space of the owners asks of it: an owner whose entries are all here need not be asked for again.
+    # Called by the space of the owners. An owner whose entries are all cached is complete: no need to scan again.
 
     def grow(self, capacity: int) -> None:
         self._complete.grow(capacity)
@@ -282,7 +281,7 @@ class MapTable(Attached):
         return slots
 
     def append(self, owners: Rows, entries: Rows) -> Ints:
-        """The slots of entries that nobody has seen before, linked to their owners."""
+        """The slots of entries that are certainly new, linked to their owners."""
         slots = self.values.space.append(entries)
         self._chain.link(slots, owners.slots(self.owners, add=True))
         return slots
@@ -294,20 +293,20 @@ class MapTable(Attached):
         return slot
 
     def walk_one(self, owners: Rows, row: int) -> Ints:
-        """The entries of one row that are there, oldest first."""
+        """The present entries of one row, oldest first."""
         slots = owners.slots(self.owners, add=self._backing is not None)
         if self._backing is not None and not self._complete.array[slots[row]]:
             self._complete_all(owners, slots[row : row + 1], row)
         return self._chain.walk_one(int(slots[row]))
 
     def walk(self, owners: Rows) -> tuple[Ints, Ints]:
-        """The entries of rows that are there, oldest first, and for each the row it belongs to."""
+        """The present entries of rows: for each entry its row, and its slot; oldest first."""
         slots = owners.slots(self.owners, add=self._backing is not None)
         self._complete_all(owners, slots)
         return self._chain.walk(slots)
 
     def inner_keys(self, entries: Ints) -> pa.Array:
-        """The keys of entries within their owners."""
+        """The keys of entries inside their owners."""
         layout = self.values.layout
         assert layout.inner is not None
         columns = self.values.space.columns()[-len(layout.inner.kinds) :]
@@ -328,7 +327,7 @@ class MapTable(Attached):
         return slots
 
     def _complete_all(self, rows: Rows, slots: Ints, first: int = 0) -> None:
-        """See to it that all entries of the owners of rows from `first` on, which have these slots, are here."""
+        """Cache all entries of the owners of rows from `first` on; `slots` are the slots of these owners."""
         if self._backing is None:
             return
         unknown, firsts = np.unique(slots, return_index=True)

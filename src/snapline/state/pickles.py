@@ -10,7 +10,7 @@ from snapline.text import shortened
 
 
 def pickled(value: Any) -> bytes:
-    """An object as bytes; `UserCodeError` if it cannot be."""
+    """Pickle an object of a state. Raises `UserCodeError` if that fails."""
     try:
         return pickle.dumps(value, protocol=5)
     except Exception as error:
@@ -21,7 +21,7 @@ def pickled(value: Any) -> bytes:
 
 
 def unpickled(data: bytes) -> Any:
-    """The object again. Only ever for state that this job, or one it was restored from, has written."""
+    """Unpickle an object of a state. Only for state written by this job or one it was restored from."""
     try:
         return pickle.loads(data)  # noqa: S301
     except Exception as error:

@@ -1,6 +1,6 @@
-"""The stable hash: 64 bits for a key, the same in every process, on every platform and in every version, for ever.
+"""The stable hash: 64 bits for a key, the same in every process, on every platform and in every version.
 
-Key groups, and with them which subtask owns which state, come from this hash, so it can never change. In words:
+It decides key groups, and so which subtask owns which state: it can never change. In words:
 
 - All arithmetic is modulo 2**64. `mix(x)` is the finaliser of SplitMix64: `x ^= x >> 30; x *= MIX_1; x ^= x >> 27;
   x *= MIX_2; x ^= x >> 31`. `fold(h, w) = mix((h ^ w) * GAMMA + MIX_2)`.
@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.state.arrays import Ints, Words
+from snapline.state.arrays import Ints, Octets, Words
 
 GAMMA = 0x9E3779B97F4A7C15
 MIX_1 = 0xBF58476D1CE4E5B9
@@ -37,17 +37,16 @@ _GAMMA, _MIX_1, _MIX_2 = _U(GAMMA), _U(MIX_1), _U(MIX_2)
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(8)] + [_MASK], dtype=np.uint64)
 _WORD = 8
 _FEW = 64
-"""So many rows that are longer than all others are hashed one by one: a step for each word of all would cost more."""
-
+"""The last this many rows with bytes left are hashed one by one: one vectorised step per word would cost more."""
 
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_DAY_MS = 86_400_000
+DAY_MS = 86_400_000
 
 
 class NullKeyError(UserCodeError):
-    """A key is null. `column` is the name of the key column, and `operator` is whose rows they are, if that is known.
+    """A key is null. `column` names the key column, `operator` the operator that keys by it, if known.
 
-    It is raised before keys are sent to where their state is, and there too.
+    Raised before rows are sent to the subtask that owns their keys, and there too.
     """
 
     def __init__(self, column: str, operator: str = "") -> None:
@@ -66,7 +65,7 @@ def _argument(column: str) -> str:
 
 
 def check_no_nulls(columns: Sequence[pa.Array], names: Sequence[str], operator: str) -> None:
-    """`NullKeyError` if one of the key columns, which have these names, has nulls; `operator` is whom they go to."""
+    """Raise `NullKeyError` if a key column has nulls. `operator` is the operator that receives the rows."""
     for column, name in zip(columns, names, strict=True):
         if column.null_count:
             raise NullKeyError(name, operator)
@@ -74,9 +73,9 @@ def check_no_nulls(columns: Sequence[pa.Array], names: Sequence[str], operator: 
 
 @dataclass(frozen=True, slots=True)
 class FixedKeys:
-    """A key column of which each row is one word. Rows are equal exactly if their words are.
+    """A key column with one word per row. Rows are equal exactly if their words are.
 
-    `is_hash_exact` says that different words also have different hashes.
+    `is_hash_exact`: different words also have different hashes.
     """
 
     words: Words
@@ -142,8 +141,8 @@ class BytesKeys:
 EncodedKeys: TypeAlias = FixedKeys | BytesKeys
 
 
-def bytes_of(array: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """The offsets of a large binary array, beginning with 0, and its bytes."""
+def bytes_of(array: pa.Array) -> tuple[Ints, Octets]:
+    """The offsets of a large binary array, rebased to 0, and its bytes."""
     if not len(array):
         return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.uint8)
     _, offsets_buffer, data_buffer = array.buffers()
@@ -154,8 +153,8 @@ def bytes_of(array: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
     return offsets - first, np.frombuffer(data_buffer, dtype=np.uint8, count=count, offset=first)
 
 
-def _words_at(padded: npt.NDArray[np.uint8], starts: Ints, left: Ints) -> Words:
-    """The words at byte positions, little-endian, with zeros for bytes that are not `left`."""
+def _words_at(padded: Octets, starts: Ints, left: Ints) -> Words:
+    """The little-endian words at byte positions; bytes beyond `left` are zero."""
     view = np.ndarray((len(padded) - _WORD + 1,), dtype="<u8", buffer=padded, strides=(1,))
     words = view[np.minimum(starts, len(view) - 1)].astype(np.uint64, copy=False)
     words &= _TAIL_MASKS[np.clip(left, 0, _WORD)]
@@ -163,7 +162,7 @@ def _words_at(padded: npt.NDArray[np.uint8], starts: Ints, left: Ints) -> Words:
 
 
 def mix(words: Words) -> Words:
-    """Spread every bit of a word over all of it. `words` may be overwritten."""
+    """Spread every bit of a word over all of it. Overwrites `words`."""
     shifted = words >> _U(30)
     words ^= shifted
     words *= _MIX_1
@@ -176,7 +175,7 @@ def mix(words: Words) -> Words:
 
 
 def fold(hashes: Words, words: Words) -> Words:
-    """Bring one more word into each hash."""
+    """Fold one more word into each hash."""
     folded = hashes ^ words
     folded *= _GAMMA
     folded += _MIX_2
@@ -194,7 +193,7 @@ def combine(hashes: Sequence[Words]) -> Words:
 
 
 def encode(column: pa.Array | pa.ChunkedArray, name: str = "key") -> EncodedKeys:
-    """A key column as words. `NullKeyError` if it has nulls, `ConfigurationError` if its type cannot be a key."""
+    """Encode a key column. Raises `NullKeyError` for nulls, `ConfigurationError` if its type cannot be a key."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
@@ -202,9 +201,9 @@ def encode(column: pa.Array | pa.ChunkedArray, name: str = "key") -> EncodedKeys
     if column.null_count:
         raise NullKeyError(name)
     kind = column.type
-    if _is_text(kind):
+    if is_text(kind):
         return BytesKeys(column.cast(pa.large_string()).view(pa.large_binary()))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if is_bytes(kind):
         return BytesKeys(column.cast(pa.large_binary()))
     if pa.types.is_integer(kind):
         numbers = column.to_numpy(zero_copy_only=False)
@@ -219,7 +218,7 @@ def encode(column: pa.Array | pa.ChunkedArray, name: str = "key") -> EncodedKeys
         words = column.view(pa.int32()).to_numpy().astype(np.int64).view(np.uint64)
         return FixedKeys(words, words)
     if pa.types.is_date64(kind):
-        words = (column.view(pa.int64()).to_numpy() // _DAY_MS).view(np.uint64)
+        words = (column.view(pa.int64()).to_numpy() // DAY_MS).view(np.uint64)
         return FixedKeys(words, words)
     if pa.types.is_timestamp(kind):
         words = column.view(pa.int64()).to_numpy().view(np.uint64)
@@ -242,7 +241,7 @@ def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[
 
 
 def hash_key(*values: Any) -> int:
-    """The stable hash of one key, given as the values of its columns. The same as that of a column with this value."""
+    """The stable hash of one key, given as the values of its columns."""
     try:
         columns = [pa.array([value]) for value in values]
     except (pa.ArrowException, OverflowError) as error:
@@ -262,14 +261,14 @@ Word: TypeAlias = int | bytes
 
 
 def word_of(value: Any, kind: pa.DataType) -> Word | None:
-    """A single key as it is encoded in a column of a type; none if only `encode` knows how, or whether it can be."""
+    """Encode a single key as `encode` would in a column of this type. Returns None if only `encode` can decide."""
     given = type(value)
     if given is int and pa.types.is_integer(kind):
         bits = kind.bit_width
         is_signed = pa.types.is_signed_integer(kind)
         least, end = (-(1 << (bits - 1)), 1 << (bits - 1)) if is_signed else (0, 1 << bits)
         return value & _MASK if least <= value < end else None
-    if given is str and _is_text(kind):
+    if given is str and is_text(kind):
         try:
             return bytes(value, "utf-8")
         except UnicodeEncodeError:
@@ -282,19 +281,23 @@ def word_of(value: Any, kind: pa.DataType) -> Word | None:
 
 
 def hash_word(word: Word) -> int:
-    """The hash of a single value; the same as in a column of whole numbers, booleans, strings or bytes."""
+    """The hash of a single value, as in a column of whole numbers, booleans, strings or bytes."""
     if isinstance(word, int):
         return _mix((word + GAMMA) & _MASK)
     return _fold_bytes(_mix((len(word) * GAMMA + GAMMA) & _MASK), word)
 
 
 def hash_inside(hash_: int, inner: int) -> int:
-    """The hash of a key with one more column behind it; what `Rows.inside` does for many."""
+    """The hash of a key with one more column; `Rows.inside` does this for many."""
     return _mix(((_mix(hash_) ^ inner) * GAMMA + MIX_2) & _MASK)
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _fold_bytes(hash_: int, data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""Tables: the entries of one state, in columns by slot. The states users see are views of these."""
+"""Tables: the entries of one state, in columns by slot. State handles are views of tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Clock = Callable[[], int]
 
 
 def make_column(kind: StateType) -> Column:
-    """An empty column for values of a declared type."""
+    """Create an empty column for values of a declared type."""
     if kind.arrow is None:
         return ObjectColumn()
     return make_fixed_column(kind.arrow) if is_fixed_width(kind.arrow) else LogColumn(kind.arrow)
@@ -39,14 +39,14 @@ def make_column(kind: StateType) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns entries are filed under: the key, perhaps a namespace, perhaps a key within the state."""
+    """The key columns of entries: the key, perhaps a namespace, perhaps a key inside the state."""
 
     key: KeyTypes
     namespace: KeyTypes | None = None
     inner: KeyTypes | None = None
 
     def parts(self) -> list[tuple[str, KeyTypes]]:
-        """The columns by the name they are stored under."""
+        """The columns by their stored name."""
         is_list = self.inner is not None and self.inner.kind == pa.int64() and self.inner.names == ("position",)
         inner = "position" if is_list else "map_key"
         named = (("key", self.key), ("namespace", self.namespace), (inner, self.inner))
@@ -59,7 +59,7 @@ class Layout:
         return Space([kind for _, types in self.parts() for kind in types.kinds])
 
     def arrays(self, columns: list[FrozenKeys]) -> dict[str, pa.Array]:
-        """The columns of entries as they are stored, by name."""
+        """The columns of entries in stored form, by name."""
         result, start = {}, 0
         for name, types in self.parts():
             end = start + len(types.kinds)
@@ -77,9 +77,9 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class FrozenTable:
-    """The entries of a state at one moment, in columns that do not change any more.
+    """The entries of a state at one moment, in columns that no longer change.
 
-    Those that count are the `present` ones that were updated after `expired_until_ms`.
+    Entries that are not `present`, or not updated after `expired_until_ms`, do not count.
     """
 
     layout: Layout
@@ -91,13 +91,13 @@ class FrozenTable:
     expired_until_ms: int | None
 
     def rows(self, max_parallelism: int) -> FrozenRows:
-        """The entries as they are stored: by key group, and within one in the order of their arrival."""
+        """The entries in stored order: by key group, then in the order of arrival."""
         present = self.present
         if self.updated is not None and self.expired_until_ms is not None:
             present = present & (self.updated[: len(present)] > self.expired_until_ms)
         slots = None if present.all() else np.flatnonzero(present)
         groups = key_groups(self.key_hashes if slots is None else self.key_hashes.take(slots), max_parallelism)
-        # Radix sort, and half the work for numbers of one byte.
+        # Numpy's stable sort of small integers is a radix sort; one byte takes half the work of two.
         order = np.argsort(groups.astype(np.uint8) if max_parallelism <= _ONE_BYTE else groups, kind="stable")
         return FrozenRows(self, order if slots is None else slots.take(order), groups.take(order))
 
@@ -107,7 +107,7 @@ class FrozenTable:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRows:
-    """Entries of a frozen table in the order in which they are stored; columns are made a piece at a time."""
+    """Entries of a frozen table in stored order; `slice` makes their columns piece by piece."""
 
     table: FrozenTable
     slots: Ints
@@ -132,7 +132,7 @@ class FrozenRows:
 
 @dataclass(frozen=True, slots=True)
 class FrozenChanges:
-    """The entries of a cache that were changed since they were last written: those `present`, and those removed."""
+    """The entries of a cache that changed since they were last written: `present` ones, and removed ones."""
 
     keys: list[FrozenKeys]
     key_hashes: Words
@@ -142,7 +142,7 @@ class FrozenChanges:
     updated: Ints | None
 
     def slots(self) -> Ints:
-        """The entries that were changed."""
+        """The slots of changed entries."""
         return np.flatnonzero(self.dirty)
 
     def release(self) -> None:
@@ -150,17 +150,17 @@ class FrozenChanges:
 
 
 class Backing(Protocol):
-    """Where entries are that a table does not hold in memory."""
+    """The store below a table that is a cache."""
 
     def load(self, space: Space, slots: Ints) -> tuple[Ints, Values, Ints | None]:
-        """Which of some entries exist, in any order, their values, and when they were updated if that is kept."""
+        """Which of these slots have entries, in any order, their values, and their update times if those are kept."""
         ...
 
 
 class ValueTable(Attached):
-    """One value for each entry. Null is no value: writing one removes the entry.
+    """One value for each entry. Null is no value: writing null removes the entry.
 
-    With a `backing` the table is a cache: of each slot it either knows all, or nothing, and then it asks.
+    With a `backing` the table is a cache: it knows everything about a slot, or nothing and then loads it.
     """
 
     def __init__(
@@ -186,15 +186,15 @@ class ValueTable(Attached):
         self._known = CopyOnWrite(np.bool_)
         self._dirty = CopyOnWrite(np.bool_)
         self.erasures = 0
-        """How often entries were removed."""
+        """How many times entries were removed."""
         space.attach(self)
 
     @property
     def is_cache(self) -> bool:
-        """Whether there may be entries that have no slot: then one has to be made to look for them."""
+        """Whether entries may exist without a slot; looking one up has to make a slot first."""
         return self._backing is not None
 
-    # What a space asks of it.
+    # Called by the space.
 
     def grow(self, capacity: int) -> None:
         self.values.grow(capacity)
@@ -223,7 +223,7 @@ class ValueTable(Attached):
             arrays += [self._known, self._dirty]
         return arrays
 
-    # Many at once. A slot of -1 is an entry that is not there.
+    # Many at once. A slot of -1 is an entry that does not exist.
 
     def is_present(self, slots: Ints) -> Bools:
         self._load(slots)
@@ -234,11 +234,11 @@ class ValueTable(Attached):
         return np.asarray(present)
 
     def read(self, slots: Ints) -> Values:
-        """The values of slots; null, or None, where there is none."""
+        """The values at slots; null, or None, where there is no entry."""
         return self.read_if_present(slots)[0]
 
     def read_if_present(self, slots: Ints) -> tuple[Values, bool]:
-        """The values of slots, and whether they are all there."""
+        """The values at slots, and whether all of them exist."""
         present = self.is_present(slots)
         all_present = bool(present.all())
         if self.refresh_on_read:
@@ -246,7 +246,7 @@ class ValueTable(Attached):
         return self.values.gather(slots, None if all_present else ~present), all_present
 
     def write(self, slots: Ints, values: Values, *, all_present: bool = False) -> None:
-        """Write values; where a slot comes twice, the last one counts. It is quicker if `all_present` already."""
+        """Write values. Where a slot comes twice, the last one wins. `all_present` promises that all entries exist."""
         if not hasattr(values, "__len__"):
             raise UserCodeError(f"{shortened(values)} is no column of values; give an array or a list")
         if len(values) != len(slots):
@@ -255,7 +255,7 @@ class ValueTable(Attached):
             values = converted(values, self.kind.arrow)
             if values.null_count:
                 valid = values.is_valid().to_numpy(zero_copy_only=False)
-                # In order, so that the last one counts where a null and a value have the same key.
+                # In order, because the last one wins where a null and a value have the same key.
                 self.values.scatter(slots[valid], values.drop_null())
                 self._mark(slots, valid)
                 return
@@ -271,9 +271,9 @@ class ValueTable(Attached):
         self._mark(slots, valid)
 
     def merge(self, reduce: str, slots: Ints, values: Values) -> bool:
-        """Merge values into those of slots in place; a slot may come more than once.
+        """Merge values into those at slots, in place; a slot may come more than once.
 
-        False, and nothing has changed, if that cannot be done so: then it is left to the caller.
+        Returns False, with nothing changed, if the column cannot do that.
         """
         column = self.values
         if not isinstance(column, FixedColumn) or not column.can_merge(reduce) or not isinstance(values, pa.Array):
@@ -305,7 +305,7 @@ class ValueTable(Attached):
     # One at a time.
 
     def get(self, slot: int, batch: Ints | None = None) -> Any:
-        """The value of a slot; None if there is none. `batch` has others that will be asked for next."""
+        """The value of a slot, or None. A cache that has to load it loads the slots of `batch` with it."""
         if slot < 0:
             return None
         if self._backing is not None and not self._known.array[slot]:
@@ -321,7 +321,7 @@ class ValueTable(Attached):
             self.erase(np.array([slot]))
             return
         if self._backing is not None and self.kind.is_object:
-            # What cannot be pickled must fail here, and not when it is written down.
+            # What cannot be pickled must fail here, not when it is flushed.
             pickled(value)
         self.values.set(slot, value)
         if not self._present.array[slot]:
@@ -338,7 +338,7 @@ class ValueTable(Attached):
         return bool(self._updated.array[slot] <= self._clock() - self.ttl_ms)
 
     def _touch(self, slots: Ints) -> None:
-        """Let the time to live of entries begin anew."""
+        """Restart the time to live of entries."""
         if self._updated is not None:
             self._updated.own()[slots] = self._clock()
             if self._backing is not None:
@@ -347,7 +347,7 @@ class ValueTable(Attached):
     # Snapshots and restores.
 
     def freeze(self) -> FrozenTable:
-        """All entries that are there now. Only for tables without a backing."""
+        """All current entries. Only for tables without a backing."""
         size = self.space.size
         return FrozenTable(
             self.layout,
@@ -360,7 +360,7 @@ class ValueTable(Attached):
         )
 
     def restore(self, stored: pa.Table) -> Ints:
-        """Take in stored entries; the slots they have got."""
+        """Add stored entries. Returns their slots."""
         slots = self.layout.rows(stored).slots(self.space, add=True)
         self.values.scatter(slots, self.values.decode(stored.column("value").combine_chunks()))
         self._mark(slots, True)
@@ -371,7 +371,7 @@ class ValueTable(Attached):
     # The cache.
 
     def _load(self, slots: Ints) -> None:
-        """See to it that everything about these slots is known."""
+        """Load the unknown ones of these slots."""
         if self._backing is None:
             return
         unknown = slots[(slots >= 0) & ~self._known.array[slots]]
@@ -388,7 +388,7 @@ class ValueTable(Attached):
         self._known.own()[unknown] = True
 
     def learn(self, slots: Ints, values: Values, updated: Ints | None) -> None:
-        """Take in what was found below, for slots of which nothing was known."""
+        """Add entries that a scan of the backing found, unless their slots are known."""
         is_new = ~self._known.array[slots]
         slots = slots[is_new]
         if slots.size:
@@ -404,7 +404,7 @@ class ValueTable(Attached):
             self._known.own()[slots] = True
 
     def freeze_changes(self) -> FrozenChanges:
-        """What is to be written below. It counts as written from now on."""
+        """The entries to write to the backing. They count as written from now on."""
         size = self.space.size
         dirty, self._dirty = self._dirty.array[:size], CopyOnWrite(np.bool_)
         self._dirty.grow(len(self._present.array))

@@ -74,7 +74,7 @@ class Indexed:
         assert list(zip(*columns, strict=True)) == sorted(keys, key=self.slots.__getitem__)
 
     def keep(self, slots: list[int]) -> None:
-        self.index = self.index.without(np.array(slots, dtype=np.int64))
+        self.index = self.index.with_only(np.array(slots, dtype=np.int64))
         kept = {slot: number for number, slot in enumerate(slots)}
         self.slots = {key: kept[slot] for key, slot in self.slots.items() if slot in kept}
 

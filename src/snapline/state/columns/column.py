@@ -1,8 +1,7 @@
-"""Columns of values by slot, which a snapshot can hold on to without copying.
+"""Columns of values by slot that a snapshot can keep without copying.
 
-`freeze` gives what a snapshot needs and costs next to nothing: whatever the column changes afterwards it copies first,
-once. A typed column holds numpy arrays or Arrow arrays, never one Python object for each value. What is frozen may be
-read by another thread; it must be released when it is not needed any more.
+`freeze` is cheap: whatever the column changes afterwards, it copies first, once. A typed column holds numpy or Arrow
+arrays, never one Python object per value. A frozen column may be read by another thread and must be released.
 """
 
 from __future__ import annotations
@@ -18,30 +17,30 @@ from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Values, grown
 
 
 class FrozenColumn(Protocol):
-    """What a column held when it was frozen."""
+    """The values of a column at the moment it was frozen."""
 
     def encode(self, slots: Ints) -> pa.Array:
-        """The values of slots as they are stored: of the column's type, or pickled."""
+        """The values at slots in stored form: of the column's type, or pickled."""
         ...
 
     def release(self) -> None:
-        """It is not needed any more."""
+        """Give it up: the column may change in place again."""
         ...
 
 
 class Column(ABC):
-    """Values by slot. Slots that were never written have some value or other: the caller knows which ones count."""
+    """Values by slot. The value of a slot that was never written is undefined: the caller knows which slots count."""
 
     @abstractmethod
     def grow(self, capacity: int) -> None: ...
 
     @abstractmethod
     def gather(self, slots: Ints, absent: Bools | None = None) -> Values:
-        """The values of slots; null, or None, for rows that are `absent`."""
+        """The values at slots; null, or None, for rows that are `absent`."""
 
     @abstractmethod
     def scatter(self, slots: Ints, values: Values) -> None:
-        """Write values; where a slot comes twice the last one counts."""
+        """Write values. Where a slot comes twice, the last one wins."""
 
     @abstractmethod
     def get(self, slot: int) -> Any: ...
@@ -54,11 +53,11 @@ class Column(ABC):
 
     @abstractmethod
     def keep(self, slots: Ints) -> None:
-        """Forget all but these slots, which become 0, 1, 2..."""
+        """Drop all but these slots, which become 0, 1, 2..."""
 
-    @abstractmethod
     def decode(self, stored: pa.Array) -> Values:
-        """The values of stored ones: the inverse of `FrozenColumn.encode`."""
+        """Decode stored values; the inverse of `FrozenColumn.encode`."""
+        return stored
 
 
 class SlotArray:
@@ -77,14 +76,14 @@ class SlotArray:
 
 
 class CopyOnWrite(SlotArray):
-    """One that is copied before it is changed, if something frozen still needs it as it is."""
+    """A slot array that is copied before its first change after `freeze`."""
 
     def __init__(self, dtype: npt.DTypeLike, fill: Any = 0) -> None:
         super().__init__(dtype, fill)
         self._is_shared = False
 
     def own(self) -> npt.NDArray[Any]:
-        """The array, to be written to."""
+        """The array, for writing."""
         if self._is_shared:
             self.array = self.array.copy()
             self._is_shared = False

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.errors import EngineError, UserCodeError
-from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Values
+from snapline.state.arrays import MAX_INT64, MIN_CAPACITY, Bools, Ints, Values, largest_absolute
 from snapline.state.columns.column import Column, CopyOnWrite, FrozenColumn
 from snapline.state.exact_cast import converted
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any] | None:
-    """The numpy type that holds values of an Arrow type of fixed width; none if there is none."""
+    """The numpy type that holds values of an Arrow type of fixed width, or None."""
     if pa.types.is_boolean(kind):
         return np.dtype(np.bool_)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
@@ -31,19 +31,19 @@ def dtype_of(kind: pa.DataType) -> np.dtype[Any] | None:
 
 
 def is_fixed_width(kind: pa.DataType) -> bool:
-    """Whether values of the type are kept in numpy arrays."""
+    """Whether values of a type are kept in numpy arrays."""
     if pa.types.is_struct(kind):
         return all(is_fixed_width(kind.field(index).type) for index in range(kind.num_fields))
     return dtype_of(kind) is not None
 
 
 def make_fixed_column(kind: pa.DataType) -> Column:
-    """An empty column for a type that `is_fixed_width`."""
+    """Create an empty column for a type that `is_fixed_width`."""
     return StructColumn(kind) if pa.types.is_struct(kind) else FixedColumn(kind)
 
 
 class _Validity:
-    """Which values are not null; nothing is kept as long as there are no nulls."""
+    """Which values are not null. Allocated with the first null."""
 
     def __init__(self) -> None:
         self._flags: CopyOnWrite | None = None
@@ -86,9 +86,6 @@ def _fixed_array(kind: pa.DataType, values: npt.NDArray[Any], nulls: Bools | Non
     return array if array.type == kind else array.view(kind)
 
 
-_MAX_INT64 = (1 << 63) - 1
-
-
 class FixedColumn(Column):
     """Numbers, booleans, dates and times: one numpy array."""
 
@@ -100,33 +97,31 @@ class FixedColumn(Column):
         self._values = CopyOnWrite(dtype)
         self._validity = _Validity()
         self._largest: int | None = 0
-        """No value is greater than this, nor less than its negative; none if that has to be found out."""
+        """Upper bound of the absolute values, or None if unknown."""
 
     def grow(self, capacity: int) -> None:
         self._values.grow(capacity)
         self._validity.grow(capacity)
 
     def can_merge(self, reduce: str) -> bool:
-        """Whether `merge` knows how to."""
+        """Whether `merge` supports this reducer."""
         kind, dtype = self.kind, self._values.array.dtype
         if reduce == "sum":
             return bool(kind in (pa.int64(), pa.float64()))
         return reduce in ("min", "max") and dtype.kind in "iuf" and dtype.itemsize > 1
 
     def merge(self, reduce: str, slots: Ints, absent: Ints, values: pa.Array) -> bool:
-        """Merge values, none of them null, into those of slots; a slot may come more than once.
+        """Merge values, none of them null, into those at slots; a slot may come more than once.
 
-        Those of the slots that are `absent` have no value yet. False if a sum might become too large: then nothing has
-        changed.
+        Slots in `absent` have no value yet. Returns False, with no value changed, if a sum might overflow.
         """
         numbers = self._numbers(values)
         if reduce == "sum" and numbers.dtype == np.int64:
             self._values.own()[absent] = 0
-            added = len(numbers) * max(-int(numbers.min(initial=0)), int(numbers.max(initial=0)))
-            if self._largest is None or self._largest + added > _MAX_INT64:
-                everything = self._values.array
-                self._largest = max(-int(everything.min(initial=0)), int(everything.max(initial=0)))
-            if self._largest + added > _MAX_INT64:
+            added = len(numbers) * largest_absolute(numbers)
+            if self._largest is None or self._largest + added > MAX_INT64:
+                self._largest = largest_absolute(self._values.array)
+            if self._largest + added > MAX_INT64:
                 return False
             self._largest += added
         else:
@@ -185,20 +180,17 @@ class FixedColumn(Column):
         self._values.keep(slots)
         self._validity.keep(slots)
 
-    def decode(self, stored: pa.Array) -> Values:
-        return stored
-
 
 _MERGES: dict[str, Callable[[npt.NDArray[Any], Ints, npt.NDArray[Any]], None]] = {
     "sum": np.add.at,
-    # A NaN gives way.
+    # Numbers win over NaN.
     "min": np.fmin.at,
     "max": np.fmax.at,
 }
 
 
 def _neutral(reduce: str, dtype: np.dtype[Any]) -> Any:
-    """What any other value wins against."""
+    """The value that loses against every other."""
     if dtype.kind == "f":
         return np.nan
     bounds = np.iinfo(dtype)
@@ -224,7 +216,7 @@ class _FrozenFixed:
         return _fixed_array(self._kind, self._values.take(slots), nulls)
 
     def release(self) -> None:
-        """Nothing to do: the arrays go when nobody refers to them."""
+        """Nothing to do: the arrays are garbage-collected."""
 
 
 class StructColumn(Column):
@@ -272,9 +264,6 @@ class StructColumn(Column):
         for column in self._fields:
             column.keep(slots)
         self._validity.keep(slots)
-
-    def decode(self, stored: pa.Array) -> Values:
-        return stored
 
 
 def _struct_array(kind: pa.DataType, fields: Sequence[pa.Array], nulls: Bools | None, count: int) -> pa.Array:

@@ -16,7 +16,7 @@ from snapline.state.columns.column import Column, CopyOnWrite, FrozenColumn
 from snapline.state.exact_cast import converted
 
 _TAIL = 1024
-"""Single values are turned into Arrow arrays by the so many."""
+"""How many single values are collected before they become an Arrow array."""
 
 _MAX_CHUNKS = 12
 _MAX_CHUNK_BYTES = 1 << 30
@@ -24,7 +24,7 @@ _MAX_CHUNK_BYTES = 1 << 30
 
 
 class LogColumn(Column):
-    """Values of any other Arrow type: they are only ever appended to a log, and each slot refers to its newest one."""
+    """Values of any width in an append-only log; each slot refers to its newest value."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
@@ -67,12 +67,9 @@ class LogColumn(Column):
         self._refs.keep(slots)
         self._compact()
 
-    def decode(self, stored: pa.Array) -> Values:
-        return stored
-
 
 class _Log:
-    """An append-only sequence of Arrow values. Chunks of like size are merged, so there are never many."""
+    """An append-only sequence of Arrow values. Chunks of similar size are merged, so there are never many."""
 
     def __init__(self, kind: pa.DataType, chunks: Sequence[pa.Array] = ()) -> None:
         self._kind = kind
@@ -85,7 +82,7 @@ class _Log:
         return self._sealed + len(self._tail)
 
     def append(self, values: pa.Array) -> int:
-        """Where the first of the values is."""
+        """Returns the position of the first value."""
         self._seal()
         start = self._sealed
         if len(values):
@@ -110,7 +107,7 @@ class _Log:
             return pa.nulls(len(positions), self._kind)
         if len(self._chunks) == 1:
             return _taken(self._chunks[0], positions)
-        # From each chunk by itself: to take from all of them Arrow would first make one of them, however large.
+        # Chunk by chunk: to take from a chunked array, Arrow would first concatenate it, however large.
         ends = np.cumsum([len(chunk) for chunk in self._chunks])
         numbers = np.searchsorted(ends, positions, side="right").astype(np.uint16)
         order = np.argsort(numbers, kind="stable")
@@ -130,13 +127,13 @@ class _Log:
         if position < 0:
             return None
         if position >= self._sealed:
-            # A copy, since it may be changed: a list, or a dict.
+            # A copy, since the caller may change it: a list, or a dict.
             return deepcopy(self._tail[position - self._sealed])
         for chunk in self._chunks:
             if position < len(chunk):
                 return chunk[position].as_py(maps_as_pydicts="strict")
             position -= len(chunk)
-        raise EngineError("a slot refers behind the end of its log")
+        raise EngineError("a slot refers beyond the end of its log")
 
     def freeze(self) -> _Log:
         self._seal()
@@ -173,4 +170,4 @@ class _FrozenLog:
         return self._log.take(self._refs[slots])
 
     def release(self) -> None:
-        """Nothing to do: the arrays go when nobody refers to them."""
+        """Nothing to do: the arrays are garbage-collected."""

@@ -17,8 +17,8 @@ _IMMUTABLE = (int, float, complex, bool, str, bytes, type(None))
 class ObjectColumn(Column):
     """Any Python objects, in pages.
 
-    While something frozen is in use, whoever asks for an object gets a copy of his own, once: he may change it, and the
-    snapshot must not see that. So the synchronous part of a snapshot does not depend on how many objects there are.
+    While a frozen column is in use, the first read of an object replaces it with a copy: the caller may change it, and
+    the snapshot must not see that. So freezing costs the same however many objects there are.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class ObjectColumn(Column):
 
 
 class _FrozenObjects:
-    """`users` holds the numbers of those that are in use; adding and removing one is safe from any thread."""
+    """`users` holds the ids of frozen columns in use; adding and removing one is safe from any thread."""
 
     def __init__(self, pages: list[list[Any]], users: set[int]) -> None:
         self._pages = pages

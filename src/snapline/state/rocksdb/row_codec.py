@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapline.state.arrays import Ints
+from snapline.state.arrays import Ints, Octets
 from snapline.state.columns.fixed_columns import dtype_of, is_fixed_width
 from snapline.state.key_index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
 from snapline.state.stable_hash import bytes_of
@@ -25,7 +25,7 @@ HEAD_BYTES = 4
 _WORD = 8
 
 
-def heads(state: int, groups: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint8]:
+def heads(state: int, groups: npt.NDArray[np.uint16]) -> Octets:
     """The beginnings of keys, four bytes each."""
     result = np.empty((len(groups), 2), dtype=">u2")
     result[:, 0] = state
@@ -44,7 +44,7 @@ def in_order(groups: npt.NDArray[np.uint16], columns: Sequence[FrozenKeys]) -> I
     return None if isinstance(first, FrozenBytesKeys) else np.lexsort((first.words, groups))
 
 
-def encode_keys(start: npt.NDArray[np.uint8], columns: Sequence[FrozenKeys]) -> list[bytes]:
+def encode_keys(start: Octets, columns: Sequence[FrozenKeys]) -> list[bytes]:
     """The keys of entries: `start` and behind it the columns."""
     if not any(isinstance(column, FrozenBytesKeys) for column in columns):
         words = [_word_bytes(column) for column in columns]
@@ -86,7 +86,7 @@ def decode_keys(keys: Sequence[bytes], start: int, kinds: Sequence[pa.DataType])
     ]
 
 
-def _word_bytes(column: FrozenKeys) -> npt.NDArray[np.uint8]:
+def _word_bytes(column: FrozenKeys) -> Octets:
     assert not isinstance(column, FrozenBytesKeys)
     return np.ascontiguousarray(column.words.astype(">u8")).view(np.uint8).reshape(-1, _WORD)
 
@@ -95,7 +95,7 @@ def _from_words(words: npt.NDArray[np.uint64], kind: pa.DataType) -> pa.Array:
     return FrozenFixedKeys(kind, words).to_arrow()
 
 
-def _rows(matrix: npt.NDArray[np.uint8]) -> list[bytes]:
+def _rows(matrix: Octets) -> list[bytes]:
     """Each row of a matrix of bytes."""
     width = matrix.shape[1]
     rows: list[bytes] = np.ascontiguousarray(matrix).reshape(-1).view(f"V{width}").tolist() if len(matrix) else []
@@ -134,7 +134,7 @@ class ValueCodec:
         return pa.concat_arrays(rows) if rows else pa.array([], self._kind)
 
 
-def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[npt.NDArray[np.uint8]]:
+def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[Octets]:
     """Columns of bytes: whether a value is there, unless it must be, and the value; for structs those of the fields."""
     parts = []
     if not is_top:
@@ -155,9 +155,7 @@ def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[npt.NDArray[np.uint8
     return parts
 
 
-def _from_fixed_bytes(
-    matrix: npt.NDArray[np.uint8], at: int, kind: pa.DataType, *, is_top: bool
-) -> tuple[pa.Array, int]:
+def _from_fixed_bytes(matrix: Octets, at: int, kind: pa.DataType, *, is_top: bool) -> tuple[pa.Array, int]:
     """The values in columns of bytes from `at` on, and where they end."""
     nulls = None
     if not is_top:
