@@ -24,9 +24,10 @@ from snapline.operators.joins.interval_join import Interval, JoinIntervals
 from snapline.operators.joins.join_rows import JoinLayout
 from snapline.operators.joins.lookup_join import LookUp, StaticTable
 from snapline.operators.joins.regular_join import JoinStreams
-from snapline.operators.joins.window_join import FixedWindows, JoinWindows
+from snapline.operators.joins.window_join import JoinWindows
 from snapline.operators.kept_rows import RowType
 from snapline.operators.top_rows import TopRows
+from snapline.operators.windows.window_assigners import FixedAssigner
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot
@@ -271,7 +272,7 @@ def test_window_joins(how: str, backend: str, events: list[Event], window: tuple
     windows: dict[int, tuple[list[Row], list[Row]]] = {}
     result: Counter[Row] = Counter()
     watermark = -MAX_WATERMARK
-    operator = JoinWindows(layout(*bounds), FixedWindows(size, every, offset), ("t", "t"), HOWS[how])
+    operator = JoinWindows(layout(*bounds), FixedAssigner(size, every, offset), ("t", "t"), HOWS[how])
     with running(operator, backend) as join:
         for event in [*events, ("watermark", MAX_WATERMARK)]:
             if event == ("restart",):

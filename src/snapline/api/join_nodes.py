@@ -18,10 +18,11 @@ from snapline.errors import ConfigurationError
 from snapline.operators.joins.interval_join import Interval, JoinIntervals
 from snapline.operators.joins.join_rows import LEFT, NAMES, RIGHT, JoinLayout
 from snapline.operators.joins.regular_join import JoinStreams
-from snapline.operators.joins.window_join import FixedWindows, JoinWindows
+from snapline.operators.joins.window_join import JoinWindows
 from snapline.operators.kept_rows import RowType, plain_type
-from snapline.state.ttl import Lifetime, as_ttl
+from snapline.operators.windows.window_assigners import FixedAssigner
 from snapline.state.state_types import has_views, resolve
+from snapline.state.ttl import Lifetime, as_ttl
 
 if TYPE_CHECKING:
     from snapline.api.keyed_stream import KeyedStream
@@ -152,7 +153,7 @@ def _checked_how(call: str, how: Any) -> tuple[bool, bool]:
     return _PADDED[how]
 
 
-def _fixed_windows(window: Any) -> FixedWindows:
+def _fixed_windows(window: Any) -> FixedAssigner:
     if not isinstance(window, Tumbling | Sliding) or window.processing_time:
         raise ConfigurationError(
             f"window_join({window}): give windows of event time and of a fixed size, Tumbling(...) or Sliding(...)"
@@ -164,7 +165,7 @@ def _fixed_windows(window: Any) -> FixedWindows:
             f"window_join({window}): every row would be kept in {copies} windows; use at most {_MAX_COPIES}, or "
             "interval_join()"
         )
-    return FixedWindows(window.size_ms, every_ms, window.offset_ms)
+    return FixedAssigner(window.size_ms, every_ms, window.offset_ms)
 
 
 def _signed_ms(value: Duration, setting: str) -> int:

@@ -29,9 +29,10 @@ from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.aggregates.accumulators import Accumulators
 from snapline.operators.aggregates.list_accumulators import Collected
-from snapline.operators.windows.plain_windows import FixedSpans, GivenSpans, GlobalSpan, PlainWindows
+from snapline.operators.windows.plain_windows import PlainWindows
 from snapline.operators.windows.session_windows import SessionWindows
 from snapline.operators.windows.sliced_windows import SlicedWindows, slices_of
+from snapline.operators.windows.window_assigners import FixedAssigner, GivenAssigner, GlobalAssigner
 from snapline.operators.windows.window_operator import Firing, WindowOperator, WindowSettings
 from snapline.operators.windows.window_results import WINDOW_COLUMNS, AggregateResults, FunctionResults, Results
 from snapline.state.state_types import resolve
@@ -186,12 +187,12 @@ class WindowedStream:
                     f"{self} is never complete, so nothing would come out; set a trigger with "
                     ".trigger(snapline.EveryRows(...))"
                 )
-            return PlainWindows(settings, kept, results, GlobalSpan())
+            return PlainWindows(settings, kept, results, GlobalAssigner())
         if isinstance(windows, GivenWindow):
-            return PlainWindows(settings, kept, results, GivenSpans(windows.start, windows.end))
+            return PlainWindows(settings, kept, results, GivenAssigner(windows.start, windows.end))
         if isinstance(windows, Tumbling):
             return PlainWindows(
-                settings, kept, results, FixedSpans(windows.size_ms, windows.size_ms, windows.offset_ms)
+                settings, kept, results, FixedAssigner(windows.size_ms, windows.size_ms, windows.offset_ms)
             )
         slices = slices_of(windows.size_ms, windows.every_ms, windows.offset_ms)
         if slices is not None and firing.early_rows is None and firing.event_every_ms is None:
@@ -202,7 +203,9 @@ class WindowedStream:
                 f"{self}: every row would be in {copies} windows that cannot share their sums; let every= divide size, "
                 f"without early_rows or intervals of event time, or use at most {_MAX_COPIES}"
             )
-        return PlainWindows(settings, kept, results, FixedSpans(windows.size_ms, windows.every_ms, windows.offset_ms))
+        return PlainWindows(
+            settings, kept, results, FixedAssigner(windows.size_ms, windows.every_ms, windows.offset_ms)
+        )
 
     def _firing(self) -> Firing:
         trigger = self._trigger

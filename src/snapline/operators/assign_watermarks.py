@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.source import Watermarks
-from snapline.operators.source_head import newest_time_ms
+from snapline.operators.event_time import newest_time_ms
 from snapline.types import IDLE, MAX_WATERMARK
 
 

@@ -1,4 +1,4 @@
-"""Event time of the rows of a join: columns of timestamps, or of whole numbers of milliseconds."""
+"""Event time in columns of timestamps or of whole milliseconds, and the watermark that checkpoints keep."""
 
 from __future__ import annotations
 
@@ -7,51 +7,60 @@ import pyarrow.compute as pc
 
 from snapline.contracts.operator import OperatorContext
 from snapline.errors import UserCodeError
+from snapline.state.arrays import Ints
 from snapline.state.operator_state import OperatorList
-from snapline.state.stable_hash import Ints
 from snapline.types import MAX_WATERMARK
 
-_TICKS = {"s": 1, "ms": 1, "us": 1000, "ns": 1_000_000}
-"""In a millisecond; seconds are counted in milliseconds."""
+_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def ticks_per_ms(kind: pa.DataType) -> int:
-    """How finely a column tells time."""
-    return _TICKS[kind.unit] if pa.types.is_timestamp(kind) else 1
+    """The resolution of a time column in ticks per millisecond, at least 1."""
+    return max(_per_second(kind) // 1000, 1)
 
 
-def times(column: pa.Array, ticks: int, what: str) -> Ints:
-    """Times of rows in so many ticks for each millisecond; rounded down if those of the column are finer."""
+def times(column: pa.Array, name: str, what: str, ticks: int = 1) -> Ints:
+    """The times in a column, in ticks of which a millisecond has `ticks`; finer times are rounded down.
+
+    Raises `UserCodeError` for nulls and for times out of range; `what` is the operator and `name` the column in it.
+    """
     if column.null_count:
-        raise UserCodeError(
-            f"{what} got a row without a time; filter such rows out, or fill in a time, before the join"
-        )
-    kind = column.type
-    per_second = 1000 * ticks
-    own = (1 if kind.unit == "s" else 1000 * _TICKS[kind.unit]) if pa.types.is_timestamp(kind) else 1000
+        raise UserCodeError(f"{what}: the time column {name!r} has nulls; filter such rows out, or fill in a time")
+    own, wanted = _per_second(column.type), 1000 * ticks
     try:
         numbers = column.cast(pa.int64())
-        if own < per_second:
-            numbers = pc.multiply_checked(numbers, per_second // own)
+        if own < wanted:
+            numbers = pc.multiply_checked(numbers, wanted // own)
     except pa.ArrowInvalid as error:
-        raise UserCodeError(f"{what} got a time that is too far away: {error}") from error
+        raise UserCodeError(f"{what}: the time column {name!r} has times out of range: {error}") from error
     result: Ints = numbers.to_numpy()
-    return result // (own // per_second) if own > per_second else result
+    return result // (own // wanted) if own > wanted else result
+
+
+def newest_time_ms(column: pa.Array) -> int | None:
+    """Returns the greatest time in a column, in milliseconds, or None if all are null."""
+    kind = column.type
+    newest: int | None = pc.max(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column).as_py()
+    return None if newest is None else newest * 1000 // _per_second(kind)
+
+
+def _per_second(kind: pa.DataType) -> int:
+    return _PER_SECOND[kind.unit] if pa.types.is_timestamp(kind) else 1000
 
 
 class SavedWatermark:
-    """How far event time has come, also in the life before a restore, so that the same rows are late."""
+    """The latest watermark, also in checkpoints, so that a row that was late is late after a restore too."""
 
     def __init__(self, context: OperatorContext) -> None:
         self._saved: OperatorList = context.states.operator.union_list_state("watermark", int)
-        # Subtasks may have been further than one another, and what one of them had is now anywhere.
+        # The least of all subtasks: rescaling may have given this one keys of any of them.
         self.ms: int = min(self._saved, default=-MAX_WATERMARK)
 
     def advance(self, timestamp_ms: int) -> None:
         self.ms = max(self.ms, timestamp_ms)
 
     def save(self) -> None:
-        """Into the state, for the snapshot."""
-        # The end of all data is none if the job goes on from there with more. That there was none yet counts: for the
-        # rows such a subtask has not read yet, which are anywhere afterwards, nothing is late.
+        """Write it into state; call this from `snapshot`."""
+        # MAX_WATERMARK is not saved: a job resumed from here may have more data. -MAX_WATERMARK is: the rows a subtask
+        # without a watermark has yet to read may go to any subtask after a restore, and are not late there.
         self._saved.set([self.ms] if self.ms != MAX_WATERMARK else [])

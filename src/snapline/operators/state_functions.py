@@ -17,9 +17,9 @@ from snapline.operators.row_batches import array_of, batch_of, column_of, raised
 from snapline.state.arrays import Values
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
+from snapline.state.state_types import StateType
 from snapline.state.ttl import Ttl
 from snapline.state.value_states import ValueState
-from snapline.state.state_types import StateType
 from snapline.text import shortened
 
 STATE = "state"

@@ -15,8 +15,8 @@ from snapline.operators.kept_rows import RowType
 from snapline.operators.sort_codes import sort_codes
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.collection_states import MapState
+from snapline.state.keyed_backend import KeyedBackend
 
 MAX_COUNT = 10_000
 _MAX_SMALL = (1 << 16) - 1

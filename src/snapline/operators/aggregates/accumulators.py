@@ -14,13 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.errors import EngineError
+from snapline.operators.keyed_batches import chosen, decoded
 from snapline.operators.projection import Evaluation
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
+from snapline.state.collection_states import MapState
 from snapline.state.exact_cast import converted
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.keyed_states import MapState, ReducingState
+from snapline.state.value_states import ReducingState
 
 COUNT = pa.int64()
 
@@ -160,25 +162,6 @@ class Accumulators:
     def delete(self, keys: Rows, namespace: pa.Array | None = None) -> None:
         for accumulator in self.by_name.values():
             accumulator.delete(keys, namespace)
-
-
-def decoded(column: pa.Array) -> pa.Array:
-    """Values instead of a dictionary and indices."""
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-
-
-def keyed_backend(keyed: KeyedBackend | None, what: str) -> KeyedBackend:
-    """The keyed state of an operator that cannot do without."""
-    if keyed is None:
-        raise EngineError(f"{what} was opened without keyed state")
-    return keyed
-
-
-def chosen(keys: Rows, namespace: pa.Array | None, rows: Ints | None) -> tuple[Rows, pa.Array | None]:
-    """Some rows of a batch; `rows` of none is all of them."""
-    if rows is None:
-        return keys, namespace
-    return keys.take(rows), None if namespace is None else namespace.take(pa.array(rows))
 
 
 # Numbers.

@@ -1,4 +1,4 @@
-"""Putting rows of one key together before they are sent to the subtask that owns the key."""
+"""Pre-aggregation: rows of one key are combined before they go to the subtask that owns the key."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.operator import OperatorContext
 from snapline.errors import EngineError
-from snapline.operators.aggregates.accumulators import Accumulators, decoded
+from snapline.operators.aggregates.accumulators import Accumulators
+from snapline.operators.interval_flush import IntervalFlush
+from snapline.operators.keyed_batches import decoded
 from snapline.state.exact_cast import converted
 from snapline.state.reduction import Reduction
 from snapline.state.stable_hash import check_no_nulls
 
 _MAX_KEYS = 1 << 18
-"""So many keys are handed on at once at most."""
+"""Limit of keys held back at once."""
 
 _WORTHWHILE = 0.5
-"""If more than this share of the rows have a key of their own, putting them together saves nothing."""
+"""Combining saves nothing if there are more distinct keys per row than this."""
 
 _TRIAL_ROWS = 1 << 16
-"""Fewer say nothing about that."""
+"""Rows needed to judge that."""
 
 _BATCHES_BETWEEN_TRIALS = 256
 
 
-class Combine(Operator):
-    """Reduces rows by key to the parts of aggregates, and hands those on at an interval of processing time.
+class Combine(IntervalFlush):
+    """Reduces rows by key to the parts of aggregates, and emits those at an interval of processing time.
 
-    It also does so ahead of every barrier, so it needs no state. Rows of which hardly two have the same key are handed
-    on one by one; now and then it is tried again. `operator` is whose aggregates they are, as messages call it.
+    It holds nothing back at a barrier, so it needs no state. If hardly any two rows share a key, rows pass one by one,
+    and combining is tried again now and then. `operator` is the operator of the aggregates, for messages.
     """
 
     _reduction: Reduction
@@ -53,7 +55,6 @@ class Combine(Operator):
         self._schema = schema
         self._every_ms = every_ms
         self._operator = operator
-        self._next_ms: int | None = None
         self._passing = 0
 
     def open(self, context: OperatorContext) -> None:
@@ -73,27 +74,12 @@ class Combine(Operator):
             self._emit(keys, [converted(column, part.result) for column, part in zip(values, self._parts, strict=True)])
             return
         self._reduction.add(keys, values)
-        if self._next_ms is None:
-            self._next_ms = self.context.clock() + self._every_ms
+        if self._flush_at_ms is None:
+            self._flush_within(self._every_ms)
         if self._reduction.has_more_keys_than(_MAX_KEYS):
             self._flush()
 
-    def next_wakeup_ms(self) -> int | None:
-        return self._next_ms
-
-    def wakeup(self, now_ms: int) -> None:
-        if self._next_ms is not None and now_ms >= self._next_ms:
-            self._flush()
-
-    def prepare_snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
-        self._flush()
-
-    def finish(self) -> None:
-        self._flush()
-
-    def _flush(self) -> None:
-        self._next_ms = None
+    def _emit_held(self) -> None:
         rows = self._reduction.rows
         if not rows:
             return

@@ -10,9 +10,9 @@ from snapline.operators.aggregates.accumulators import COUNT, Accumulator, Input
 from snapline.operators.keyed_batches import chosen
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
+from snapline.state.collection_states import ListState
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.collection_states import ListState
 from snapline.state.value_states import ValueState
 
 

@@ -1,4 +1,4 @@
-"""Running aggregates by key."""
+"""Running aggregates per key."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.contracts.operator import Operator, OperatorContext
-from snapline.operators.aggregates.accumulators import Accumulators, chosen, decoded, keyed_backend
-from snapline.state.arrays import Ints
+from snapline.contracts.operator import OperatorContext
+from snapline.operators.aggregates.accumulators import Accumulators
+from snapline.operators.interval_flush import IntervalFlush
+from snapline.operators.keyed_batches import chosen, decoded, first_rows, keyed_state
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.keyed_states import ValueState
+from snapline.state.value_states import ValueState
 
 CHANGED = "changed/keys"
-"""The state that says which keys have changed since they were last emitted; it is empty in every checkpoint."""
+"""Name of the state that marks the keys changed since they were last emitted; it is empty in every checkpoint."""
 
 
 class ChangedKeys:
-    """The keys, or keys and windows, that have changed since they were last asked for.
+    """The keys, or keys and windows, that have changed since they were last taken.
 
-    The key columns of a batch are kept only for keys that a state does not know to have changed yet. Whoever has one
-    takes everything out ahead of each barrier.
+    Keeps the key columns of rows whose keys the state does not mark as changed yet. The owner calls `take` ahead of
+    each barrier.
     """
 
     _state: ValueState
@@ -35,13 +36,13 @@ class ChangedKeys:
         return bool(self._pieces)
 
     def add(self, keys: Rows, columns: list[pa.Array], namespace: pa.Array | None = None) -> None:
-        """The keys of a batch, and the columns they were made of, have changed."""
+        """Note the keys of a batch as changed; `columns` are its key columns."""
         known = self._state.take(keys, namespace)
         if not known.null_count:
             return
         rows = np.flatnonzero(known.is_null().to_numpy(zero_copy_only=False))
         keys, namespace = chosen(keys, namespace, rows)
-        # Of several rows of a key one is left: the one whose number is found afterwards.
+        # Of several rows of a key the one whose number is in the state afterwards wins.
         numbers = pa.array(np.arange(len(rows), dtype=np.int32))
         self._state.put(keys, numbers, namespace)
         winners = np.flatnonzero(pc.equal(self._state.take(keys, namespace), numbers).to_numpy(zero_copy_only=False))
@@ -49,7 +50,7 @@ class ChangedKeys:
         self._pieces.append(([column.take(pa.array(rows[winners])) for column in columns], namespace))
 
     def take(self) -> tuple[Rows, list[pa.Array], pa.Array | None]:
-        """The keys that have changed, each once, with their columns and namespaces; none is left."""
+        """Remove and return the changed keys, each once, with their columns and namespaces."""
         columns = [pa.concat_arrays(list(parts)) for parts in zip(*(piece[0] for piece in self._pieces), strict=True)]
         namespaces = [piece[1] for piece in self._pieces if piece[1] is not None]
         self._pieces.clear()
@@ -59,10 +60,10 @@ class ChangedKeys:
         return keys, columns, namespace
 
 
-class RunningAggregates(Operator):
-    """Keeps aggregates for each key, and emits those of the keys in a batch after each batch.
+class RunningAggregates(IntervalFlush):
+    """Keeps aggregates per key, and after each batch emits those of its keys.
 
-    With `emit_every_ms` it emits those that have changed at that interval of processing time, and ahead of barriers.
+    With `emit_every_ms` it emits the changed ones at that interval of processing time and ahead of barriers.
     """
 
     _keyed: KeyedBackend
@@ -72,11 +73,10 @@ class RunningAggregates(Operator):
         self._accumulators = accumulators
         self._schema = schema
         self._emit_every_ms = emit_every_ms
-        self._emit_at_ms: int | None = None
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._keyed = keyed_backend(context.states.keyed, f"aggregate {context.uid!r}")
+        self._keyed = keyed_state(context, "aggregate")
         self._accumulators.open(self._keyed)
         if self._emit_every_ms is not None:
             self._changed = ChangedKeys(self._keyed)
@@ -93,38 +93,14 @@ class RunningAggregates(Operator):
             self._emit(keys.take(rows), [column.take(pa.array(rows)) for column in columns])
             return
         self._changed.add(keys, columns)
-        if self._emit_at_ms is None:
-            self._emit_at_ms = self.context.clock() + self._emit_every_ms
+        if self._flush_at_ms is None:
+            self._flush_within(self._emit_every_ms)
 
     def _emit(self, keys: Rows, columns: list[pa.Array]) -> None:
-        """Emit the results of keys that are all different, made of these columns."""
+        """Emit the results of distinct keys; `columns` are their key columns."""
         self.context.emit(pa.RecordBatch.from_arrays([*columns, *self._accumulators.take(keys)], schema=self._schema))
 
-    def _flush(self) -> None:
-        self._emit_at_ms = None
+    def _emit_held(self) -> None:
         if self._emit_every_ms is not None and self._changed:
             keys, columns, _ = self._changed.take()
             self._emit(keys, columns)
-
-    def next_wakeup_ms(self) -> int | None:
-        return self._emit_at_ms
-
-    def wakeup(self, now_ms: int) -> None:
-        if self._emit_at_ms is not None and now_ms >= self._emit_at_ms:
-            self._flush()
-
-    def prepare_snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
-        self._flush()
-
-    def finish(self) -> None:
-        self._flush()
-
-
-def first_rows(backend: KeyedBackend, keys: Rows) -> Ints:
-    """The row in which each distinct key comes first, in order."""
-    last_rows, groups = backend.distinct(keys)
-    first = np.empty(len(last_rows), dtype=np.int64)
-    first[groups[::-1]] = np.arange(len(keys) - 1, -1, -1)
-    first.sort()
-    return first

@@ -1,4 +1,4 @@
-"""Joins of two streams by key and by how far apart in event time rows are."""
+"""Joins of two streams by key and by the distance of rows in event time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.errors import EngineError
 from snapline.operators.event_time import SavedWatermark, ticks_per_ms, times
 from snapline.operators.joins.join_rows import LEFT, MAX_ROWS, NAMES, RIGHT, JoinLayout, KeptSide, Pairs
+from snapline.operators.keyed_batches import keyed_state
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.collection_states import ListState
+from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.timers import TimeDomain, Timers
 from snapline.types import MAX_WATERMARK
 
@@ -24,24 +24,24 @@ _MAX_CODE = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A right row belongs to a left one if it is at least `lower_ms` and at most `upper_ms` later."""
+    """A left row joins the right rows that are at least `lower_ms` and at most `upper_ms` later."""
 
     lower_ms: int
     upper_ms: int
 
     @property
     def bucket_ms(self) -> int:
-        """Rows are kept by stretches of time as long as this, of which a row has its partners in two at most."""
+        """The length of the buckets of time that rows are stored in; partners of a row are in at most two of them."""
         return max(self.upper_ms - self.lower_ms, _MIN_BUCKET_MS)
 
     def reach_ms(self, side: int) -> tuple[int, int]:
-        """How much later than a row of a side its partners are, from and to."""
+        """The least and the greatest delay of the partners of a row of a side."""
         return (self.lower_ms, self.upper_ms) if side == LEFT else (-self.upper_ms, -self.lower_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """Rows of a batch that are not late, with their keys and times."""
+    """The rows of a batch that are not late, with their keys and times."""
 
     side: int
     columns: list[pa.Array]
@@ -52,11 +52,11 @@ class _Arrived:
 
 
 class JoinIntervals(Operator):
-    """Puts rows of the same key together whose times are close enough, and forgets those that nothing can come for.
+    """Joins rows of the same key whose times are close enough, and deletes rows that can get no more partners.
 
-    `time_columns` are those of both sides; `padded` says for each side whether rows that had no partner come out in the
-    end. Rows that are late, by the watermark, go to the side outputs `late_left` and `late_right`. What is emitted may
-    be older than the watermarks that come in, so these go on later by as much.
+    `time_columns` are the time columns of both sides; `padded` says for each side whether rows that got no partner are
+    emitted in the end. Late rows go to the side outputs `late_left` and `late_right`. Emitted rows may be older than
+    the incoming watermark, so the outgoing one is delayed accordingly.
     """
 
     makes_watermarks = True
@@ -83,11 +83,10 @@ class JoinIntervals(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        if context.states.keyed is None:
-            raise EngineError(f"interval_join {context.uid!r} was opened without keyed state")
-        self._keyed = keyed = context.states.keyed
+        self._keyed = keyed = keyed_state(context, "interval_join")
+        self._what = [f"interval_join {context.uid!r}, the {name} side" for name in NAMES]
         left, right = (
-            KeptSide(keyed, side, kind.type, tells_alone=self._padded[side], namespace=pa.int64())
+            KeptSide(keyed, side, kind.type, splits_alone=self._padded[side], namespace=pa.int64())
             for side, kind in enumerate(self._layout.sides)
         )
         self._sides = left, right
@@ -108,9 +107,9 @@ class JoinIntervals(Operator):
         self._keep(arrived)
 
     def _arrived(self, batch: pa.RecordBatch, side: int) -> _Arrived | None:
-        """The rows that are not late; none if all are."""
-        what = f"interval_join {self.context.uid!r}, the {NAMES[side]} side,"
-        ticks = times(batch.column(self._time_columns[side]), self._ticks, what)
+        """The rows that are not late, or None if all are."""
+        name = self._time_columns[side]
+        ticks = times(batch.column(name), name, self._what[side], self._ticks)
         is_late = ticks < (self._watermark.ms + 1) * self._ticks if self._watermark.ms > -MAX_WATERMARK else None
         if is_late is not None and is_late.any():
             self.late_rows += int(np.count_nonzero(is_late))
@@ -135,14 +134,15 @@ class JoinIntervals(Operator):
     def _meet(
         self, arrived: _Arrived, other: KeptSide, state: ListState, probes: Ints, keys: Rows, buckets: Ints
     ) -> None:
-        """Emit the pairs of rows with those of a state of the other side, and mark those that have met one."""
+        """Emit the pairs of rows with rows in a state of the other side, and mark the rows that got a partner."""
         namespaces = pa.array(buckets)
         spans = state.spans(keys, namespaces)
         if not len(spans.values):
             return
         side = 1 - arrived.side
-        kind = self._layout.sides[side]
-        ticks = times(spans.values.field(kind.columns.index(self._time_columns[side])), self._ticks, "interval_join")
+        name = self._time_columns[side]
+        column = spans.values.field(self._layout.sides[side].columns.index(name))
+        ticks = times(column, name, self._what[side], self._ticks)
         from_, to = (reach_ms * self._ticks for reach_ms in self._interval.reach_ms(arrived.side))
         wanted, bases = arrived.ticks[probes], buckets * self._bucket
         order, starts, ends = _ranges(
@@ -166,7 +166,7 @@ class JoinIntervals(Operator):
             other.met(keys, spans, has_been_met, namespaces)
 
     def _keep(self, arrived: _Arrived) -> None:
-        """Keep rows as long as partners may come."""
+        """Store rows that may still get partners."""
         buckets = arrived.ticks // self._bucket
         gone_ms = self._gone_ms(arrived.side, buckets)
         is_kept = gone_ms > self._watermark.ms
@@ -183,7 +183,7 @@ class JoinIntervals(Operator):
             self._timers.register_all(TimeDomain.EVENT, keys, pa.array(gone_ms[kept]), namespaces)
 
     def _gone_ms(self, side: int, buckets: Ints) -> Ints:
-        """The watermark at which nothing can come any more for the rows of buckets."""
+        """The watermark from which rows in these buckets can get no more partners."""
         last_ms = (buckets + 1) * self._interval.bucket_ms - 1
         result: Ints = last_ms + self._interval.reach_ms(side)[1]
         return result
@@ -225,12 +225,12 @@ class JoinIntervals(Operator):
 def _ranges(
     groups: Ints, offsets: Ints, wanted: Ints, lowest: Ints, highest: Ints, width: int
 ) -> tuple[Ints, Ints, Ints]:
-    """The elements by group and offset; and for each wanted group where those from lowest to highest begin and end.
+    """The order of elements by group and offset, and for each wanted group the range of offsets lowest to highest.
 
-    Offsets, and the lowest and highest ones plus 1, are less than `width`.
+    All offsets, and `highest` + 1, are less than `width`.
     """
     if (len(groups) + 1) * width > _MAX_CODE:
-        # Only which is greater matters.
+        # Codes would overflow; ranks of offsets order alike.
         known, numbers = np.unique(offsets, return_inverse=True)
         lowest, highest = np.searchsorted(known, lowest), np.searchsorted(known, highest, side="right") - 1
         offsets, width = numbers, len(known) + 1

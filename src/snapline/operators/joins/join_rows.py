@@ -1,4 +1,4 @@
-"""What all joins share: how rows are kept and put together, and which row meets which."""
+"""What all joins share: storage of rows, output rows, and enumeration of pairs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow as pa
 from snapline.operators.kept_rows import RowType
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
+from snapline.state.collection_states import ListState, Spans
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.ttl import Ttl
-from snapline.state.collection_states import ListState, Spans
 
 MAX_ROWS = 1 << 16
-"""Of a batch that a join emits: two small batches may have very many pairs."""
+"""Limit of an emitted batch: two small batches may have very many pairs."""
 
 LEFT, RIGHT = 0, 1
 NAMES = ("left", "right")
@@ -24,10 +24,10 @@ NAMES = ("left", "right")
 
 @dataclass(frozen=True, slots=True)
 class JoinLayout:
-    """The rows of both sides, and how they become one.
+    """The rows of both sides, and how they are joined.
 
-    `schema` is that of what a join emits. `order` says where each of its columns comes from, by their numbers: those of
-    the key, then those of the left rows, of the right rows, and what the join adds.
+    `schema` is the output schema. `order` holds the source of each output column, as an index into key columns, left
+    columns, right columns and the columns the join adds, in this order.
     """
 
     sides: tuple[RowType, RowType]
@@ -37,7 +37,7 @@ class JoinLayout:
     def batch(
         self, keys: Sequence[pa.Array], left: pa.Array | None, right: pa.Array | None, added: Sequence[pa.Array] = ()
     ) -> pa.RecordBatch:
-        """Rows that were joined; those of a side that is none are nulls."""
+        """Joined rows; a side that is None is filled with nulls."""
         count = len(keys[0])
         arrays = [*keys, *self.sides[LEFT].arrays(left, count), *self.sides[RIGHT].arrays(right, count), *added]
         return pa.RecordBatch.from_arrays([arrays[number] for number in self.order], schema=self.schema)
@@ -45,12 +45,12 @@ class JoinLayout:
     def one_sided(
         self, side: int, keys: Sequence[pa.Array], rows: pa.Array, added: Sequence[pa.Array] = ()
     ) -> pa.RecordBatch:
-        """Rows of one side that have nothing on the other."""
+        """Rows of one side without partners."""
         return self.batch(keys, rows if side == LEFT else None, rows if side == RIGHT else None, added)
 
 
 class Pairs:
-    """Which row goes with which elements: for each row those from `starts` on, `counts` of them."""
+    """Pairs of rows and elements: each row is paired with `counts` elements from `starts` on."""
 
     def __init__(self, starts: Ints, counts: Ints) -> None:
         self._ends = np.cumsum(counts)
@@ -58,7 +58,7 @@ class Pairs:
         self.count = int(self._ends[-1]) if len(counts) else 0
 
     def __iter__(self) -> Iterator[tuple[Ints, Ints]]:
-        """Rows and elements, some pairs at a time."""
+        """Yields rows and elements of at most `MAX_ROWS` pairs at a time."""
         for first in range(0, self.count, MAX_ROWS):
             numbers = np.arange(first, min(first + MAX_ROWS, self.count))
             rows = np.searchsorted(self._ends, numbers, side="right")
@@ -66,7 +66,7 @@ class Pairs:
 
 
 class KeptSide:
-    """The rows of one side by key. If it `tells_alone`, those that have met no row of the other side are apart."""
+    """The stored rows of one side by key. With `splits_alone`, rows without a partner are stored apart."""
 
     def __init__(
         self,
@@ -74,18 +74,18 @@ class KeptSide:
         side: int,
         kind: pa.DataType,
         *,
-        tells_alone: bool,
+        splits_alone: bool,
         ttl: Ttl | None = None,
         namespace: pa.DataType | None = None,
     ) -> None:
         name = NAMES[side]
         self.rows = keyed.list_state(name, kind, ttl=ttl, namespace=namespace)
         self.alone: ListState | None = None
-        if tells_alone:
+        if splits_alone:
             self.alone = keyed.list_state(f"{name} alone", kind, ttl=ttl, namespace=namespace)
 
     def add(self, keys: Rows, rows: pa.Array, has_met: Bools, namespace: pa.Array | None = None) -> None:
-        """Keep rows, of which some have met one of the other side."""
+        """Store rows; `has_met` says which have got a partner."""
         if self.alone is None:
             self.rows.append(keys, rows, namespace)
             return
@@ -93,9 +93,9 @@ class KeptSide:
             _append(state, keys, rows, chosen, chosen, namespace)
 
     def met(self, keys: Rows, spans: Spans, has_met: Bools, namespace: pa.Array | None = None) -> None:
-        """Of those alone, which `spans` holds for the keys, some have met one now."""
+        """Move rows that have now got a partner out of `alone`; `spans` holds all rows alone of the keys."""
         assert self.alone is not None
-        # A list can only be removed as a whole, so what stays alone is appended again.
+        # Lists can only be deleted as a whole, so rows that stay alone are appended again.
         is_touched_row = np.zeros(len(keys), dtype=np.bool_)
         is_touched_row[spans.rows[has_met]] = True
         is_touched, rows = is_touched_row[spans.rows], np.flatnonzero(is_touched_row)
@@ -115,7 +115,7 @@ class KeptSide:
 def _append(
     state: ListState, keys: Rows, values: pa.Array, chosen: Ints, rows: Ints, namespace: pa.Array | None
 ) -> None:
-    """Add chosen values, of keys of these rows."""
+    """Append chosen values to the keys of `rows`."""
     if chosen.size:
         namespaces = None if namespace is None else namespace.take(pa.array(rows))
         state.append(keys.take(rows), values.take(pa.array(chosen)), namespaces)

@@ -1,4 +1,4 @@
-"""Rows put together with those of a table that does not change."""
+"""Joins of a stream with a static table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapline.state.key_index import KeyIndex
 
 
 class StaticTable:
-    """A table by key. It travels with the job as one piece of data, without what is behind a slice."""
+    """A table by key, pickled with the job as one IPC stream, which drops what is behind slices."""
 
     def __init__(self, table: pa.Table, key_columns: Sequence[str]) -> None:
         self.key_columns = tuple(key_columns)
@@ -26,14 +26,14 @@ class StaticTable:
         self._data: bytes = sink.getvalue().to_pybytes()
 
     def index(self) -> TableIndex:
-        """The table, ready to be searched."""
+        """The table with an index of its keys."""
         table = pa.ipc.open_stream(self._data).read_all()
         batch = pa.RecordBatch.from_arrays([_combined(column) for column in table.columns], schema=table.schema)
         return TableIndex(batch, self.key_columns)
 
 
 class TableIndex:
-    """The rows of a table by key; rows with a null in their key are not there."""
+    """The rows of a table by key, without rows whose key has a null."""
 
     def __init__(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
         keys = [plain(batch.column(name)) for name in key_columns]
@@ -48,7 +48,7 @@ class TableIndex:
         self._starts = np.cumsum(self._counts) - self._counts
 
     def pairs(self, keys: Sequence[pa.Array], count: int) -> tuple[Pairs, Ints]:
-        """Which row goes with which of those of the table, and the rows that have none."""
+        """Pairs of rows with rows of the table, and the rows without a match."""
         slots = np.full(count, -1, dtype=np.int64)
         valid = _all_valid(keys, count)
         if valid.all():
@@ -71,9 +71,9 @@ class TableIndex:
 
 
 class LookUp(Operator):
-    """Adds the columns of a table's rows that have the same key to each row, once for each such row.
+    """Joins each row with all rows of a table that have the same key.
 
-    `key_columns` are those of the stream. Rows that have none are left out, or if `keeps_all` come with nulls.
+    `key_columns` are those of the stream. Rows without a match are dropped, or with `keeps_all` emitted with nulls.
     """
 
     _table: TableIndex

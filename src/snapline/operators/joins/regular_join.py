@@ -1,4 +1,4 @@
-"""Joins of two streams by key, of all rows there have been."""
+"""Joins of two streams by key over all rows so far."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.errors import EngineError, UserCodeError
+from snapline.errors import UserCodeError
 from snapline.operators.joins.join_rows import LEFT, JoinLayout, KeptSide, Pairs
+from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.projection import Evaluation
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
+from snapline.state.collection_states import ListState, Spans
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.ttl import Ttl
-from snapline.state.collection_states import ListState, Spans
 
 INSERT, DELETE = "insert", "delete"
 
 
 class JoinStreams(Operator):
-    """Puts every row together with those of the other side that have the same key, whichever comes first.
+    """Joins every row with all rows of the other side that have the same key, whichever arrives first.
 
-    `padded` says for each side whether its rows come out also without a partner, until the first one comes: then the
-    last column says whether a row is new or is taken back. `where` has to be true for a pair besides.
+    `padded` says for each side whether its rows are also emitted without a partner, until they get one; if any side is
+    padded, the last column says whether a row is inserted or deleted. Pairs must also satisfy `where`.
     """
 
     _keyed: KeyedBackend
@@ -40,11 +41,9 @@ class JoinStreams(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        if context.states.keyed is None:
-            raise EngineError(f"join {context.uid!r} was opened without keyed state")
-        self._keyed = keyed = context.states.keyed
+        self._keyed = keyed = keyed_state(context, "join")
         left, right = (
-            KeptSide(keyed, side, kind.type, tells_alone=self._padded[side], ttl=self._ttl)
+            KeptSide(keyed, side, kind.type, splits_alone=self._padded[side], ttl=self._ttl)
             for side, kind in enumerate(self._layout.sides)
         )
         self._sides = left, right
@@ -59,7 +58,7 @@ class JoinStreams(Operator):
         keys = self._keyed.keys(columns)
         has_met = np.zeros(batch.num_rows, dtype=np.bool_)
         if not self._padded[side]:
-            # Ahead of the search, which then need not look for the keys again.
+            # Ahead of the search, which then finds the keys looked up already.
             self._sides[side].add(keys, rows, has_met)
         for state in self._sides[other].states():
             self._meet(side, columns, rows, keys, state, has_met)
@@ -71,7 +70,7 @@ class JoinStreams(Operator):
     def _meet(
         self, side: int, columns: list[pa.Array], rows: pa.Array, keys: Rows, state: ListState, has_met: Bools
     ) -> None:
-        """Emit the pairs of rows with those of a state of the other side, and mark those that have met one."""
+        """Emit the pairs of rows with rows in a state of the other side, and mark the rows that got a partner."""
         spans = state.spans(keys)
         pairs = Pairs(spans.starts, spans.counts)
         if not pairs.count:
@@ -89,20 +88,20 @@ class JoinStreams(Operator):
                 self.context.emit(batch)
         if not is_alone:
             return
-        # What is taken back comes ahead of what is there instead.
-        taken_back = np.flatnonzero(has_been_met)
-        of_keys = pa.array(spans.rows[taken_back])
-        self._emit_alone(1 - side, [column.take(of_keys) for column in columns], spans.values, taken_back, DELETE)
+        # Deletions are emitted ahead of the pairs that replace them.
+        deleted = np.flatnonzero(has_been_met)
+        of_keys = pa.array(spans.rows[deleted])
+        self._emit_alone(1 - side, [column.take(of_keys) for column in columns], spans.values, deleted, DELETE)
         for batch in joined:
             if batch.num_rows:
                 self.context.emit(batch)
-        if taken_back.size:
+        if deleted.size:
             other.met(keys, spans, has_been_met)
 
     def _joined(
         self, side: int, columns: list[pa.Array], rows: pa.Array, spans: Spans, mine: Ints, theirs: Ints
     ) -> tuple[pa.RecordBatch, Ints | slice]:
-        """Pairs put together, without those for which the condition is not true, and which of them are left."""
+        """The pairs that satisfy the condition, and which of the given pairs they are."""
         at = pa.array(mine)
         parts = rows.take(at), spans.values.take(pa.array(theirs))
         left, right = parts if side == LEFT else parts[::-1]

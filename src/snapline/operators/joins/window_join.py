@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.errors import EngineError
 from snapline.operators.event_time import SavedWatermark, times
 from snapline.operators.joins.join_rows import LEFT, MAX_ROWS, NAMES, RIGHT, JoinLayout, Pairs
+from snapline.operators.keyed_batches import keyed_state
+from snapline.operators.windows.window_assigners import FixedAssigner, without_late
 from snapline.operators.windows.window_results import bounds
 from snapline.state.arrays import Ints
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.collection_states import ListState, Spans
+from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.timers import DueTimers, TimeDomain, Timers
 
 
-@dataclass(frozen=True, slots=True)
-class FixedWindows:
-    """Windows of one size, of which one begins every so often, at a multiple of that plus an offset."""
-
-    size_ms: int
-    every_ms: int
-    offset_ms: int = 0
-
-    def assign(self, times_ms: Ints) -> tuple[Ints, Ints]:
-        """The windows of rows: for each the row, and when it begins."""
-        last = (times_ms - self.offset_ms) // self.every_ms * self.every_ms + self.offset_ms
-        rows, starts = [np.flatnonzero(last > times_ms - self.size_ms)], [last]
-        # A row may be in one window more or less than others if none begins when another ends.
-        for number in range(1, -(-self.size_ms // self.every_ms)):
-            start = last - number * self.every_ms
-            rows.append(np.flatnonzero(start > times_ms - self.size_ms))
-            starts.append(start)
-        return np.concatenate(rows), np.concatenate([start[row] for start, row in zip(starts, rows, strict=True)])
-
-
 class JoinWindows(Operator):
-    """Puts rows of the same key and window together once event time has passed the window's end.
+    """Joins rows of the same key and window once the watermark has passed the end of the window.
 
-    `time_columns` are those of both sides; `padded` says for each side whether rows without a partner come out too. Of
-    a window that has been passed no rows are taken any more; those that are in no other go to the side outputs
-    `late_left` and `late_right`. The last two columns that are emitted are when the window begins and ends.
+    `time_columns` are the time columns of both sides; `padded` says for each side whether rows without a partner are
+    emitted too. Rows whose windows have all passed go to the side outputs `late_left` and `late_right`. The last two
+    columns emitted are the start and the end of the window.
     """
 
     _keyed: KeyedBackend
@@ -52,7 +31,7 @@ class JoinWindows(Operator):
     _watermark: SavedWatermark
 
     def __init__(
-        self, layout: JoinLayout, windows: FixedWindows, time_columns: tuple[str, str], padded: tuple[bool, bool]
+        self, layout: JoinLayout, windows: FixedAssigner, time_columns: tuple[str, str], padded: tuple[bool, bool]
     ) -> None:
         self._layout = layout
         self._windows = windows
@@ -62,9 +41,8 @@ class JoinWindows(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        if context.states.keyed is None:
-            raise EngineError(f"window_join {context.uid!r} was opened without keyed state")
-        self._keyed = keyed = context.states.keyed
+        self._keyed = keyed = keyed_state(context, "window_join")
+        self._what = [f"window_join {context.uid!r}, the {name} side" for name in NAMES]
         left, right = (
             keyed.list_state(NAMES[side], kind.type, namespace=pa.int64())
             for side, kind in enumerate(self._layout.sides)
@@ -74,24 +52,21 @@ class JoinWindows(Operator):
         self._watermark = SavedWatermark(context)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        what = f"window_join {self.context.uid!r}, the {NAMES[input_index]} side,"
-        times_ms = times(batch.column(self._time_columns[input_index]), 1, what)
-        rows, starts_ms = self._windows.assign(times_ms)
-        ends_ms = starts_ms + self._windows.size_ms
-        is_open = ends_ms - 1 > self._watermark.ms
-        if not is_open.all():
-            is_late = np.zeros(batch.num_rows, dtype=np.bool_)
-            is_late[rows] = True
-            rows, starts_ms, ends_ms = rows[is_open], starts_ms[is_open], ends_ms[is_open]
-            is_late[rows] = False
-            if is_late.any():
-                self.late_rows += int(np.count_nonzero(is_late))
-                self.context.emit_to(f"late_{NAMES[input_index]}", batch.filter(pa.array(is_late)))
-        if not rows.size:
+        name = self._time_columns[input_index]
+        rows, starts_ms, ends_ms = self._windows.assign(times(batch.column(name), name, self._what[input_index]))
+        is_late = ends_ms - 1 <= self._watermark.ms
+        if is_late.any():
+            (rows, starts_ms, ends_ms), is_dropped = without_late((rows, starts_ms, ends_ms), is_late, batch.num_rows)
+            if is_dropped.any():
+                self.late_rows += int(np.count_nonzero(is_dropped))
+                self.context.emit_to(f"late_{NAMES[input_index]}", batch.filter(pa.array(is_dropped)))
+        if not starts_ms.size:
             return
         kind = self._layout.sides[input_index]
-        keys = self._keyed.keys(kind.keys(batch)).take(rows)
-        self._rows[input_index].append(keys, kind.rows(batch).take(pa.array(rows)), pa.array(starts_ms))
+        keys, values = self._keyed.keys(kind.keys(batch)), kind.rows(batch)
+        if rows is not None:
+            keys, values = keys.take(rows), values.take(pa.array(rows))
+        self._rows[input_index].append(keys, values, pa.array(starts_ms))
         self._timers.register_all(TimeDomain.EVENT, keys, pa.array(ends_ms - 1), pa.array(starts_ms))
 
     def watermark(self, timestamp_ms: int) -> None:
@@ -104,10 +79,10 @@ class JoinWindows(Operator):
         self._watermark.save()
 
     def _close(self, due: DueTimers) -> None:
-        """Emit what is in windows, and forget it."""
+        """Emit and delete the rows of windows."""
         assert due.namespaces is not None
         left, right = (state.spans(due.rows, due.namespaces) for state in self._rows)
-        # Each left row goes with all right ones of its window, whichever window that is.
+        # Each left row meets all right rows of its window.
         window = left.rows
         for mine, theirs in Pairs(right.starts[window], right.counts[window]):
             self._emit(due, window[mine], left.values.take(pa.array(mine)), right.values.take(pa.array(theirs)))
@@ -128,6 +103,5 @@ class JoinWindows(Operator):
         at = pa.array(windows)
         assert due.namespaces is not None
         columns = self._keyed.key.columns(due.keys.take(at))
-        starts_ms = due.namespaces.to_numpy()[windows]
-        edges = [bounds(times_ms, self._bound_type) for times_ms in (starts_ms, starts_ms + self._windows.size_ms)]
+        edges = [bounds(edge_ms, self._bound_type) for edge_ms in self._windows.unpack(due.namespaces.take(at))]
         self.context.emit(self._layout.batch(columns, left, right, edges))

@@ -1,1 +1,1 @@
-"""Windows of keyed streams."""
+"""Window operators of keyed streams."""

@@ -1,8 +1,6 @@
-"""Windows that share nothing: tumbling and given ones, the global one, and sliding ones that count rows."""
+"""Windows stored one by one: tumbling, given, global, and sliding ones with triggers that slices cannot serve."""
 
 from __future__ import annotations
-
-from abc import ABC, abstractmethod
 
 import numpy as np
 import pyarrow as pa
@@ -10,125 +8,34 @@ import pyarrow.compute as pc
 
 from snapline.contracts.operator import OperatorContext
 from snapline.operators.aggregates.accumulators import Accumulators
-from snapline.operators.keyed_batches import chosen
 from snapline.operators.aggregates.list_accumulators import group_of_rows, ranks
-from snapline.operators.windows.window_operator import FAR_MS, WindowOperator, WindowSettings
+from snapline.operators.keyed_batches import chosen
+from snapline.operators.windows.window_assigners import WindowAssigner, without_late
+from snapline.operators.windows.window_operator import FIRED, WAITING, WindowOperator, WindowSettings
 from snapline.operators.windows.window_results import Results
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.groups import Groups
-from snapline.state.value_states import ValueState
 from snapline.state.timers import DueTimers
-
-_WAITING = 1
-_FIRED = 2
-"""What the state of a window says: its timer is set, or it was complete before."""
-
-
-class Spans(ABC):
-    """Which windows rows are in, and what these are called in state."""
-
-    namespace: pa.DataType = pa.int64()
-    has_end = True
-    columns: tuple[str, ...] = ()
-    """Where rows have the bounds of their window, if they do."""
-
-    @abstractmethod
-    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
-        """Rows, starts and ends: one for each window of each row, by row. No rows: each row is in one window.
-
-        `times` are those of the rows, or those in their `columns`.
-        """
-
-    @abstractmethod
-    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        """Windows as they are called in state."""
-
-    @abstractmethod
-    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
-        """The starts and ends of windows."""
-
-
-class FixedSpans(Spans):
-    """Windows of one size, of which one begins every so often."""
-
-    def __init__(self, size_ms: int, every_ms: int, offset_ms: int) -> None:
-        self._size_ms = size_ms
-        self._every_ms = every_ms
-        self._offset_ms = offset_ms
-
-    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
-        (at,) = times
-        last = at - (at - self._offset_ms) % self._every_ms
-        if self._size_ms == self._every_ms:
-            return None, last, last + self._size_ms
-        copies = -(-self._size_ms // self._every_ms)
-        starts = (last[:, None] - np.arange(copies) * self._every_ms).ravel()
-        rows = np.repeat(np.arange(len(at)), copies)
-        kept = np.flatnonzero(starts + self._size_ms > at[rows])
-        return rows[kept], starts[kept], starts[kept] + self._size_ms
-
-    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        del ends
-        return pa.array(starts)
-
-    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
-        starts = namespaces.to_numpy()
-        return starts, starts + self._size_ms
-
-
-class GivenSpans(Spans):
-    """Windows that are in the rows."""
-
-    namespace = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
-
-    def __init__(self, start: str, end: str) -> None:
-        self.columns = (start, end)
-
-    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
-        starts, ends = times
-        return None, starts, ends
-
-    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        return pa.StructArray.from_arrays([pa.array(starts), pa.array(ends)], fields=list(self.namespace))
-
-    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
-        starts, ends = namespaces.flatten()
-        return starts.to_numpy(), ends.to_numpy()
-
-
-class GlobalSpan(Spans):
-    """One window for everything."""
-
-    has_end = False
-
-    def assign(self, *times: Ints) -> tuple[Ints | None, Ints, Ints]:
-        (at,) = times
-        return None, np.zeros(len(at), dtype=np.int64), np.full(len(at), 3 * FAR_MS)
-
-    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        del ends
-        return pa.array(starts)
-
-    def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
-        return namespaces.to_numpy(), np.full(len(namespaces), 3 * FAR_MS)
+from snapline.state.value_states import ValueState
 
 
 class PlainWindows(WindowOperator):
-    """Keeps each window by itself.
+    """Stores each window separately.
 
-    A state says of each key and window whether its timer is set, so that timers cost nothing for all but the first row.
-    A timer is known by its time: that of the last millisecond of its window, or of the end of the lateness, or an
-    earlier one for early results.
+    A state marks windows whose timer is set, so only the first row of a window pays for a timer. The time of a timer
+    shows its purpose: the last millisecond of the window, the end of the lateness, or earlier for early results.
     """
 
     _windows: ValueState
     _seen: ValueState | None = None
 
-    def __init__(self, settings: WindowSettings, accumulators: Accumulators, results: Results, spans: Spans) -> None:
+    def __init__(
+        self, settings: WindowSettings, accumulators: Accumulators, results: Results, assigner: WindowAssigner
+    ) -> None:
         super().__init__(settings, accumulators, results)
-        self._spans = spans
-        self.namespace = spans.namespace
+        self._assigner = assigner
+        self.namespace = assigner.namespace
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -137,23 +44,19 @@ class PlainWindows(WindowOperator):
             self._seen = self._keyed.value_state("windows/rows", pa.int64(), namespace=self.namespace)
 
     def _take_in(self, batch: pa.RecordBatch) -> None:
-        bounds = [self._milliseconds(batch, name) for name in self._spans.columns]
-        rows, starts, ends = self._spans.assign(*(bounds or [self._times(batch)]))
+        bounds = [self._milliseconds(batch, name) for name in self._assigner.columns]
+        rows, starts, ends = self._assigner.assign(*(bounds or [self._times(batch)]))
         is_late = ends - 1 + self._settings.lateness_ms <= self._watermark_ms
         if is_late.any():
-            every = np.arange(batch.num_rows) if rows is None else rows
-            accepted, known = np.zeros((2, batch.num_rows), dtype=np.bool_)
-            known[every] = True
-            rows, starts, ends = every[~is_late], starts[~is_late], ends[~is_late]
-            accepted[rows] = True
-            self._late(batch, known & ~accepted)
+            (rows, starts, ends), is_dropped = without_late((rows, starts, ends), is_late, batch.num_rows)
+            self._late(batch, is_dropped)
         if rows is not None:
             batch = batch.take(pa.array(rows))
         if not batch.num_rows:
             return
         columns = self._key_columns(batch)
-        keys, namespaces = self._keyed.keys(columns), self._spans.pack(starts, ends)
-        if self._spans.has_end:
+        keys, namespaces = self._keyed.keys(columns), self._assigner.pack(starts, ends)
+        if self._assigner.has_end:
             self._expect(keys, namespaces, starts, ends)
         if self._seen is not None:
             self._add_in_rounds(self._seen, keys, columns, batch, namespaces, starts, ends)
@@ -165,22 +68,20 @@ class PlainWindows(WindowOperator):
 
     def _expect(self, keys: Rows, namespaces: pa.Array, starts: Ints, ends: Ints) -> None:
         """Set the timers of windows that have none."""
-        known = pc.fill_null(self._windows.take(keys, namespaces), 0).to_numpy(zero_copy_only=False)
-        is_new = known != _WAITING
-        if not is_new.any():
+        rows = self._without_timer(self._windows, keys, namespaces)
+        if not rows.size:
             return
-        rows = np.flatnonzero(is_new)
         keys, namespaces = chosen(keys, namespaces, rows)
         starts, ends = starts[rows], ends[rows]
         is_open = ends - 1 > self._watermark_ms
         times = np.where(is_open, ends - 1, ends - 1 + self._settings.lateness_ms)
         self._timers.register_all(self._domain, keys, pa.array(times), namespaces)
-        self._windows.put(keys, pa.array(np.where(is_open, _WAITING, _FIRED).astype(np.int8)), namespaces)
+        self._windows.put(keys, pa.array(np.where(is_open, WAITING, FIRED).astype(np.int8)), namespaces)
         if self._settings.firing.event_every_ms is not None:
             self._expect_early(keys, namespaces, np.maximum(starts, self._watermark_ms) + 1, ends)
 
     def _expect_early(self, keys: Rows, namespaces: pa.Array, after: Ints, ends: Ints) -> None:
-        """Set timers for the next early results from a time on, if they come before the end."""
+        """Set timers for the first early results at or after a time, if that is before the end."""
         every_ms = self._settings.firing.event_every_ms
         assert every_ms is not None
         times = -(-after // every_ms) * every_ms
@@ -199,7 +100,7 @@ class PlainWindows(WindowOperator):
         starts: Ints,
         ends: Ints,
     ) -> None:
-        """Add rows, and emit each window after each so many of them: as if they had come one by one."""
+        """Add rows and emit each window after every `early_rows` of them, as if rows had come one by one."""
         firing = self._settings.firing
         each = firing.early_rows
         assert each is not None
@@ -231,7 +132,7 @@ class PlainWindows(WindowOperator):
                     self._accumulators.delete(some, named)
 
     def _fire_again(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array, starts: Ints, ends: Ints) -> None:
-        """Emit complete windows that rows have come to within the lateness."""
+        """Emit complete windows again that got rows within the lateness."""
         rows = np.flatnonzero(ends - 1 <= self._watermark_ms)
         if rows.size:
             rows = rows[self._distinct(keys.take(rows), starts[rows], ends[rows])]
@@ -244,7 +145,7 @@ class PlainWindows(WindowOperator):
 
     def _on_due(self, due: DueTimers) -> None:
         assert due.namespaces is not None
-        starts, ends = self._spans.unpack(due.namespaces)
+        starts, ends = self._assigner.unpack(due.namespaces)
         last = ends - 1
         lateness_ms, at_end = self._settings.lateness_ms, self._settings.firing.at_end
         is_complete = due.times == last
@@ -259,20 +160,20 @@ class PlainWindows(WindowOperator):
                 columns = [column.take(pa.array(rows)) for column in self._columns_of(due.keys)]
                 self._fire(keys, columns, namespaces, starts[rows], ends[rows])
             if lateness_ms:
-                self._windows.put(keys, pa.array(np.full(len(rows), _FIRED, dtype=np.int8)), namespaces)
+                self._windows.put(keys, pa.array(np.full(len(rows), FIRED, dtype=np.int8)), namespaces)
                 self._timers.register_all(self._domain, keys, pa.array(last[rows] + lateness_ms), namespaces)
         rows = np.flatnonzero(is_over)
         if rows.size:
             self._forget(*_chosen_due(due, rows))
 
     def _on_early(self, due: DueTimers, rows: Ints, starts: Ints, ends: Ints) -> None:
-        """Emit windows at an interval of event time, and set the next timers; those that are complete come anyway."""
+        """Emit incomplete windows at an interval of event time, and set their next timers."""
         rows = rows[ends[rows] - 1 > self._watermark_ms]
         if not rows.size:
             return
         keys, namespaces = _chosen_due(due, rows)
         self._expect_early(keys, namespaces, np.full(len(rows), self._watermark_ms + 1), ends[rows])
-        # Several intervals may have passed at once.
+        # A window may have several due timers.
         once = self._distinct(keys, starts[rows], ends[rows])
         keys, namespaces, rows = keys.take(once), namespaces.take(pa.array(once)), rows[once]
         columns = [column.take(pa.array(rows)) for column in self._columns_of(due.keys)]
@@ -285,7 +186,7 @@ class PlainWindows(WindowOperator):
             self._seen.delete(keys, namespaces)
 
     def _fire_early(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array) -> None:
-        starts, ends = self._spans.unpack(namespaces)
+        starts, ends = self._assigner.unpack(namespaces)
         rows = np.flatnonzero(ends - 1 > self._watermark_ms)
         if rows.size:
             some, named = keys.take(rows), namespaces.take(pa.array(rows))

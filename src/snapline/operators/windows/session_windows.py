@@ -1,4 +1,4 @@
-"""Session windows: they grow with their rows, and grow together."""
+"""Session windows, which grow with their rows and merge when they meet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SESSION = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())
 
 @dataclass(frozen=True, slots=True)
 class _Sessions:
-    """Sessions of keys: the row of the key of each, the name it has in state, its bounds, and whether it has fired."""
+    """Sessions: the row of each one's key, its name in state, its bounds, and whether it has fired."""
 
     owners: Ints
     names: Ints
@@ -38,10 +38,10 @@ class _Sessions:
 
 
 class SessionWindows(WindowOperator):
-    """Keeps the sessions of each key in a map, by a name each has for good: the start it had when it began.
+    """Stores the sessions of each key in a map by a permanent name: the start the session had when it was created.
 
-    No other session of the key can have that name, since the name lies within the session. A session has one timer,
-    which looks at where the end is by then; timers of sessions that are gone do nothing.
+    The name lies within the session, so no other session of the key can have it. A session has one timer, which checks
+    the end the session has by then; timers of merged sessions do nothing.
     """
 
     _sessions: MapState
@@ -85,9 +85,9 @@ class SessionWindows(WindowOperator):
         self._note_changed(keys, columns, namespaces)
 
     def _grow(self, keys: Rows, runs: _Sessions) -> tuple[_Sessions, Ints, Bools]:
-        """Bring runs of rows and the sessions of their keys together.
+        """Merge runs of rows with the sessions of their keys.
 
-        Told are the sessions that have new rows, for each run which of them it is in, and which of them are new.
+        Returns the sessions that got rows, for each run the number of its session, and which sessions are new.
         """
         known = self._known(keys)
         count = len(known.owners)
@@ -100,7 +100,7 @@ class SessionWindows(WindowOperator):
         firsts = np.flatnonzero(began)
         number_of = np.empty(len(owners), dtype=np.int64)
         number_of[order] = numbers
-        # The name is that of the first session that was there already, if one was.
+        # The name is that of the first merged session that existed before, if any.
         names = starts[order[firsts]].copy()
         is_new = np.ones(len(firsts), dtype=np.bool_)
         have_fired = np.zeros(len(firsts), dtype=np.bool_)
@@ -134,7 +134,7 @@ class SessionWindows(WindowOperator):
         self._sessions.put_all(keys, pa.array(sources), pa.nulls(len(sources), _SESSION))
 
     def _expect(self, keys: Rows, columns: list[pa.Array], grown: _Sessions, is_new: Bools) -> None:
-        """Keep sessions as they are now; set timers, and emit those that were complete before their new rows came."""
+        """Store grown sessions, set timers, and emit sessions that were complete before they got rows."""
         is_complete = grown.ends - 1 <= self._watermark_ms
         owners = keys.take(grown.owners)
         self._sessions.put_all(owners, pa.array(grown.names), grown.structs(is_complete))
@@ -188,7 +188,7 @@ class SessionWindows(WindowOperator):
             self._fire(found.take(rows), [column.take(pa.array(open_ones.owners)) for column in columns], open_ones)
 
     def _present(self, keys: Rows, namespaces: pa.Array, rows: Ints) -> tuple[Rows, _Sessions]:
-        """Those of some rows whose sessions are still there."""
+        """The keys and sessions of the rows whose sessions still exist."""
         names = namespaces.take(pa.array(rows))
         found = self._sessions.take(keys.take(rows), names)
         kept = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
@@ -205,7 +205,7 @@ class SessionWindows(WindowOperator):
 
 
 def _runs(owners: Ints, times: Ints, gap_ms: int) -> tuple[Ints, Ints, Bools]:
-    """Rows by owner and time: their order, where in it each run without a gap begins, and whether one does."""
+    """Order of rows by owner and time, where in it each run without a gap starts, and whether a row starts one."""
     order = np.lexsort((times, owners))
     began = np.ones(len(order), dtype=np.bool_)
     ordered, sorted_owners = times[order], owners[order]
@@ -214,8 +214,8 @@ def _runs(owners: Ints, times: Ints, gap_ms: int) -> tuple[Ints, Ints, Bools]:
 
 
 def _began(owners: Ints, starts: Ints, ends: Ints) -> Bools:
-    """Of spans by owner and start: which of them neither overlap nor touch any before them."""
-    # Ranks instead of times, so that those of different owners can be kept apart by adding to them.
+    """Which spans, sorted by owner and start, neither overlap nor touch any before them."""
+    # Ranks instead of times: adding an offset per owner keeps owners apart without overflow.
     values, ranks = np.unique(np.concatenate([starts, ends]), return_inverse=True)
     apart = owners * len(values)
     start_ranks, end_ranks = ranks[: len(starts)] + apart, ranks[len(starts) :] + apart

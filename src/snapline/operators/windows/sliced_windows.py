@@ -1,4 +1,4 @@
-"""Sliding windows that share slices: a row is added once, and a window is what its slices come to together."""
+"""Sliding windows that share slices: a row is added to one slice, and a window combines its slices."""
 
 from __future__ import annotations
 
@@ -7,33 +7,28 @@ from math import gcd
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from snapline.contracts.operator import OperatorContext
 from snapline.operators.aggregates.accumulators import Accumulators
 from snapline.operators.keyed_batches import chosen
-from snapline.operators.windows.window_operator import WindowOperator, WindowSettings
+from snapline.operators.windows.window_operator import FIRED, WAITING, WindowOperator, WindowSettings
 from snapline.operators.windows.window_results import Results
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.groups import Groups
-from snapline.state.value_states import ValueState
 from snapline.state.timers import DueTimers
-
-_WAITING = 1
-_FIRED = 2
-"""What the state of a slice says: the timer of its next window is set, or perhaps not."""
+from snapline.state.value_states import ValueState
 
 _MAX_SLICES = 3600
-"""A window of more slices is better kept by itself."""
+"""Windows with more slices are stored one by one."""
 
 _TOGETHER = 1 << 20
-"""So many slices of keys are put together at once."""
+"""About how many slices are combined at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Windows of a size, of which one begins every so often, cut where any of them begins or ends."""
+    """Windows of one size that start every `every_ms`, cut wherever one of them starts or ends."""
 
     size_ms: int
     every_ms: int
@@ -42,39 +37,39 @@ class Slices:
 
     @property
     def count(self) -> int:
-        """How many slices a window has."""
+        """The number of slices of a window."""
         return self.size_ms // self.slice_ms
 
     def slice_starts(self, times: Ints) -> Ints:
         return times - (times - self.offset_ms) % self.slice_ms
 
     def last_windows(self, slices: Ints) -> Ints:
-        """The start of the last window that begins before a slice ends; it may end before the slice begins."""
+        """The start of the last window that starts before a slice ends; it may end before the slice starts."""
         return slices - (slices - self.offset_ms) % self.every_ms
 
     def first_windows(self, slices: Ints) -> Ints:
-        """The start of the first window that has a slice."""
+        """The start of the first window that contains a slice."""
         return self.from_time(slices + self.slice_ms - self.size_ms)
 
     def from_time(self, times: Ints) -> Ints:
-        """The start of the first window that begins at a time or later."""
+        """The start of the first window that starts at or after a time."""
         return times + (self.offset_ms - times) % self.every_ms
 
 
 def slices_of(size_ms: int, every_ms: int, offset_ms: int) -> Slices | None:
-    """The slices of sliding windows; none if there would be too many of them."""
+    """The slices of sliding windows, or None if there would be too many."""
     slice_ms = gcd(size_ms, every_ms)
     return Slices(size_ms, every_ms, offset_ms, slice_ms) if size_ms // slice_ms <= _MAX_SLICES else None
 
 
 class SlicedWindows(WindowOperator):
-    """Keeps each slice, under its start, and the timers of windows, under theirs.
+    """Stores slices by their start, and timers of windows by theirs.
 
-    Of each key only the next window has a timer: when it fires, the one behind it gets one if it has slices. A slice is
-    deleted with the last window that has it.
+    Only the next window of a key has a timer; when it fires, the following one gets a timer if it has slices. A slice
+    is deleted with the last window that contains it.
     """
 
-    # The window behind one that fires may have its timer already, and is not to have another one.
+    # The window that follows a fired one may already have a timer and must not get another.
     fires_in_order = True
 
     _slices_open: ValueState
@@ -108,12 +103,10 @@ class SlicedWindows(WindowOperator):
         self._note_changed(keys, columns, namespaces)
 
     def _expect(self, keys: Rows, namespaces: pa.Array, starts: Ints) -> None:
-        """Set the timers of the next windows of slices that are new."""
-        known = pc.fill_null(self._slices_open.take(keys, namespaces), 0).to_numpy(zero_copy_only=False)
-        is_new = known != _WAITING
-        if not is_new.any():
+        """Set timers for the next windows of new slices."""
+        rows = self._without_timer(self._slices_open, keys, namespaces)
+        if not rows.size:
             return
-        rows = np.flatnonzero(is_new)
         keys, namespaces = chosen(keys, namespaces, rows)
         starts, slices = starts[rows], self._slices
         last = slices.last_windows(starts)
@@ -122,21 +115,21 @@ class SlicedWindows(WindowOperator):
         window = np.minimum(window, last)
         times = window + slices.size_ms - 1 + np.where(is_open, 0, self._settings.lateness_ms)
         self._timers.register_all(self._domain, keys, pa.array(times), pa.array(window))
-        self._slices_open.put(keys, pa.array(np.where(is_open, _WAITING, _FIRED).astype(np.int8)), namespaces)
+        self._slices_open.put(keys, pa.array(np.where(is_open, WAITING, FIRED).astype(np.int8)), namespaces)
 
     def _first_incomplete(self, late_ms: int = 0) -> int:
-        """The start of the first window that is not complete, or was not so long ago."""
+        """The start of the first window that was not complete `late_ms` ago."""
         return int(self._slices.from_time(np.array([self._watermark_ms - late_ms + 2 - self._slices.size_ms]))[0])
 
     def _windows_of(self, starts: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-        """All windows from the first to the last one of each of some slices: the number of the slice, and its start."""
+        """The windows from `first` to `last` of each slice: the number of the slice, and the start of the window."""
         counts = np.maximum((last - first) // self._slices.every_ms + 1, 0)
         rows = np.repeat(np.arange(len(starts)), counts)
         steps = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         return rows, first[rows] + steps * self._slices.every_ms
 
     def _fire_again(self, keys: Rows, columns: list[pa.Array], starts: Ints) -> None:
-        """Emit complete windows that rows have come to within the lateness."""
+        """Emit complete windows again that got rows within the lateness."""
         slices = self._slices
         first = slices.first_windows(starts)
         rows = np.flatnonzero(first + slices.size_ms - 1 <= self._watermark_ms)
@@ -144,7 +137,7 @@ class SlicedWindows(WindowOperator):
             return
         rows = rows[self._distinct(keys.take(rows), starts[rows])]
         starts = starts[rows]
-        # Those of which slices may be gone are left out.
+        # Not those whose slices may be deleted.
         first = np.maximum(first[rows], self._first_incomplete(self._settings.lateness_ms))
         last = np.minimum(slices.last_windows(starts), self._first_incomplete() - slices.every_ms)
         owners, windows = self._windows_of(starts, first, last)
@@ -157,7 +150,7 @@ class SlicedWindows(WindowOperator):
         self._fire_distinct(keys, columns, rows, windows)
 
     def _fire_distinct(self, keys: Rows, columns: list[pa.Array], rows: Ints, windows: Ints) -> None:
-        """Emit windows of rows, each once."""
+        """Emit the windows of rows, each once."""
         if not rows.size:
             return
         once = self._distinct(keys.take(rows), windows)
@@ -165,7 +158,7 @@ class SlicedWindows(WindowOperator):
         self._fire(keys.take(rows), [column.take(pa.array(rows)) for column in columns], windows)
 
     def _fire(self, keys: Rows, columns: list[pa.Array], windows: Ints) -> list[tuple[Rows, Ints, Ints]]:
-        """Emit windows. For each part of them: the keys and starts of the slices that are there, and their windows."""
+        """Emit windows. For each part of them returns the keys and starts of the slices found, and their windows."""
         found = []
         step = max(1, _TOGETHER // self._slices.count)
         for start in range(0, len(windows), step):
@@ -210,7 +203,7 @@ class SlicedWindows(WindowOperator):
             self._forget(due.rows.take(rows), windows[rows])
 
     def _fired(self, keys: Rows, starts: Ints, windows: Ints) -> None:
-        """Windows with these slices have fired: those behind them are next."""
+        """Windows with these slices have fired; set the timers of the following windows."""
         slices = self._slices
         rows = np.flatnonzero(starts >= windows + slices.every_ms)
         if rows.size:
@@ -218,11 +211,11 @@ class SlicedWindows(WindowOperator):
             times = pa.array(following + slices.size_ms - 1)
             self._timers.register_all(self._domain, keys.take(rows), times, pa.array(following))
         if self._settings.lateness_ms and len(starts):
-            marks = pa.array(np.full(len(starts), _FIRED, dtype=np.int8))
+            marks = pa.array(np.full(len(starts), FIRED, dtype=np.int8))
             self._slices_open.put(keys, marks, pa.array(starts))
 
     def _forget(self, keys: Rows, windows: Ints) -> None:
-        """Delete the slices that no later window has."""
+        """Delete the slices that no later window contains."""
         count = min(self._slices.every_ms, self._slices.size_ms) // self._slices.slice_ms
         starts = pa.array((windows[:, None] + np.arange(count) * self._slices.slice_ms).ravel())
         owners = keys.take(np.repeat(np.arange(len(windows)), count))

@@ -1,4 +1,4 @@
-"""What all windows have in common: the time of rows, late rows, timers, and when results come."""
+"""The base of all window operators: time of rows, late rows, timers, and early results."""
 
 from __future__ import annotations
 
@@ -8,33 +8,37 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.operator import OperatorContext
 from snapline.errors import UserCodeError
-from snapline.operators.aggregates.accumulators import Accumulators, decoded, keyed_backend
+from snapline.operators.aggregates.accumulators import Accumulators
 from snapline.operators.aggregates.running_aggregates import ChangedKeys
-from snapline.operators.event_time import SavedWatermark
+from snapline.operators.event_time import SavedWatermark, times
+from snapline.operators.interval_flush import IntervalFlush
+from snapline.operators.keyed_batches import decoded, keyed_state
+from snapline.operators.windows.window_assigners import FAR_MS
 from snapline.operators.windows.window_results import Results
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.timers import DueTimers, TimeDomain, Timers
+from snapline.state.value_states import ValueState
 from snapline.types import MAX_WATERMARK
 
 _log = logging.getLogger(__name__)
 
-FAR_MS = 1 << 61
-"""No row is further from 1970 than this; twice as far is before or after all time."""
+WAITING = 1
+FIRED = 2
+"""Marks of a window or slice in state: the timer for the end of its next window is set, or may have fired."""
 
 _DUE_TIMERS = 65_536
-"""About so many windows of keys fire at once."""
-
-_PER_MILLISECOND = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+"""About how many timers fire at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """When results come: after each so many rows, at an interval of processing or event time, once at the end."""
+    """When results are emitted: after every `early_rows`, at intervals of processing or event time, and at the end."""
 
     early_rows: int | None = None
     early_every_ms: int | None = None
@@ -45,7 +49,7 @@ class Firing:
 
 @dataclass(frozen=True, slots=True)
 class WindowSettings:
-    """What a window operator does with time. Without a `time_column` the windows tell the time of rows themselves."""
+    """How a window operator treats time. Without a `time_column` the time of rows does not matter."""
 
     time_column: str | None
     is_processing_time: bool
@@ -54,18 +58,18 @@ class WindowSettings:
     firing: Firing
 
 
-class WindowOperator(Operator):
-    """Keeps what rows add up to by key and window, and emits it when the time has come.
+class WindowOperator(IntervalFlush):
+    """Aggregates rows by key and window, and emits the results when windows are complete, or earlier.
 
-    Watermarks, or processing time in their place, only ever grow here. The watermark is in every checkpoint: a row that
-    would have been late is late after a restore too, and does not bring a window back that has fired.
+    The watermark, or processing time in its place, never goes back here. It is in every checkpoint: a row that would
+    have been late is late after a restore too, and does not reopen a window that has fired.
     """
 
     namespace: pa.DataType = pa.int64()
-    """What windows are known by in state."""
+    """The type that identifies windows in state."""
 
     fires_in_order = False
-    """Whether timers of one time have to be through before those of the next are taken out."""
+    """Whether all timers of one time must be handled before those of the next are taken."""
 
     _keyed: KeyedBackend
     _timers: Timers
@@ -78,12 +82,12 @@ class WindowOperator(Operator):
         self._results = results
         self._domain = TimeDomain.PROCESSING if settings.is_processing_time else TimeDomain.EVENT
         self._watermark_ms = -2 * FAR_MS
-        self._emit_at_ms: int | None = None
         self._has_warned = False
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._keyed = keyed_backend(context.states.keyed, f"window {context.uid!r}")
+        self._what = f"window {context.uid!r}"
+        self._keyed = keyed_state(context, "window")
         self._accumulators.open(self._keyed, self.namespace)
         self._timers = self._keyed.timers(self.namespace)
         is_early = self._settings.firing.early_every_ms is not None
@@ -99,15 +103,15 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def _take_in(self, batch: pa.RecordBatch) -> None:
-        """Bring rows into their windows."""
+        """Add rows to their windows."""
 
     @abstractmethod
     def _on_due(self, due: DueTimers) -> None:
-        """Timers have come due."""
+        """Handle due timers."""
 
     @abstractmethod
     def _fire_early(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array) -> None:
-        """Emit those of the changed ones that are not complete yet."""
+        """Emit the changed windows that are not complete yet."""
 
     # Time.
 
@@ -119,25 +123,13 @@ class WindowOperator(Operator):
         return np.zeros(batch.num_rows, dtype=np.int64) if name is None else self._milliseconds(batch, name)
 
     def _milliseconds(self, batch: pa.RecordBatch, name: str) -> Ints:
-        column = batch.column(name)
-        if column.null_count:
+        times_ms = times(batch.column(name), name, self._what)
+        if int(times_ms.max()) > FAR_MS or int(times_ms.min()) < -FAR_MS:
             raise UserCodeError(
-                f"window {self.context.uid!r}: the time column {name!r} has nulls, and a row without a time has no "
-                "window; filter such rows out before"
+                f"{self._what}: the time column {name!r} has times out of range: too far from 1970 to be milliseconds; "
+                "filter such rows out"
             )
-        try:
-            times: Ints = column.cast(pa.int64()).to_numpy()
-        except pa.ArrowInvalid as error:
-            raise UserCodeError(f"window {self.context.uid!r}: the time column {name!r}: {error}") from error
-        factor, divisor = _PER_MILLISECOND[column.type.unit] if pa.types.is_timestamp(column.type) else (1, 1)
-        if divisor != 1:
-            times = times // divisor
-        if int(times.max()) > FAR_MS // factor or int(times.min()) < -FAR_MS // factor:
-            raise UserCodeError(
-                f"window {self.context.uid!r}: the time column {name!r} has times too far from 1970 to be "
-                "milliseconds; filter such rows out before"
-            )
-        return times * factor if factor != 1 else times
+        return times_ms
 
     def watermark(self, timestamp_ms: int) -> None:
         if not self._settings.is_processing_time:
@@ -154,21 +146,15 @@ class WindowOperator(Operator):
 
     def next_wakeup_ms(self) -> int | None:
         due_ms = self._timers.next_ms(self._domain) if self._settings.is_processing_time else None
+        if due_ms is None:
+            return self._flush_at_ms
         # A window is complete in the millisecond after its last one.
-        times = [
-            time_ms for time_ms in (self._emit_at_ms, None if due_ms is None else due_ms + 1) if time_ms is not None
-        ]
-        return min(times, default=None)
+        return due_ms + 1 if self._flush_at_ms is None else min(self._flush_at_ms, due_ms + 1)
 
     def wakeup(self, now_ms: int) -> None:
         if self._settings.is_processing_time:
             self._advance(now_ms - 1)
-        if self._emit_at_ms is not None and now_ms >= self._emit_at_ms:
-            self._flush()
-
-    def prepare_snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
-        self._flush()
+        super().wakeup(now_ms)
 
     def snapshot(self, checkpoint_id: int) -> None:
         del checkpoint_id
@@ -177,7 +163,7 @@ class WindowOperator(Operator):
     def finish(self) -> None:
         if self._settings.is_processing_time:
             self._advance(MAX_WATERMARK)
-        self._flush()
+        super().finish()
 
     # Early results at intervals.
 
@@ -186,11 +172,10 @@ class WindowOperator(Operator):
         if self._changed is None or every_ms is None:
             return
         self._changed.add(keys, columns, namespaces)
-        if self._emit_at_ms is None:
-            self._emit_at_ms = self.context.clock() + every_ms
+        if self._flush_at_ms is None:
+            self._flush_within(every_ms)
 
-    def _flush(self) -> None:
-        self._emit_at_ms = None
+    def _emit_held(self) -> None:
         if self._changed:
             keys, columns, namespaces = self._changed.take()
             self._fire_early(keys, columns, namespaces)
@@ -201,11 +186,11 @@ class WindowOperator(Operator):
         return [decoded(batch.column(name)) for name in self.context.key_columns]
 
     def _columns_of(self, keys: pa.Array) -> list[pa.Array]:
-        """The key columns of keys that come from state."""
+        """The key columns of keys taken from state."""
         return keys.flatten() if len(self.context.key_columns) > 1 else [keys]
 
     def _late(self, batch: pa.RecordBatch, is_late: Bools) -> None:
-        """These rows came too late."""
+        """Count late rows, and emit them to the late output, or drop them with one warning."""
         count = int(np.count_nonzero(is_late))
         output = self._settings.late_output
         if not count:
@@ -216,12 +201,16 @@ class WindowOperator(Operator):
         elif not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "window %r drops rows that came too late; allowed_lateness() waits for them, late_output() shows them",
+                "window %r drops late rows; allowed_lateness() waits for them, late_output() emits them",
                 self.context.uid,
             )
 
+    def _without_timer(self, marks: ValueState, keys: Rows, namespaces: pa.Array) -> Ints:
+        """The rows whose windows or slices are not marked as waiting for a timer."""
+        return np.flatnonzero(pc.fill_null(marks.take(keys, namespaces), 0).to_numpy(zero_copy_only=False) != WAITING)
+
     def _distinct(self, keys: Rows, *numbers: Ints) -> Ints:
-        """One row for each combination of a key and numbers."""
+        """One row for each distinct combination of a key and numbers."""
         _, groups = self._keyed.distinct(keys)
         order = np.lexsort((*numbers, groups))
         is_first = np.zeros(len(order), dtype=np.bool_)

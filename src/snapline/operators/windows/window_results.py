@@ -1,4 +1,4 @@
-"""What windows emit: a row for each, or what a function of the user's makes of all its rows."""
+"""What windows emit: a row of aggregates, or the result of a user function over all rows of the window."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from snapline.text import shortened
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 _EMIT_ROWS = 65_536
-"""Results are passed on by about so many."""
+"""Maximum rows of an emitted batch."""
 
 _EMIT_BATCHES = 1024
-"""What functions give, often a row each, is passed on by so many."""
+"""Results of functions, often one row each, are emitted together once there are this many batches."""
 
 
 class Window(NamedTuple):
-    """The bounds of a window, as values of its columns; `end` does not belong to it."""
+    """The bounds of a window, with the type of the time column; `end` is exclusive."""
 
     start: Any
     end: Any
@@ -39,7 +39,7 @@ def bounds(times_ms: Ints, kind: pa.DataType) -> pa.Array:
 
 
 class Results(ABC):
-    """Makes rows of what windows that fire have in state. `schema` is that of the rows."""
+    """Makes the output rows of firing windows. `schema` is their schema."""
 
     def __init__(self, schema: pa.Schema, bounds_kind: pa.DataType | None) -> None:
         self.schema = schema
@@ -49,14 +49,14 @@ class Results(ABC):
     def emit(
         self, context: OperatorContext, keys: list[pa.Array], starts: Ints, ends: Ints, taken: list[pa.Array]
     ) -> None:
-        """Emit what was taken for keys and windows."""
+        """Emit what was taken from state for keys and windows."""
 
     def _window_columns(self, starts: Ints, ends: Ints) -> list[pa.Array]:
         return [] if self._bounds is None else [bounds(starts, self._bounds), bounds(ends, self._bounds)]
 
 
 class AggregateResults(Results):
-    """A row for each key and window. A bound that is a key column too is not there twice."""
+    """A row per key and window. Bounds that are also key columns are not repeated."""
 
     def emit(
         self, context: OperatorContext, keys: list[pa.Array], starts: Ints, ends: Ints, taken: list[pa.Array]
@@ -70,7 +70,7 @@ class AggregateResults(Results):
 
 
 class FunctionResults(Results):
-    """What a function gives for a key, a window and a table of all its rows, which were taken as a list of structs."""
+    """The results of a function called with a key, a window and a table of its rows, stored as a list of structs."""
 
     def __init__(
         self, function: Callable[[Any, Any, pa.Table], Any], schema: pa.Schema, bounds_kind: pa.DataType | None
@@ -107,7 +107,7 @@ class FunctionResults(Results):
 
 
 def batches_of(made: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """What a function gave, as batches: batches, tables, dicts of one row each, several of them, or nothing."""
+    """The result of a function as batches: it may be batches, tables, dicts of one row each, or None."""
     if isinstance(made, pa.RecordBatch):
         yield made
     elif isinstance(made, pa.Table):
@@ -122,7 +122,7 @@ def batches_of(made: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for item in items:
             yield from batches_of(item, schema)
     elif made is not None:
-        raise TypeError(f"it gave {shortened(made)}; it must give a batch, a table, dicts of rows, or None")
+        raise TypeError(f"it gave {shortened(made)}; it must return a batch, a table, dicts of rows, or None")
 
 
 def _rows(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -16,8 +16,9 @@ from snapline.errors import EngineError, UserCodeError
 from snapline.operators.joins.interval_join import Interval, JoinIntervals
 from snapline.operators.joins.join_rows import MAX_ROWS, JoinLayout
 from snapline.operators.joins.regular_join import JoinStreams
-from snapline.operators.joins.window_join import FixedWindows, JoinWindows
+from snapline.operators.joins.window_join import JoinWindows
 from snapline.operators.kept_rows import RowType
+from snapline.operators.windows.window_assigners import FixedAssigner
 from snapline.state.ttl import Ttl
 from snapline.types import MAX_WATERMARK
 
@@ -166,11 +167,11 @@ def test_rows_that_need_not_be_kept_are_not(run: Run) -> None:
 @pytest.mark.parametrize("operator", ["interval", "window"])
 def test_a_row_without_a_time_is_refused(run: Run, operator: str) -> None:
     plain = layout(TIMED, TIMED, ("k",), pa.field("from", pa.int64()), pa.field("to", pa.int64()))
-    made: Any = JoinWindows(plain, FixedWindows(10, 10), ("t", "t"), INNER)
+    made: Any = JoinWindows(plain, FixedAssigner(10, 10), ("t", "t"), INNER)
     if operator == "interval":
         made = JoinIntervals(layout(TIMED, TIMED, ("k",)), Interval(0, 1), ("t", "t"), INNER)
     join = run(made, key="bigint", key_columns=("k",)).open()
-    with pytest.raises(UserCodeError, match=f"{operator}_join 'it', the right side, got a row without a time"):
+    with pytest.raises(UserCodeError, match=f"{operator}_join 'it', the right side: the time column 't' has nulls"):
         join.process(batch(TIMED, (1, None)), 1)
 
 
@@ -178,7 +179,9 @@ def test_the_bounds_of_windows_are_times_if_times_are(run: Run) -> None:
     stamped = pa.schema([("k", pa.int64()), ("t", pa.timestamp("us", tz="UTC"))])
     bound = pa.timestamp("us", tz="UTC")
     plain = layout(stamped, TIMED, ("k",), pa.field("from", bound), pa.field("to", bound))
-    harness = run(JoinWindows(plain, FixedWindows(10_000, 10_000), ("t", "t"), INNER), key="bigint", key_columns=("k",))
+    harness = run(
+        JoinWindows(plain, FixedAssigner(10_000, 10_000), ("t", "t"), INNER), key="bigint", key_columns=("k",)
+    )
     join = harness.open()
     at = datetime(2026, 1, 1, 12, 0, 5, 7, tzinfo=UTC)
     join.process(batch(stamped, (1, at)), 0)
@@ -191,7 +194,7 @@ def test_the_bounds_of_windows_are_times_if_times_are(run: Run) -> None:
 
 def test_late_rows_of_windows(run: Run) -> None:
     plain = layout(TIMED, TIMED, ("k",), pa.field("from", pa.int64()), pa.field("to", pa.int64()))
-    harness = run(JoinWindows(plain, FixedWindows(20, 10), ("t", "t"), LEFT), key="bigint", key_columns=("k",))
+    harness = run(JoinWindows(plain, FixedAssigner(20, 10), ("t", "t"), LEFT), key="bigint", key_columns=("k",))
     join = harness.open()
     join.watermark(19)
     join.process(batch(TIMED, (1, 5), (1, 15)), 0)
@@ -205,7 +208,7 @@ def test_late_rows_of_windows(run: Run) -> None:
     [
         JoinStreams(layout(PLAIN, PLAIN, ("k",)), INNER),
         JoinIntervals(layout(TIMED, TIMED, ("k",)), Interval(0, 1), ("t", "t"), INNER),
-        JoinWindows(layout(TIMED, TIMED, ("k",)), FixedWindows(10, 10), ("t", "t"), INNER),
+        JoinWindows(layout(TIMED, TIMED, ("k",)), FixedAssigner(10, 10), ("t", "t"), INNER),
     ],
 )
 def test_a_join_needs_keyed_state(run: Run, operator: Any) -> None:
