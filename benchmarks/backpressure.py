@@ -1,8 +1,8 @@
 """How long checkpoints take under back-pressure: `python -m benchmarks.backpressure [--json]`.
 
 Source, rebalance, map, rebalance, slow sink at parallelism 4 on Spark `local[4]`, with the same load in each mode:
-aligned, unaligned, and aligned with a timeout. The source could go many times as fast as the sink, so that every
-channel is full. If PyFlink can be imported by the interpreter that `--flink` names, the same topology runs there too.
+aligned, unaligned, and aligned with a timeout. The source is many times as fast as the sink, so every channel is
+full. If the interpreter that `--flink` names can import PyFlink, the same topology runs there too.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def measure(spark: Any, mode: str, seconds: float, slow: float) -> dict[str, Any]:
-    """The durations of the checkpoints of one mode, the first left out: it comes before the channels are full."""
+    """Returns the checkpoint durations of one mode, without the first: it completes before the channels are full."""
     directory = temporary()
     checkpoints = sl.Checkpoints(interval="500ms", storage=directory, history=1000, **MODES[mode])
     job = sl.Job(f"backpressure, {mode}", parallelism=PARALLELISM, checkpoints=checkpoints)
@@ -86,7 +86,7 @@ def measure(spark: Any, mode: str, seconds: float, slow: float) -> dict[str, Any
         shutil.rmtree(directory, ignore_errors=True)
     done = [record for record in seen.history if record.completion is not None and record.id > 1]
     durations_ms = [record.end_to_end_duration_ms for record in done]
-    # One that was still under way when time was up, and had taken longer than the others, must not be left out.
+    # A checkpoint that was still running when time was up, and had taken longer than the others, must count.
     ages_ms = [ended_ms - record.trigger_ms for record in seen.history if record.status is CheckpointStatus.IN_PROGRESS]
     durations_ms += [age_ms for age_ms in ages_ms if age_ms > max(durations_ms, default=0)]
     durations = Summary.of(durations_ms)

@@ -1,6 +1,6 @@
 """The topology of `benchmarks.backpressure` in PyFlink, run by an interpreter that has apache-flink.
 
-`python backpressure_flink.py SECONDS SLOW PARALLELISM` prints one JSON object. It is no module of the package: the
+`python backpressure_flink.py SECONDS SLOW PARALLELISM` prints one JSON object. It is not a module of the package: the
 interpreter need not have Snapline.
 """
 

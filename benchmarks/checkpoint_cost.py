@@ -1,8 +1,8 @@
 """What a checkpoint every second costs: `python -m benchmarks.checkpoint_cost [--json]`.
 
-One job on Spark `local[2]`: a source as fast as it can be, a hash exchange, sums of 100,000 keys and a sink. In one run
-stretches without checkpoints take turns with stretches with one every second; compared are the rows that went into the
-sums in each. Which of a pair comes first changes from pair to pair.
+One job on Spark `local[2]`: a source at full speed, a hash exchange, sums of 100,000 keys and a sink. In one run,
+periods without checkpoints take turns with periods with one every second. Compares the rows that went into the sums in
+each. The order alternates from pair to pair.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ WARM_UP_S = 5.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.checkpoint_cost", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--pairs", type=int, default=12, help="pairs of stretches (12)")
-    parser.add_argument("--seconds", type=int, default=5, help="length of each stretch (5)")
+    parser.add_argument("--pairs", type=int, default=12, help="pairs of periods (12)")
+    parser.add_argument("--seconds", type=int, default=5, help="length of each period (5)")
     parser.add_argument("--unaligned", action="store_true", help="unaligned checkpoints")
     options = parser.parse_args()
     spark = spark_session("local[2]")
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def measure(spark: Any, pairs: int, seconds: int, *, unaligned: bool) -> dict[str, Any]:
-    """Rows a second with and without checkpoints, in stretches of one run."""
+    """Returns rows per second with and without checkpoints, in periods of one run."""
     directory = temporary()
     checkpoints = sl.Checkpoints(storage=directory, unaligned=unaligned)
     execution = sl.Execution(metrics_interval="50ms")

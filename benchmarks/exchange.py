@@ -1,8 +1,8 @@
 """What an exchange between two slots carries, and how long a row takes: `python -m benchmarks.exchange [--json]`.
 
-Throughput: batches of eight columns go through a hash exchange between two slots on Spark; the peer, in turn with it in
-the same run, is a bare socket that carries the same Arrow IPC messages from one process to another and does nothing
-else. Latency: rows go through a source, an exchange, keyed state and a sink at a fixed rate.
+Throughput: batches of eight columns go through a hash exchange between two slots on Spark; the peer, in turns in the
+same run, is a bare socket that carries the same Arrow IPC messages from one process to another and does nothing else.
+Latency: rows go through a source, an exchange, keyed state and a sink at a fixed rate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from benchmarks.parts import (
 import snapline as sl
 
 BATCH_ROWS = (32_768, 8_192)
-"""In Snapline each half of a batch goes to another slot."""
+"""In Snapline, each half of a batch goes to another slot."""
 
 
 def main() -> int:
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def compare(spark: Any, rows: int, rounds: int, seconds: float) -> dict[str, Any]:
-    """Exchange and bare socket in turn, with batches of so many rows; medians and all rounds."""
+    """Runs exchange and bare socket in turns, with batches of `rows` rows; returns medians and all rounds."""
     exchanges, sockets = [], []
     for number in range(rounds):
         exchanges.append(exchange(spark, seconds, rows))
@@ -85,7 +85,7 @@ def compare(spark: Any, rows: int, rounds: int, seconds: float) -> dict[str, Any
 
 
 def exchange(spark: Any, seconds: float, rows: int) -> dict[str, float]:
-    """Rows and bytes a second through a hash exchange between two slots, half of them from one slot to the other."""
+    """Returns rows and bytes per second through a hash exchange between two slots; half of them change slots."""
     job = sl.Job("exchange", parallelism=2)
     job.source(Prebuilt(seconds, rows), uid="rows").key_by("c0").apply(
         Forget(), uid="forget", schema=exchange_ceiling.make_batch(rows=1).schema, has_state=False
@@ -95,14 +95,14 @@ def exchange(spark: Any, seconds: float, rows: int) -> dict[str, float]:
 
 
 class Forget(sl.Operator):
-    """Takes rows and passes nothing on."""
+    """Takes rows and emits nothing."""
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Reading them is all that is measured."""
+        """Does nothing: the benchmark measures only reading."""
 
 
 def latency(spark: Any, rows_per_s: int, seconds: float) -> dict[str, float]:
-    """How old rows are when they reach the sink, in milliseconds, with a checkpoint every second."""
+    """Returns the age of rows at the sink, in milliseconds, with a checkpoint every second."""
     directory = temporary()
     try:
         job = sl.Job("latency", parallelism=2, checkpoints=sl.Checkpoints(interval="1s", storage=f"{directory}/chk"))

@@ -1,7 +1,7 @@
 """What a bare socket carries: the ceiling for an exchange between two processes of one machine.
 
-One process serialises Arrow batches and sends them, another reads and decodes them; nothing else is done: no hashing,
-no credits, no barriers. `python -m benchmarks.exchange_ceiling` prints the figures.
+One process serialises Arrow batches and sends them, another reads and decodes them. Nothing else: no hashing, no
+credits, no barriers. `python -m benchmarks.exchange_ceiling` prints the figures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LENGTH = struct.Struct("!I")
 
 
 def make_batch(columns: Sequence[str] = COLUMNS, rows: int = ROWS, seed: int = 1) -> pa.RecordBatch:
-    """A batch of random values; the first column is a good key. Strings have about ten characters."""
+    """Returns a batch of random values. The first column is a good key; strings have about ten characters."""
     random = np.random.default_rng(seed)
     arrays = []
     for kind in columns:
@@ -42,7 +42,7 @@ def make_batch(columns: Sequence[str] = COLUMNS, rows: int = ROWS, seed: int = 1
 
 
 def measure(seconds: float, columns: Sequence[str] = COLUMNS, rows: int = ROWS) -> dict[str, float]:
-    """Rows and bytes for each second of about `seconds`, in batches of `rows` rows."""
+    """Returns rows and bytes per second over about `seconds`, in batches of `rows` rows."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_receive, args=(theirs, list(columns), rows), daemon=True)

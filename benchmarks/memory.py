@@ -1,8 +1,8 @@
 """Whether the memory of slots stays bounded: `python -m benchmarks.memory [--json]`.
 
-A source that could go many times as fast as the sink, two exchanges, keyed state of a fixed number of keys, unaligned
-checkpoints every half second, for five minutes on Spark `local[2]`. Printed is the memory (RSS) of the operator
-processes over time, and how much more the last third took than the second.
+A source many times as fast as the sink, two exchanges, keyed state of a fixed number of keys, unaligned checkpoints
+every half second, for five minutes on Spark `local[2]`. Prints the memory (RSS) of the operator processes over time,
+and how much more the last third took than the second.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What several benchmarks of the runtime use: Spark, sources as fast as they can be, sinks that measure."""
+"""Shared by the benchmarks of the runtime: Spark, sources at full speed, sinks that measure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from snapline.contracts.source import Position, ReaderContext, Source, SourceRea
 
 
 def spark_session(master: str, **settings: str) -> Any:
-    """A quiet session whose tasks run this interpreter, with this directory's modules."""
+    """Returns a quiet session whose tasks run this interpreter, with this directory's modules."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    # Whoever runs the tasks must find this package too.
+    # The processes that run the tasks must find this package too.
     root = str(Path(__file__).resolve().parent.parent)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def spark_session(master: str, **settings: str) -> Any:
 
 
 def conditions() -> dict[str, Any]:
-    """Where and with what a benchmark ran."""
+    """Returns where and with which versions a benchmark ran."""
     import pyspark
 
     return {
@@ -54,7 +54,7 @@ def conditions() -> dict[str, Any]:
 
 
 class Prebuilt(Source):
-    """The same few batches of eight columns over and over, for so many seconds, as fast as they are taken."""
+    """Repeats a few batches of eight columns for `seconds`, as fast as they are taken."""
 
     def __init__(self, seconds: float, rows: int = 8192) -> None:
         self._seconds = seconds
@@ -102,7 +102,7 @@ STAMPED = pa.schema([("key", pa.int64()), ("value", pa.int64()), ("made_ns", pa.
 
 
 class Stamped(Source):
-    """So many rows a second for so many seconds, each with the time it was made at; a tick every few milliseconds."""
+    """Emits a fixed number of rows per second, each with its creation time, in ticks of a few milliseconds."""
 
     def __init__(self, rows_per_second: int, seconds: float, keys: int = 10_000, tick_ms: int = 2) -> None:
         self._rows_per_second = rows_per_second
@@ -161,9 +161,9 @@ class _StampedReader(SourceReader):
 
 
 class Discard(Sink):
-    """Takes rows and forgets them; commits nothing.
+    """Takes rows and drops them; commits nothing.
 
-    If the rows have a column `made_ns`, how old each batch is when it comes is written to a file in `directory`.
+    If the rows have a column `made_ns`, writes the age of each batch on arrival to a file in `directory`.
     """
 
     def __init__(self, directory: str | None = None) -> None:
@@ -191,7 +191,7 @@ class _Discarding(SinkWriter):
         return CommitResult.COMMITTED
 
     def abort_newer(self, checkpoint_id: int) -> None:
-        """Nothing is ever prepared."""
+        """Does nothing: this sink never prepares anything."""
 
     def close(self) -> None:
         if self._file is not None and self._latencies_ms:
@@ -199,7 +199,7 @@ class _Discarding(SinkWriter):
 
 
 class LastMade(Operator):
-    """Keeps a count for each key, and passes rows on with when they were made."""
+    """Keeps a count per key, and passes rows on with their creation time."""
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         del input_index
@@ -211,7 +211,7 @@ class LastMade(Operator):
 
 
 def rates(handle: JobHandle, vertex: str, subtasks: int) -> tuple[float, float]:
-    """Rows and bytes a second into a vertex, from its first figures to its last; waits for the end of the job."""
+    """Returns rows and bytes per second into a vertex, from its first metrics to its last; waits for the job's end."""
     seen: list[tuple[float, int, int]] = []
     while not handle.status().is_globally_terminal:
         time.sleep(0.1)
@@ -226,7 +226,7 @@ def rates(handle: JobHandle, vertex: str, subtasks: int) -> tuple[float, float]:
 
 
 def latencies_ms(directory: str) -> Any:
-    """All that sinks have written, the first second left out."""
+    """Returns all ages that sinks have written, without the first second."""
     parts = [np.load(path) for path in sorted(Path(directory).glob("*.npy"))]
     return np.concatenate([part[len(part) // 10 :] for part in parts])
 

@@ -1,7 +1,7 @@
 """What the protocol core costs: `python -m benchmarks.protocol [--json]`.
 
-The machines handle events per barrier and per acknowledgement, never per record. Each cost is given beside that of
-decoding the same event from JSON in the same run, which any system that sends events has to pay at least.
+The machines handle events per barrier and per acknowledgement, never per record. Each cost is compared with
+decoding the same event from JSON in the same run, the least that any system that sends events has to pay.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REPEATS = 5
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The best of several rounds, per event, and how many times the cost of decoding the event that is."""
+    """Returns the best of several rounds, per event, and its ratio to the cost of decoding the event."""
 
     events: int
     microseconds: float
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def barriers(channels: int, checkpoints: int) -> Cost:
-    """Barriers of many checkpoints, channel after channel."""
+    """Returns barriers of many checkpoints, channel after channel."""
     events = [
         BarrierReceived(channel, Barrier(checkpoint_id, 0))
         for checkpoint_id in range(1, checkpoints + 1)
@@ -75,7 +75,7 @@ def barriers(channels: int, checkpoints: int) -> Cost:
 
 
 def acknowledgements(parallelism: int) -> Cost:
-    """A checkpoint of two vertices from its trigger to its completion."""
+    """Measures a checkpoint of two vertices from its trigger to its completion."""
     vertices = tuple(VertexInfo(name, parallelism, 32_768, (name,)) for name in ("source", "sink"))
     shape = JobShape(vertices, (Edge("source", "sink", pointwise=False),))
     config = Checkpoints(interval="1s", storage="memory")

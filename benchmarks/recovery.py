@@ -1,10 +1,10 @@
 """How long recovery takes: `python -m benchmarks.recovery [--json]`.
 
-A keyed job at 20,000 rows a second with a checkpoint every 500 ms is hurt again and again: user code raises, an
-operator process, a Python worker of Spark or an executor is killed (`kill -9`), an executor with all its processes is
-stopped (SIGSTOP). Measured are the times from that moment until the failure was noticed, until all tasks ran again, and
-until the first row came out of a sink of the new attempt. `local[4]` and a standalone cluster of a master and two
-workers on this machine; all settings that matter at their defaults.
+A keyed job at 20,000 rows a second with a checkpoint every 500 ms fails again and again: user code raises, an operator
+process, a Python worker of Spark or an executor is killed (`kill -9`), an executor with all its processes is stopped
+(SIGSTOP). Measures the time from then until the failure is detected, until all tasks run again, and until the first row
+leaves a sink of the new attempt. Runs on `local[4]` and on a standalone cluster of a master and two workers on this
+machine, with default settings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TARGETS_S = {
     "executor": 15.0,
     "hung executor": None,
 }
-"""Targets for «all tasks running again»; a hung executor only has one for being noticed: 10 s."""
+"""Targets for "all tasks run again"; for a hung executor there is only one for detection: 10 s."""
 
 
 def main() -> int:
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def measure(spark: Any, kind: str, rounds: int, roots: Sequence[int]) -> dict[str, Any]:
-    """Hurt a job so often; medians and all times, in seconds since it was hurt."""
+    """Makes a job fail `rounds` times; returns medians and all times, in seconds since the failure."""
     directory = temporary()
     job = _job(f"recovery, {kind}", directory)
     handle = job.start(spark)
@@ -130,7 +130,7 @@ def _job(name: str, directory: str) -> sl.Job:
 
 
 class FailsOnDemand:
-    """User code that raises once for each file that asks for it."""
+    """User code that raises once for each trigger file."""
 
     def __init__(self, directory: str) -> None:
         self._file = Path(directory) / "fail"
@@ -143,7 +143,7 @@ class FailsOnDemand:
 
 
 class FirstRow(Sink):
-    """Writes down when the first row of an attempt came."""
+    """Records when the first row of an attempt arrived."""
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -172,7 +172,7 @@ class _FirstRow(SinkWriter):
         return CommitResult.COMMITTED
 
     def abort_newer(self, checkpoint_id: int) -> None:
-        """Nothing is ever prepared."""
+        """Does nothing: this sink never prepares anything."""
 
 
 def _first_output_s(directory: str, attempt: int) -> float | None:
@@ -182,7 +182,7 @@ def _first_output_s(directory: str, attempt: int) -> float | None:
 
 
 def _hurt(kind: str, directory: str, roots: Sequence[int]) -> list[int]:
-    """Do it; the processes to wake up later."""
+    """Inflicts the failure; returns the processes to wake up later."""
     workers = operator_processes(*roots)
     match kind:
         case "user code":
@@ -203,7 +203,7 @@ def _hurt(kind: str, directory: str, roots: Sequence[int]) -> list[int]:
 
 
 def _executor_of(pid: int) -> int:
-    """The JVM above a process."""
+    """Returns the JVM above a process."""
     executor = executor_above(pid)
     if executor is None:
         raise RuntimeError("there is no executor above the operator process")
@@ -211,7 +211,7 @@ def _executor_of(pid: int) -> int:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):  # it is gone, which is what should have happened to it
+    with contextlib.suppress(ProcessLookupError):  # already gone, as intended
         os.kill(pid, number)
 
 

@@ -1,9 +1,9 @@
-"""How Snapline grows with cores and with keys: `python -m benchmarks.scaling [--json]`.
+"""How Snapline scales with cores and with keys: `python -m benchmarks.scaling [--json]`.
 
-Count and sum by key on Spark. At parallelism 1 and 2 with 100,000 keys, changes coming out every second and a
-checkpoint every second. And at parallelism 2 with more and more keys in each state backend, changes coming out with
-every batch and a checkpoint every ten seconds, since each writes all keys; there are at least ten events for every key.
-RocksDB has a cache for all entries, or with `--cache-entries` a smaller one.
+Count and sum by key on Spark. Cores: parallelism 1 and 2 with 100,000 keys, changes emitted every second and a
+checkpoint every second. Keys: parallelism 2 with more and more keys in each state backend, changes emitted with every
+batch, at least ten events per key, and a checkpoint every ten seconds, because each writes all keys. RocksDB's cache
+holds all entries, or with `--cache-entries` fewer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY_COUNTS = (10_000, 100_000, 1_000_000, 10_000_000)
 EVENTS_PER_KEY = 10
 KEYS_INTERVAL = "10s"
 CORES_FACTOR = 5
-"""So many times the events for the comparison of cores, which is over too soon else."""
+"""Multiplies the events for the comparison of cores, which would otherwise be too short."""
 
 
 def main() -> int:
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def by_parallelism(where: Any, events: int, repeat: int) -> dict[str, Any]:
-    """Events a second with one subtask and with two, and how many times as fast two are."""
+    """Returns events per second with one subtask and with two, and their ratio."""
     events *= CORES_FACTOR
     rates = {
         number: _median([measure("totals", events, KEYS, where, number) for _ in range(repeat)])
@@ -81,7 +81,7 @@ def by_parallelism(where: Any, events: int, repeat: int) -> dict[str, Any]:
 def by_keys(
     where: Any, backend: str, keys: Sequence[int], events: int, repeat: int, cache_entries: int, interval: str
 ) -> dict[str, dict[str, float]]:
-    """What an event costs for each number of keys, and how many times as much as with the first."""
+    """Returns the cost of an event for each number of keys, and its ratio to the first."""
     found: dict[str, dict[str, float]] = {}
     first_ns: float | None = None
     for count in keys:

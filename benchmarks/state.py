@@ -1,8 +1,8 @@
 """What state costs: `python -m benchmarks.state [--json] [--keys N]`.
 
-Batches of 65,536 rows with keys drawn evenly from a million. Every ratio compares two things measured in the same run,
-by turns, on the same batches; times are medians. The peers are what one would write without this package: a loop over a
-dict, one get and one put for each key in RocksDB, `pyarrow.parquet.write_table` of the same columns.
+Batches of 65,536 rows with keys drawn uniformly from a million. Every ratio compares two things measured in the same
+run, in turns, on the same batches; times are medians. The peers are what you would write without this package: a loop
+over a dict, one get and one put for each key in RocksDB, `pyarrow.parquet.write_table` of the same columns.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ import pyarrow.parquet as pq
 
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.state.groups import Groups
-from snapline.state.value_states import ValueState
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import hash_columns
+from snapline.state.value_states import ValueState
 from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 
@@ -43,7 +43,7 @@ ONES = pa.array(np.ones(BATCH, dtype=np.int64))
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two times in milliseconds, and how many times faster the first one is; `target` is what it should be."""
+    """Two times in milliseconds, and how many times faster the first one is; `target` is the goal."""
 
     ours_ms: float
     peer_ms: float
@@ -53,7 +53,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part and a whole, in milliseconds or bytes, and what part of it that is; `target` is the most it should be."""
+    """A part and a whole, in milliseconds or bytes, and their ratio; `target` is its upper limit."""
 
     part: float
     whole: float
@@ -118,7 +118,7 @@ def _measurements(keys: int, directory: Path) -> Iterator[tuple[str, Callable[[]
 def memory_updates(
     what: str, kind: str, batches: list[pa.Array], all_keys: pa.Array, target: float
 ) -> dict[str, Comparison | Share]:
-    """Adding 1 to the count of the key of each row."""
+    """Adds 1 to the count of each row's key."""
     backend = MemoryBackend(kind, max_parallelism=128, key_groups=GROUPS, clock=int)
     state = backend.value_state("n", "bigint")
     _fill(state, all_keys)
@@ -146,7 +146,7 @@ def memory_updates(
 
 
 def rocksdb_updates(batches: list[pa.Array], keys: int, directory: Path) -> dict[str, Comparison | Share]:
-    """The same in RocksDB: all of the state within the cache, and a cache of a tenth of it."""
+    """The same in RocksDB: with all state in the cache, and with a cache for a tenth of it."""
     from rocksdict import Options, Rdict, WriteOptions
 
     write = WriteOptions()
@@ -186,7 +186,7 @@ def rocksdb_updates(batches: list[pa.Array], keys: int, directory: Path) -> dict
 
 
 def single_keys() -> dict[str, Comparison | Share]:
-    """Calls for one key, row by row, beside plain dicts and lists, which nobody saves. Times are for 10,000 calls."""
+    """Calls on one key, row by row, against plain dicts and lists, which are not saved. Times are for 10,000 calls."""
     calls, names = 10_000, [f"user-{number % 2_000}" for number in range(10_000)]
     backend = MemoryBackend("string", max_parallelism=128, key_groups=GROUPS, clock=int)
     value = backend.value_state("n", "bigint", default=0)
@@ -235,7 +235,7 @@ def single_keys() -> dict[str, Comparison | Share]:
 
 
 def hashing(batches: list[pa.Array]) -> dict[str, Comparison | Share]:
-    """The stable hash beside Python's own, which is another one in every process."""
+    """The stable hash against Python's own, which differs in every process."""
     results: dict[str, Comparison | Share] = {}
     for what, columns in (("int64", batches), ("string", [_names(batch) for batch in batches])):
         ours = [_timed(lambda column=column: hash_columns([column])) for column in columns]  # type: ignore[misc]
@@ -245,7 +245,7 @@ def hashing(batches: list[pa.Array]) -> dict[str, Comparison | Share]:
 
 
 def snapshots(keys: int, directory: Path) -> dict[str, Comparison | Share]:
-    """A full snapshot of two int64 values for each key, to local files, beside writing the same columns."""
+    """A full snapshot of two int64 values per key, to local files, against writing the same columns."""
     backend = MemoryBackend("bigint", max_parallelism=128, key_groups=GROUPS, clock=int, uid="bench")
     state = backend.value_state("pair", "struct<a:bigint,b:bigint>")
     all_keys = pa.array(np.arange(keys))
@@ -277,7 +277,7 @@ def snapshots(keys: int, directory: Path) -> dict[str, Comparison | Share]:
 
 
 def increments(keys: int, directory: Path) -> dict[str, Comparison | Share]:
-    """What an incremental checkpoint uploads after 1 % of the keys have changed."""
+    """The bytes an incremental checkpoint uploads after 1 % of the keys have changed."""
     backend = _rocksdb(directory / "increments", 2 * keys)
     state = backend.value_state("n", "bigint")
     _fill(state, pa.array(np.arange(keys)))
@@ -341,7 +341,7 @@ def _target(directory: Path, number: int) -> SnapshotWriter:
 
 
 def _write_columns(columns: pa.Table, path: Path) -> None:
-    """As durable as ours, and with the same settings of Parquet."""
+    """Writes as durably as Snapline, with the same Parquet settings."""
     with path.open("wb") as file:
         pq.write_table(columns, file, compression="none", use_dictionary=["key_group"], write_page_checksum=True)
         file.flush()
@@ -349,13 +349,13 @@ def _write_columns(columns: pa.Table, path: Path) -> None:
 
 
 def _fast_directory() -> str | None:
-    """In memory where there is such a place: how fast a disk takes in what is written is not the question here."""
+    """Uses a directory in memory where there is one, so that disk speed does not matter."""
     shared = "/dev/shm"  # noqa: S108
     return shared if os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 4 << 30 else None
 
 
 def _timed(action: Callable[[], object]) -> float:
-    """How many milliseconds it took."""
+    """Returns the milliseconds a call takes."""
     start = time.perf_counter()
     action()
     return 1e3 * (time.perf_counter() - start)

@@ -1,4 +1,4 @@
-"""Drive a barrier handler by hand: facts in, orders out. Nothing else is needed, no thread, clock or socket.
+"""Drive a barrier handler by hand: events in, effects out, without a thread, clock or socket.
 
 Run it with `python examples/drive_a_handler.py`.
 """
@@ -12,16 +12,16 @@ from snapline.types import Barrier
 
 def main() -> None:
     handler = AligningHandler(HandlerMode.ALIGNED, channels=2)
-    facts: list[tuple[int, BarrierEvent]] = [
+    events: list[tuple[int, BarrierEvent]] = [
         (10, BarrierReceived(0, Barrier(id=1, timestamp_ms=0))),
         (25, BarrierReceived(1, Barrier(id=1, timestamp_ms=0))),
         (40, BarrierReceived(1, Barrier(id=2, timestamp_ms=30))),
         (45, CancelMarkerReceived(0, checkpoint_id=2)),
     ]
-    for now_ms, fact in facts:
-        print(f"{now_ms:3} ms  {fact}")
-        for order in handler.handle(fact, now_ms):
-            print(f"        -> {order}")
+    for now_ms, event in events:
+        print(f"{now_ms:3} ms  {event}")
+        for effect in handler.handle(event, now_ms):
+            print(f"        -> {effect}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Two streams joined, enriched and ranked: which orders were paid within ten seconds, and the best ones of each city.
+"""Join, enrich and rank two streams: which orders were paid within ten seconds, and the best ones of each city.
 
 Run it with `python examples/joins.py`. It needs no Spark: the job runs in threads of this process.
 """
@@ -17,13 +17,13 @@ CITIES = pa.table({"city": [0, 1, 2], "name": ["Bonn", "Oslo", "Rome"]})
 
 
 def orders(start: int, count: int) -> pa.RecordBatch:
-    """One each millisecond."""
+    """Returns one order per millisecond."""
     numbers = np.arange(start, start + count)
     return pa.RecordBatch.from_arrays([numbers, numbers, numbers % 3, numbers * 7919 % 40_009], schema=ORDERS)
 
 
 def payments(start: int, count: int) -> pa.RecordBatch:
-    """Every second order is paid, each later than the one before."""
+    """Pays every second order, each later than the one before."""
     numbers = np.arange(start, start + count) * 2
     return pa.RecordBatch.from_arrays([numbers, numbers + numbers // 2], schema=PAYMENTS)
 

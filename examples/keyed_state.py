@@ -1,6 +1,6 @@
 """Count clicks per user in keyed state, save it, read the file with plain pyarrow, and restore it to two subtasks.
 
-Run it with `python examples/keyed_state.py`. Give it a directory to keep the checkpoint there, and look at that with
+Run it with `python examples/keyed_state.py`. Pass a directory to keep the checkpoint, and inspect it with
 `snapline inspect DIRECTORY/chk-1`.
 """
 
@@ -39,13 +39,13 @@ def make_backend(groups: KeyGroupRange) -> MemoryBackend:
 
 
 def save(backend: MemoryBackend, objects: FileObjects, location: str) -> None:
-    """Write a checkpoint: state first, then the metadata that refers to it. Without metadata there is no checkpoint."""
-    # State this small would travel inside the metadata; with a limit of 0 it gets a file of its own to look at.
+    """Writes a checkpoint: state first, then the metadata that refers to it. No metadata means no checkpoint."""
+    # State this small would go into the metadata; a limit of 0 gives it a file of its own to look at.
     options = WriteOptions(inline_bytes=0)
     target = SnapshotWriter(objects, location, None, attempt=1, checkpoint_id=1, uid=UID, subtask=0, options=options)
-    pending = backend.snapshot()  # the synchronous part: takes hold of the state and copies nothing
+    pending = backend.snapshot()  # the synchronous part: references the state, copies nothing
     try:
-        state = SubtaskState(keyed=pending.write(target))  # the asynchronous part: any thread may do it
+        state = SubtaskState(keyed=pending.write(target))  # the asynchronous part: any thread may run it
     finally:
         pending.release()
     operator = OperatorState(UID, parallelism=1, max_parallelism=KEY_GROUPS, subtasks={0: state})
@@ -56,7 +56,7 @@ def save(backend: MemoryBackend, objects: FileObjects, location: str) -> None:
 def main(directory: Path) -> None:
     objects, location = FileObjects(), str(directory / "chk-1")
 
-    # One subtask owns all key groups. A batch is one call, however many rows it has and however often a key comes.
+    # One subtask owns all key groups. A batch is one call, however many rows it has and however often a key occurs.
     whole = make_backend(KeyGroupRange(0, KEY_GROUPS - 1))
     clicks = whole.reducing_state("clicks", "bigint", "sum")
     for users in BATCHES:
@@ -64,12 +64,12 @@ def main(directory: Path) -> None:
     save(whole, objects, location)
     whole.close()
 
-    # The state is a Parquet file: this needs pyarrow only.
+    # The state is a Parquet file: this needs only pyarrow.
     (file,) = Path(location).glob("*parquet")
     for row in pq.read_table(file).sort_by("key").to_pylist():
         print("in the file:", row)
 
-    # Two new subtasks share the key groups, and each takes in what belongs to its own.
+    # Two new subtasks share the key groups, and each restores its own.
     snapshot = metadata.decode(objects.read(f"{location}/_metadata"), location)
     plan = plan_restore(snapshot, [RestoreVertex(UID, parallelism=2, operators=(UID,))], edges=[])
     users = sorted({user for batch in BATCHES for user in batch})

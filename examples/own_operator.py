@@ -1,4 +1,4 @@
-"""An operator of one's own with keyed state: tells once for each user when the total of their values passes a limit.
+"""Write an operator with keyed state: emit each user once, when the total of their values passes a limit.
 
 Run it with `python examples/own_operator.py`. It needs no Spark: the job runs in threads of this process.
 """
@@ -18,27 +18,27 @@ PASSED = pa.schema([("user", pa.string())])
 
 
 class Passed(sl.Operator):
-    """Emits each user once: when the total of their values has come to `limit`.
+    """Emits each user once, when the total of their values reaches `limit`.
 
-    Batches are cut anew on their way, so what comes out may not depend on where one ends.
+    Batch boundaries change on the way, so the output must not depend on them.
     """
 
     _totals: ReducingState
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit  # pickled with the job; connections and files belong into `open`
+        self._limit = limit  # pickled with the job; open connections and files in `open`
 
     def open(self, context: sl.OperatorContext) -> None:
         super().open(context)
         keyed = context.states.keyed
-        assert keyed is not None, "use it behind key_by()"
+        assert keyed is not None, "use it after key_by()"
         self._keyed = keyed
         self._totals = keyed.reducing_state("totals", pa.int64(), "sum")
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:  # noqa: ARG002  # there is only one input
         users = batch.column("user")
         keys = self._keyed.keys([users])  # hashed and looked up once for the three calls below
-        before = pc.fill_null(self._totals.take(keys), 0)  # null for users that were never seen
+        before = pc.fill_null(self._totals.take(keys), 0)  # null for new users
         self._totals.add_all(keys, batch.column("value"))
         after = self._totals.take(keys)
         has_passed = pc.and_(pc.less(before, self._limit), pc.greater_equal(after, self._limit))
@@ -62,4 +62,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory:
         print(make_job(directory).run(ThreadCluster()))
         found = sl.sinks.read_files(f"{directory}/out")["user"].to_pylist()
-        print(f"{len(found)} users have passed the limit, each told once: {len(set(found)) == len(found)}")
+        print(f"{len(found)} users have passed the limit, each reported once: {len(set(found)) == len(found)}")

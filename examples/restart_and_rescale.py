@@ -1,7 +1,7 @@
-"""Stop a job with a savepoint, change it, and go on from there with another parallelism.
+"""Stop a job with a savepoint, change it, and continue from there with another parallelism.
 
-Run it with `python examples/restart_and_rescale.py`. It needs no Spark: slots are processes of this machine. On Spark
-replace the cluster by a SparkSession; everything else stays as it is.
+Run it with `python examples/restart_and_rescale.py`. It needs no Spark: slots are processes on this machine. On Spark,
+replace the cluster with a SparkSession; everything else stays the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROWS = 20_000
 
 
 def make_job(directory: str, *, id: str, parallelism: int, restore_from: str | None = None) -> sl.Job:
-    """The job; every version has an id of its own, and the same uids."""
+    """Builds the job. Every version has its own id, and the same uids."""
     checkpoints = sl.Checkpoints(interval="200ms", storage=f"{directory}/checkpoints", restore_from=restore_from)
     job = sl.Job("clicks", id=id, parallelism=parallelism, max_parallelism=16, checkpoints=checkpoints)
     (
@@ -29,7 +29,7 @@ def make_job(directory: str, *, id: str, parallelism: int, restore_from: str | N
 
 
 def counts(directory: str) -> dict[str, int]:
-    """The latest count of each user."""
+    """Returns the latest count of each user."""
     found = sl.sinks.read_files(f"{directory}/counts").group_by("user").aggregate([("n", "max")])
     return dict(sorted(zip(found["user"].to_pylist(), found["n_max"].to_pylist(), strict=True)))
 
@@ -38,7 +38,7 @@ def main(directory: str) -> None:
     cluster = ProcessCluster()
 
     first = make_job(directory, id="clicks-v1", parallelism=1).start(cluster)
-    while first.checkpoints().counts.completed < 1:  # so that there is something to go on from
+    while first.checkpoints().counts.completed < 1:  # so that there is something to continue from
         time.sleep(0.05)
     savepoint = first.stop(f"{directory}/savepoints", timeout="30s")
     print("first version:", first.status().value, counts(directory))

@@ -1,7 +1,7 @@
-"""A stateful processor of PySpark, as it is, between two DataFrames: which sensors fall silent, and for how long.
+"""Run a PySpark StatefulProcessor unchanged between two DataFrames: which sensors fall silent, and for how long.
 
-Run it with `python examples/stateful_processor.py`. `Silence` knows nothing of Snapline: `transformWithState` of Spark
-runs it too, and PySpark's `TwsTester` tests it.
+Run it with `python examples/stateful_processor.py`. `Silence` knows nothing of Snapline: Spark's
+`transformWithState` runs it too, and PySpark's `TwsTester` tests it.
 """
 
 # ruff: noqa: ARG002, N802, N803  # the names are PySpark's
@@ -20,10 +20,10 @@ LIMIT_MS = 10_000
 
 
 class Silence(StatefulProcessor):
-    """Tells of a sensor when nothing was heard of it for ten seconds of event time, and when it is back.
+    """Reports a sensor after ten seconds of event time without a reading, and when it is back.
 
-    Whether a silence is told by a timer or by the row after it depends on which rows come together. That it is told
-    once does not.
+    Whether a timer or the next row reports a silence depends on which rows arrive together. That it is reported once
+    does not.
     """
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -51,7 +51,7 @@ class Silence(StatefulProcessor):
 
 
 def readings(spark: SparkSession) -> DataFrame:
-    """One each second of three sensors for a minute, but for 20 seconds of one and the last 30 of another."""
+    """Returns one reading per second of three sensors for a minute; one pauses for 20 seconds, one stops after 30."""
     return spark.sql(
         """
         SELECT CONCAT('sensor-', id % 3) AS sensor, TIMESTAMP_SECONDS(1767225600 + id DIV 3) AS at
@@ -62,7 +62,7 @@ def readings(spark: SparkSession) -> DataFrame:
 
 
 def silences(spark: SparkSession) -> DataFrame:
-    """Run a job over the readings, and give what the processor tells as a DataFrame."""
+    """Runs a job over the readings and returns the processor's rows as a DataFrame."""
     job = sl.Job("silences", parallelism=2)
     return (  # type: ignore[no-any-return]
         job.from_dataframe(readings(spark), uid="readings", watermarks=sl.Watermarks("at", delay="5s"))

@@ -1,4 +1,4 @@
-"""The busiest users of every second: a window over rows, and a second one over what comes out of it.
+"""Find the busiest users of every second: a window over rows, and a second one over its results.
 
 Run it with `python examples/windows.py`. It needs no Spark: the job runs in threads of this process.
 """
@@ -16,7 +16,7 @@ def make_job(directory: str) -> sl.Job:
     per_user = clicks.key_by("user").window(sl.Tumbling("1s")).aggregate(n=sl.count(), uid="per-user")
     (
         per_user.key_by("window_start", "window_end")
-        .window(sl.GivenWindow())  # the window that the counts are of
+        .window(sl.GivenWindow())  # the window of the counts
         .aggregate(busiest=sl.top_n("user", 3, by="n"), clicks=sl.sum("n"), uid="busiest")
         .sink(sl.sinks.Files(f"{directory}/out"), uid="out")
     )

@@ -1,1 +1,1 @@
-"""Nexmark: the auctions and bids that streaming systems are measured with, its queries, and a proof of the answers."""
+"""Nexmark: the auction events used to measure streaming systems, its queries, and a proof of the answers."""

@@ -1,6 +1,6 @@
 """How fast the queries of Nexmark are: `python -m benchmarks.nexmark [--events N] [--queries q0,q5] [--json]`.
 
-Every query runs on `local[N]`, as fast as it can, without checkpoints, its answers thrown away. Events are persons,
+Every query runs on `local[N]` at full speed, without checkpoints; its answers are discarded. Events are persons,
 auctions and bids together, whether a query reads all of them or not, as is usual for Nexmark.
 """
 

@@ -1,9 +1,9 @@
 """Whether the answers are right: `python -m benchmarks.nexmark.check [--events 1000000] [--queries q0,q5] [--json]`.
 
-Every query runs as a job at each of the given parallelisms, with an exactly-once sink; operator processes of it are
-killed (`kill -9`) on the way, each time after two more checkpoints have completed. What was written is compared, row by
-row, with what Spark's SQL says about the same events. Spark's answers are kept in `--work`, so that they are asked for
-once. The exit code is 1 if anything differs.
+Every query runs as a job at each of the given parallelisms, with an exactly-once sink. Its operator processes are
+killed (`kill -9`) while it runs, each time after two more checkpoints have completed. The output is compared, row by
+row, with the answers of Spark SQL for the same events. Spark's answers are kept in `--work`, so they are computed once.
+The exit code is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from snapline.testing.clusters import ProcessCluster
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one run came to. `problem` is empty if all rows are as expected and all crashes have happened."""
+    """The result of one run. `problem` is empty if all rows are as expected and all crashes have happened."""
 
     query: str
     parallelism: int
@@ -64,7 +64,7 @@ def check(
     crashes: int = 0,
     events_per_second: int = EVENTS_PER_SECOND,
 ) -> Verdict:
-    """Run a query and compare its answers with the oracle's."""
+    """Runs a query and compares its answers with the oracle's."""
     expected = oracle.answer(query)
     directory = Path(tempfile.mkdtemp(prefix=f"nexmark-{query}-"))
     began_s = time.monotonic()
@@ -123,7 +123,7 @@ def main() -> int:
 
 
 class _Places:
-    """Spark, once somebody needs it, and what jobs run on."""
+    """Starts Spark on first use, and holds what jobs run on."""
 
     def __init__(self, on: str, slots: int) -> None:
         self._slots = max(slots, 2)

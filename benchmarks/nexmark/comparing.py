@@ -1,4 +1,4 @@
-"""Whether two tables hold the same rows, in whatever order."""
+"""Checks that two tables hold the same rows, in any order."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 Reduction: TypeAlias = Literal["all", "last", "sum"]
 
 _RELATIVE_ERROR = 1e-9
-"""Of means: they are added up in another order."""
+"""For means, which are added up in another order."""
 _SHOWN = 3
 
 
 def reduced(rows: pa.Table, how: Reduction, key: Sequence[str]) -> pa.Table:
-    """What rows come to: all of them, the last of each key, or for each key the sums of the other columns."""
+    """How rows form the answer: all of them, the last of each key, or per key the sums of the other columns."""
     if how == "all" or not rows.num_columns:
         return rows
     if how == "last":
@@ -31,9 +31,9 @@ def reduced(rows: pa.Table, how: Reduction, key: Sequence[str]) -> pa.Table:
 
 
 def difference(found: pa.Table, expected: pa.Table) -> str:
-    """What is not the same, with the first rows that differ; empty if the tables are equal.
+    """Returns the differences, with the first rows that differ; empty if the tables are equal.
 
-    Numbers with a fraction may differ by a billionth part. Rows that nobody expects a column of are not equal.
+    Fractions may differ by one part in a billion. Rows with an unexpected column are not equal.
     """
     if not found.num_columns and not expected.num_rows:
         return ""
@@ -50,7 +50,7 @@ def difference(found: pa.Table, expected: pa.Table) -> str:
 
 
 def _plain(table: pa.Table, order: Sequence[str]) -> pa.Schema:
-    """The same columns with the types that both sides are compared in."""
+    """Returns the same columns with the types used for the comparison."""
     return pa.schema([(name, _plain_type(table.field(name).type)) for name in order])
 
 
@@ -76,7 +76,7 @@ def _same(found: pa.ChunkedArray, expected: pa.ChunkedArray) -> bool:
 
 
 def _shown(found: pa.Table, expected: pa.Table) -> str:
-    """Rows of either that the other has not; floats are rounded, so that they can be told apart."""
+    """Returns the rows that only one side has; floats are rounded so that they can be compared."""
     left, right = _counted(found), _counted(expected)
     too_much, too_little = list((left - right).elements()), list((right - left).elements())
     names = f"({', '.join(found.column_names)})"

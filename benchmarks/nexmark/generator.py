@@ -1,12 +1,12 @@
-"""The events of Nexmark, each decided by its number alone.
+"""The events of Nexmark, each determined by its number alone.
 
-Of every 50 events the first is a new person, the next three are auctions and the other 46 bids, as Nexmark has it, and
-what is hot is hot as there: half of the bids go to one auction in a hundred, three quarters come from one person in a
+As in Nexmark, of every 50 events the first is a new person, the next three are auctions and the other 46 bids, and the
+hot keys are the same: half of the bids go to one auction in a hundred, three quarters come from one person in a
 hundred, and so do three quarters of the auctions. Event time rises with the number. Two things differ, so that joins
-meet and answers are unambiguous: bids and auctions name only auctions and persons that exist already, and no two bids
-of the same millisecond have the same price.
+find matches and answers are unambiguous: bids and auctions refer only to auctions and persons that already exist, and
+no two bids of the same millisecond have the same price.
 
-Whoever makes a range of rows gets the same ones, in any process, whatever was made before.
+A range of rows is the same in every process, independent of what was generated before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Bits: TypeAlias = "npt.NDArray[np.uint64]"
 EVENTS_PER_SECOND = 10_000
 """Of event time."""
 MAX_EVENTS_PER_SECOND = 64_000
-"""With more of them two bids of one millisecond could have the same price."""
+"""With more, two bids of one millisecond could have the same price."""
 
 EVENTS_IN_GROUP = 50
 FIRST_IN_GROUP: dict[Kind, int] = {"person": 0, "auction": 1, "bid": 4}
@@ -37,7 +37,7 @@ FIRST_ID = 1000
 FIRST_CATEGORY = 10
 CATEGORIES = 5
 BEGIN_MS = 1_437_004_770_000
-"""2015-07-15 23:59:30: answers by day have more than one day soon."""
+"""2015-07-15 23:59:30: answers by day soon cover more than one day."""
 
 _TIME = pa.timestamp("ms")
 SCHEMAS: dict[Kind, pa.Schema] = {
@@ -84,7 +84,7 @@ _ACTIVE_PERSONS = 1000
 _AUCTIONS_IN_FLIGHT = 100
 _EVENTS_IN_FLIGHT = _AUCTIONS_IN_FLIGHT * EVENTS_IN_GROUP // ROWS_IN_GROUP["auction"]
 _ONE_IN = 100
-"""One auction, bidder and seller of so many is hot."""
+"""One auction, bidder and seller in this many is hot."""
 _CHANNELS = 10_000
 _HOT_CHANNELS = ("Google", "Facebook", "Baidu", "Apple")
 _DISTINCT_PRICES_IN_A_ROW = 64
@@ -96,7 +96,7 @@ _CITIES = ["Phoenix", "Fresno", "Boise", "Portland", "Redmond", "Seattle", "Bend
 
 
 def row_count(kind: Kind, events: int) -> int:
-    """How many of the first so many events are of this kind."""
+    """Returns how many of the first `events` events are of this kind."""
     groups, rest = divmod(events, EVENTS_IN_GROUP)
     return groups * ROWS_IN_GROUP[kind] + min(max(rest - FIRST_IN_GROUP[kind], 0), ROWS_IN_GROUP[kind])
 
@@ -113,9 +113,9 @@ def batch(
     columns: Sequence[str] | None = None,
     events_per_second: int = EVENTS_PER_SECOND,
 ) -> pa.RecordBatch:
-    """So many rows of a kind from the one with the number `start` on, numbers of each kind beginning at 0.
+    """Returns `count` rows of a kind from row number `start`; the numbers of each kind start at 0.
 
-    With `columns` only these are made. `ValueError` for a column there is none of, or an impossible rate.
+    `columns` limits the columns. Raises `ValueError` for an unknown column or an impossible rate.
     """
     if not 0 < events_per_second <= MAX_EVENTS_PER_SECOND:
         raise ValueError(f"events_per_second={events_per_second}: use 1 to {MAX_EVENTS_PER_SECOND}")
@@ -127,13 +127,13 @@ def batch(
 
 
 def side_input() -> pa.Table:
-    """What bids are looked up in: nine of ten numbers below 10,000, and a text for each."""
+    """Returns the lookup table for bids: nine of ten numbers below 10,000, with a text for each."""
     keys = [key for key in range(10_000) if key % 10 != 9]
     return pa.table({"key": pa.array(keys, pa.int64()), "value": [f"side-{key}" for key in keys]})
 
 
 def schema_of(kind: Kind, columns: Iterable[str] | None = None) -> pa.Schema:
-    """Of the rows of a kind, or of these columns of it."""
+    """Returns the schema of a kind, or of these columns of it."""
     schema = SCHEMAS[kind]
     if columns is None:
         return schema
@@ -144,7 +144,7 @@ def schema_of(kind: Kind, columns: Iterable[str] | None = None) -> pa.Schema:
 
 
 def mixed(numbers: Numbers | Bits, salt: int) -> Bits:
-    """64 random bits for each number, the same for the same number and salt (the last steps of splitmix64)."""
+    """Returns 64 random bits per number, the same for the same number and salt (the last steps of splitmix64)."""
     bits = numbers.astype(np.uint64)
     bits *= np.uint64(0x9E3779B97F4A7C15)
     bits += np.uint64((salt + 1) * 0xD1B54A32D192ED03 & 0xFFFFFFFFFFFFFFFF)
@@ -157,13 +157,13 @@ def mixed(numbers: Numbers | Bits, salt: int) -> Bits:
 
 
 class _Rows:
-    """What the columns of a range of rows are made of, each part when it is first asked for."""
+    """The ingredients of the columns of a range of rows, each computed on first use."""
 
     def __init__(self, events: Numbers, groups: Numbers, places: Numbers, events_per_second: int) -> None:
         self.events = events
         self.places = places
         self.last_person = groups
-        """The number of the newest person: every group begins with one."""
+        """The number of the newest person: every group starts with one."""
         self._events_per_second = events_per_second
 
     @cached_property
@@ -186,7 +186,7 @@ class _Rows:
         return mixed(self.events, 3)
 
     def person(self, hot_place: int) -> Numbers:
-        """The ids of persons who exist: three of four times a hot one, else one of the active ones."""
+        """Returns ids of existing persons: three of four times a hot one, otherwise one of the active ones."""
         last = self.last_person
         hot = np.maximum(last - hot_place, 0) // _ONE_IN * _ONE_IN + np.minimum(hot_place, last)
         active = np.minimum(last + 1, _ACTIVE_PERSONS)
@@ -195,7 +195,7 @@ class _Rows:
 
 
 class _Persons(_Rows):
-    """Rows of persons."""
+    """Returns rows of persons."""
 
 
 class _Auctions(_Rows):
@@ -209,7 +209,7 @@ class _Auctions(_Rows):
 
     @cached_property
     def expires_ms(self) -> Numbers:
-        """Up to twice as long as it takes until as many auctions have come as are in flight."""
+        """Up to twice the time in which as many auctions arrive as are in flight."""
         longest = np.maximum((self.time_ms_of(self.events + _EVENTS_IN_FLIGHT) - self.time_ms) * 2, 1)
         return self.time_ms + 1 + _below(self.words, 0, longest)
 
@@ -231,24 +231,24 @@ class _Bids(_Rows):
 
     @cached_property
     def channel(self) -> Numbers:
-        """One of the hot channels half of the time."""
+        """Returns a hot channel half of the time."""
         hot = _field(self.what, 32, 2)
         other = len(_HOT_CHANNELS) + _below(self.what, 34, _CHANNELS)
         return np.where(_field(self.what, 63, 1) != 0, hot, other)
 
 
 def _field(bits: Bits, first: int, width: int) -> Numbers:
-    """So many of the bits, from one of them on, as a number."""
+    """Returns a slice of the bits as a number."""
     return ((bits >> np.uint64(first)) & np.uint64((1 << width) - 1)).view(np.int64)
 
 
 def _below(bits: Bits, first: int, limit: Numbers | int) -> Numbers:
-    """A number from 0 to just below `limit`, which is small, out of 20 of the bits."""
+    """Returns a number from 0 to just below `limit`, which is small, from 20 of the bits."""
     return _field(bits, first, 20) * limit >> 20
 
 
 def _prices(chance: Numbers) -> Numbers:
-    """From 1.28 to a million, in cents, small ones as often as ten times larger ones; `chance` has 32 bits."""
+    """Returns prices from 1.28 to a million, in cents, log-uniform; `chance` has 32 bits."""
     steps = _price_steps()
     step = chance >> 16
     low = steps[step]
@@ -258,17 +258,17 @@ def _prices(chance: Numbers) -> Numbers:
 
 @cache
 def _price_steps() -> Numbers:
-    # whole numbers from here on: the last digit of a power may differ from one machine to another
+    # integers from here on: the last digit of a power may differ between machines
     steps: Numbers = np.round(128 * 10 ** (np.arange((1 << 16) + 1) / (1 << 16) * 5.9)).astype(np.int64)
     return steps
 
 
-# Text is taken from pools.
+# Text comes from pools.
 
 
 @cache
 def _words(salt: int, number: int, shortest: int, longest: int, alphabet: str) -> pa.StringArray:
-    """A pool of random words."""
+    """Returns a pool of random words."""
     lengths = shortest + _below(mixed(np.arange(number), salt), 0, longest - shortest + 1)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
     letters = np.frombuffer(alphabet.encode(), dtype=np.uint8)
@@ -285,7 +285,7 @@ def _taken(pool: pa.StringArray, indices: Numbers) -> pa.StringArray:
 
 
 def _word(bits: Bits, first: int, salt: int, shortest: int, longest: int, alphabet: str = _LETTERS) -> pa.StringArray:
-    """A word of a pool for each, chosen by 12 of the bits."""
+    """Returns a word of the pool for each row, chosen by 12 of the bits."""
     return _taken(_words(salt, _POOL, shortest, longest, alphabet), _field(bits, first, 12))
 
 
@@ -310,7 +310,7 @@ def _channels() -> pa.StringArray:
 
 @cache
 def _urls() -> pa.StringArray:
-    """One for each channel; one in ten of those that are not hot does not name it."""
+    """Returns one URL per channel; one in ten of those that are not hot does not name the channel."""
     number = len(_HOT_CHANNELS) + _CHANNELS
     parts = [_words(salt, number, 5, 5, _LETTERS + "_").to_pylist() for salt in (100, 102, 104)]
     named = _below(mixed(np.arange(number), 106), 0, 10) != 0

@@ -1,8 +1,8 @@
-"""The queries of Nexmark, each a function of the three sources that gives the stream of its answers.
+"""The queries of Nexmark, each a function from the three sources to the stream of its answers.
 
-They are written as a user would write them, to be read as examples. `QUERIES` says what each of them asks, and how its
-answers are to be read: all rows are final; or a row takes the place of the last one with the same key; or the rows of a
-key are parts of a sum. Left out are q6, whose answer depends on the order in which rows come, and q10, which is about
+Read them as examples: they are written as a user would write them. `QUERIES` says what each of them asks, and how to
+read its answers: all rows are final; or a row replaces the last one with the same key; or the rows of a key are parts
+of a sum. q6 is left out because its answer depends on the order in which rows arrive, and q10 because it is about
 writing files.
 """
 
@@ -44,14 +44,14 @@ def q2(nexmark: Sources) -> sl.Stream:
 
 
 def q13(nexmark: Sources) -> sl.Stream:
-    """Bounded side input: bids with a text for their auction, out of a table that does not change."""
+    """Bounded side input: bids with a text for their auction, from a table that does not change."""
     bids = nexmark.bids("auction", "bidder", "price", "dateTime")
     found = bids.with_columns(key=remainder("auction", 10_000)).lookup(side_input(), on="key")
     return found.select("auction", "bidder", "price", "dateTime", "value")
 
 
 def q14(nexmark: Sources) -> sl.Stream:
-    """Calculation: bids of some size, with the time of day, and what a function of one's own says about them."""
+    """Calculation: bids of some size, with the time of day, and the result of a custom function."""
     price, hour = pc.field("price") * EUROS, pc.hour(pc.field("dateTime"))
     is_day, is_night = (hour >= 8) & (hour <= 18), (hour <= 6) | (hour >= 20)
     bids = nexmark.bids("auction", "bidder", "price", "dateTime", "extra")
@@ -66,7 +66,7 @@ def q14(nexmark: Sources) -> sl.Stream:
 
 
 def with_count_of_c(bids: pa.RecordBatch) -> pa.RecordBatch:
-    """How often there is a c in `extra`: a function of whole batches."""
+    """Counts the letter c in `extra`: a function of whole batches."""
     counts = pc.count_substring(bids.column("extra"), "c").cast(pa.int64())
     return bids.append_column("c_counts", counts)
 
@@ -83,7 +83,7 @@ def q3(nexmark: Sources) -> sl.Stream:
 
 
 def q20(nexmark: Sources) -> sl.Stream:
-    """Expand bids: with what is known of their auctions, for the auctions of one category."""
+    """Expand bids: with the columns of their auctions, for the auctions of one category."""
     auctions = nexmark.auctions().filter(pc.field("category") == 10)
     named = auctions.rename({"dateTime": "auction_dateTime", "extra": "auction_extra"})
     return nexmark.bids().key_by("auction").join(named.key_by("id"), uid="joined")
@@ -118,7 +118,7 @@ def q4(nexmark: Sources) -> sl.Stream:
 
 
 def bids_in_time(nexmark: Sources, auctions: sl.Stream, bids: sl.Stream) -> sl.Stream:
-    """Auctions with each of the bids that came while they were open, and when all of these have come: `closes`."""
+    """Auctions with each of the bids that came while they were open, and when all of these have arrived: `closes`."""
     bids = bids.rename({"dateTime": "bid_dateTime"} | ({"extra": "bid_extra"} if "extra" in bids.schema.names else {}))
     return (
         auctions.key_by("id")
@@ -195,12 +195,12 @@ def q11(nexmark: Sources) -> sl.Stream:
 
 
 def q12(nexmark: Sources) -> sl.Stream:
-    """Processing time windows: the bids of each bidder in each ten seconds by the clock on the wall."""
+    """Processing time windows: the bids of each bidder in each ten seconds of the wall clock."""
     windows = nexmark.bids("bidder").key_by("bidder").window(sl.Tumbling("10s", processing_time=True))
     return windows.aggregate(bid_count=sl.count(), uid="counts").select("bidder", "bid_count")
 
 
-# Results that are put right as more rows come.
+# Results that are updated as more rows arrive.
 
 DAY = pc.field("dateTime").cast(pa.date32())
 RANKS = {
@@ -259,13 +259,13 @@ def q19(nexmark: Sources) -> sl.Stream:
 
 
 def remainder(column: str, divisor: int) -> pc.Expression:
-    """What is left of a whole number that is not negative when it is divided."""
+    """Returns the remainder of a non-negative integer."""
     return pc.field(column) - pc.field(column) / divisor * divisor
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked, and how rows of answers come together to the whole answer; `key` is what they go by then."""
+    """A query, and how its rows form the answer; `key` is what they are grouped by."""
 
     build: Callable[[Sources], sl.Stream]
     reduction: Reduction = "all"

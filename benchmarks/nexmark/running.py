@@ -1,4 +1,4 @@
-"""Runs a query as a job, undisturbed or killed on the way."""
+"""Runs a query as a job, undisturbed or with kills."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from snapline.types import JobStatus
 TIMEOUT_S = 600.0
 CHECKPOINTS_BEFORE_CRASH = 2
 INTERVAL_S = 0.25
-"""Between two checkpoints of a job that is to crash."""
+"""Between two checkpoints of a job that will crash."""
 SECONDS_PER_CRASH = 4.0
-"""How long the events are made to last for each crash, so that it comes in their midst."""
+"""How long the events last per crash, so that the crash happens in the middle of them."""
 
 _POLL_S = 0.01
 
 
 class CheckError(Exception):
-    """A run could not be carried out as it was meant to be."""
+    """A run did not go as planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """An operator process that was killed: after how many checkpoints in all, and how long until all ran again."""
+    """A killed operator process: after how many checkpoints in total, and how long until all tasks ran again."""
 
     checkpoints: int
     recovered_s: float
@@ -45,7 +45,7 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a job ended well. `seconds` are those from its first running to its end."""
+    """A job that finished. `seconds` counts from when it first ran to its end."""
 
     rows: pa.Table
     seconds: float
@@ -63,7 +63,7 @@ def make_job(
     rate: float | None = None,
     checkpoints: sl.Checkpoints | None = None,
 ) -> sl.Job:
-    """The job of a query. `rate` is how many events a second come at most."""
+    """Builds the job of a query. `rate` limits the events per second."""
     job = sl.Job(
         f"nexmark {query}",
         parallelism=parallelism,
@@ -75,9 +75,9 @@ def make_job(
 
 
 def run_query(name: str, events: int, parallelism: int, spark: Any) -> float:
-    """Run a query as fast as it can, without checkpoints, its answers thrown away; the seconds it takes.
+    """Runs a query at full speed, without checkpoints, discarding its answers; returns the seconds it takes.
 
-    They count from when all tasks run, so that the start of processes has no part in them.
+    They count from when all tasks run, so that the start of processes is excluded.
     """
     handle = make_job(name, events, parallelism, Discard()).start(spark)
     return _seconds(handle)
@@ -94,11 +94,11 @@ def run_for_answers(
     events_per_second: int = EVENTS_PER_SECOND,
     seed: int = 0,
 ) -> Run:
-    """Run a query with checkpoints and an exactly-once sink, and kill an operator process so many times on the way.
+    """Runs a query with checkpoints and an exactly-once sink, and kills an operator process `crashes` times.
 
-    The processes must be descendants of this one. `CheckError` if the job ended before all crashes had their turn.
+    The processes must be descendants of this one. Raises `CheckError` if the job ended before all crashes happened.
     """
-    chance = random.Random(seed)  # noqa: S311  # to be repeated
+    chance = random.Random(seed)  # noqa: S311  # repeatable
     job = make_job(
         query,
         events,
@@ -114,7 +114,7 @@ def run_for_answers(
         began_s = time.monotonic()
         suffered = []
         for number in range(crashes):
-            # each in its share of the time that the events are made to last
+            # each in its share of the run
             wait_until_s = began_s + (number + chance.uniform(0.2, 0.8)) * SECONDS_PER_CRASH
             suffered.append(_crash(handle, chance, wait_until_s))
         handle.wait(f"{TIMEOUT_S:.0f}s")
@@ -127,7 +127,7 @@ def run_for_answers(
 
 
 def _crash(handle: sl.JobHandle, chance: random.Random, not_before_s: float) -> Crash:
-    """Kill -9 an operator process once some more checkpoints are complete, and wait until the job runs again."""
+    """Kills an operator process (-9) once some more checkpoints are complete, and waits until the job runs again."""
     wanted = handle.checkpoints().counts.completed + CHECKPOINTS_BEFORE_CRASH
     _await(lambda: handle.checkpoints().counts.completed >= wanted, handle, f"checkpoint {wanted}, to crash after it")
     _await(lambda: time.monotonic() >= not_before_s, handle, f"a crash after checkpoint {wanted}")
@@ -142,7 +142,7 @@ def _crash(handle: sl.JobHandle, chance: random.Random, not_before_s: float) -> 
 
 
 def _seconds(handle: sl.JobHandle) -> float:
-    """How long a job takes from its first running to its end."""
+    """Returns how long a job takes from when it first ran to its end."""
     while handle.status() is JobStatus.INITIALIZING:
         time.sleep(_POLL_S)
     began_s = time.monotonic()

@@ -21,10 +21,10 @@ def persons(
     events_per_second: int = EVENTS_PER_SECOND,
     rate: float | None = None,
 ) -> sl.Source:
-    """The persons among the first so many events, with all columns or these.
+    """Returns the persons among the first `events` events, with all columns or these.
 
-    `events_per_second` are of event time; `rate` is how many events a second come at most, persons or not, so that
-    sources of the same rate advance together.
+    `events_per_second` refers to event time; `rate` limits the events per second, persons or not, so that sources of
+    the same rate advance together.
     """
     return _source("person", events, columns, events_per_second, rate)
 
@@ -36,7 +36,7 @@ def auctions(
     events_per_second: int = EVENTS_PER_SECOND,
     rate: float | None = None,
 ) -> sl.Source:
-    """The auctions among the first so many events; the rest is as for `persons`."""
+    """Returns the auctions among the first `events` events; otherwise like `persons`."""
     return _source("auction", events, columns, events_per_second, rate)
 
 
@@ -47,13 +47,13 @@ def bids(
     events_per_second: int = EVENTS_PER_SECOND,
     rate: float | None = None,
 ) -> sl.Source:
-    """The bids among the first so many events; the rest is as for `persons`."""
+    """Returns the bids among the first `events` events; otherwise like `persons`."""
     return _source("bid", events, columns, events_per_second, rate)
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The three streams of a job, each with the columns that are asked for and watermarks of `dateTime`."""
+    """The three streams of a job, each with the requested columns and watermarks of `dateTime`."""
 
     job: sl.Job
     events: int
@@ -76,7 +76,7 @@ class Sources:
 
     def _stream(self, kind: Kind, columns: Sequence[str]) -> sl.Stream:
         source = _source(kind, self.events, columns or None, self.events_per_second, self.rate)
-        # events come in the order of their time, so none is late
+        # events arrive in the order of their time, so none is late
         watermarks = sl.Watermarks("dateTime") if "dateTime" in source.schema.names else None
         return self.job.source(source, uid=f"{kind}s", watermarks=watermarks)
 

@@ -1,8 +1,8 @@
-"""The answers: the same questions in Spark's SQL, asked once all events are there.
+"""The answers: the same queries in Spark SQL, run once all events are there.
 
-The tables are `person`, `auction` and `bid`, and for q13 `side_input`. Where a query of Nexmark goes on for ever with
-results that are put right later, the answer here is what they have come to in the end; q12, whose windows are those of
-the clock on the wall, has what its windows come to together.
+The tables are `person`, `auction` and `bid`, and for q13 `side_input`. Where a query of Nexmark keeps updating its
+results, the answer here is the final result; for q12, whose windows follow the wall clock, it is the sum of its
+windows.
 """
 
 # ruff: noqa: S608  # nothing in these queries comes from outside
@@ -108,9 +108,9 @@ ANSWERS = {
 
 
 class Oracle:
-    """Asks Spark, in a session of its own, and keeps what it said: Parquet files, for each number of events.
+    """Queries Spark, in a session of its own, and keeps the answers: Parquet files per number of events.
 
-    `spark` gives a session; it is called when there is something to ask.
+    `spark` returns a session; it is called on first need.
     """
 
     def __init__(self, spark: Callable[[], Any], directory: Path, events: int, events_per_second: int) -> None:
@@ -120,7 +120,7 @@ class Oracle:
         self._events_per_second = events_per_second
 
     def answer(self, query: str) -> pa.Table:
-        """The answer to a query, asked now or earlier."""
+        """Returns the answer to a query, computed now or earlier."""
         path = self._directory / query
         if not path.exists():
             new = path.with_suffix(".new")
@@ -131,7 +131,7 @@ class Oracle:
 
     @cached_property
     def _spark(self) -> Any:
-        """A session that has the tables; their files are made if they are not there yet."""
+        """Returns a session with the tables; creates missing files."""
         session = self._get_spark().newSession()
         session.conf.set("spark.sql.shuffle.partitions", "1" if self._events < _FEW_EVENTS else "4")
         session.conf.set("spark.sql.session.timeZone", "UTC")

@@ -1,1 +1,1 @@
-"""Snapline beside its peers: Flink, Spark Structured Streaming and bytewax, with the same work on the same machine."""
+"""Compares Snapline with Flink, Spark Structured Streaming and bytewax: the same work on the same machine."""

@@ -1,10 +1,10 @@
 """Snapline beside Flink, Spark Structured Streaming and bytewax: `python -m benchmarks.peers [--json]`.
 
 Every system does the same work on the same rows, one after another, with a checkpoint every second: (a) count and sum
-by key, (b) a Python function with state, (c) queries of Nexmark. Where a system can be run in several ways the best
-one is its figure, and all are told. A run on few rows ahead of the measurement compares the results of all systems.
+by key, (b) a Python function with state, (c) queries of Nexmark. Where a system can run in several ways, the
+best one counts, and all are reported. Before the measurement, a run on few rows compares the results of all systems.
 
-Nothing is installed: peers that are not there are named, with the command that installs them.
+The command installs nothing: it names missing peers and the command that installs them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _there(part: str, pythons: Mapping[str, str], said: list[str]) -> list[System]:
-    """The systems that can be run; why not is added to what is said, once."""
+    """Returns the systems that can run; reports once why the others can't."""
     found = []
     for system in SYSTEMS[part]:
         reason = missing(system.peer, system.modules, pythons[system.peer])
@@ -84,7 +84,7 @@ def _there(part: str, pythons: Mapping[str, str], said: list[str]) -> list[Syste
 
 
 def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], tell: _Teller) -> dict[str, Any]:
-    """The checksums of all systems for the same few rows, and whether they are equal."""
+    """Returns the checksums of all systems for the same few rows, and whether they are equal."""
     checksums: dict[str, Any] = {}
     keyed = () if part == "c" else ("--keys", str(CHECK_KEYS))
     for system in systems:
@@ -95,13 +95,13 @@ def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], tel
             tell.error(f"{system.name}: {error}")
             continue
         checksums[system.name] = _by_workload(made, "result")
-    # a system that could not be asked is an error of its own
+    # a system that could not run is an error of its own
     distinct = {json.dumps(item, sort_keys=True) for item in checksums.values()}
     return {"events": CHECK_EVENTS[part], "equal": len(distinct) <= 1, "checksums": checksums}
 
 
 def _by_workload(made: Mapping[str, Any], what: str) -> Any:
-    """One thing of what a script told: of its only workload, or of each query."""
+    """Returns one figure of a script's output: of its only workload, or of each query."""
     if what in made:
         return made[what]
     found = {name: figures[what] for name, figures in made.items()}
@@ -116,7 +116,7 @@ def _measure(
     repeat: int,
     tell: _Teller,
 ) -> dict[str, Any]:
-    """For each system and workload all variants, and which is the best."""
+    """Returns all variants per system and workload, and which is the best."""
     made: dict[str, Any] = {system.name: {} for system in systems}
     by_name = {system.name: system for system in systems}
     for variant in VARIANTS[part]:
@@ -140,7 +140,7 @@ def _measure(
 
 
 def _repeated(system: System, variant: Variant, python: str, events: int, repeat: int) -> dict[str, dict[str, Any]]:
-    """The figures of each workload of a variant: those of the run with the median rate, and the rates of all."""
+    """Returns the figures per workload of a variant: those of the run with the median rate, and the rates of all."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for _ in range(repeat):
         made = run(python, system.module, [*variant.arguments, "--events", str(variant.events(events))])
@@ -156,7 +156,7 @@ def _median(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _ratios(part: str, systems: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """How many times as fast as each peer the first system of the part is, for each workload."""
+    """Returns how many times as fast as each peer the first system of the part is, per workload."""
     own = SYSTEMS[part][0].name
     found: dict[str, dict[str, float]] = {}
     for name, workloads in systems.items():
@@ -180,7 +180,7 @@ def _conditions(events: int, repeat: int) -> dict[str, Any]:
 
 
 class _Teller:
-    """Prints lines for people as figures come in, and keeps what failed."""
+    """Prints readable lines as figures arrive, and keeps the failures."""
 
     def __init__(self, file: Any) -> None:
         self._file = file

@@ -1,7 +1,7 @@
-"""Numbers that are computed alike in SQL and in Python: functions of a `Sql` give text, those of an int an int.
+"""Numbers computed alike in SQL and in Python: functions of a `Sql` return text, those of an int an int.
 
 Only the standard library is imported here: peers' interpreters read this module. numpy arrays of int64 go through the
-same functions. All numbers are whole and not negative, and have to stay below 2**63.
+same functions. All numbers are non-negative integers and must stay below 2**63.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A whole number in SQL; operators give larger expressions."""
+    """An integer in SQL; operators build larger expressions."""
 
     text: str
 
@@ -44,7 +44,7 @@ def text(value: Sql | int) -> str:
 
 
 def if_below(value: Any, limit: Any, then: Any, otherwise: Any) -> Any:
-    """`then` where the value is below the limit, which may be a number for each row; else `otherwise`."""
+    """Returns `then` where the value is below the limit, which may differ per row; otherwise `otherwise`."""
     if isinstance(value, Sql):
         return Sql(f"CASE WHEN {value} < {limit} THEN {then} ELSE {otherwise} END")
     if isinstance(value, int):
@@ -55,7 +55,7 @@ def if_below(value: Any, limit: Any, then: Any, otherwise: Any) -> Any:
 
 
 def one_of(words: Sequence[str], number: Any) -> Any:
-    """The word with this number, from 0 on; of arrays an Arrow array."""
+    """Returns the word with this number, from 0; for arrays an Arrow array."""
     if isinstance(number, Sql):
         listed = ", ".join(f"'{word}'" for word in words)
         return Sql(f"ELT(CAST({number} + 1 AS INT), {listed})")

@@ -1,7 +1,7 @@
 """A Python function with state in bytewax, run by an interpreter that has it: two workers, recovery every second.
 
 `python -m benchmarks.peers.bytewax_state --events N` prints one JSON object. Workers are two processes unless
-`--threads` is given, since threads share one interpreter's lock; the faster way counts.
+`--threads` is given, because threads share one interpreter lock; the faster way counts.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def run(events: int, keys: int, workers: str, is_check: bool, directory: Path) -
 
 
 def totals(state: tuple[int, int] | None, number: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """What is measured: the running count and sum of a key."""
+    """The measured function: the running count and sum of a key."""
     count, total = state or (0, 0)
     state = (count + 1, total + number)
     return state, state
 
 
 def flow() -> Any:
-    """The dataflow; bytewax calls this in each of its processes."""
+    """Builds the dataflow; bytewax calls this in each of its processes."""
     import bytewax.operators as op
     from bytewax.dataflow import Dataflow
     from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition

@@ -12,7 +12,7 @@ Row = Sequence[Any]
 
 
 def last_rows(rows: Iterable[Row]) -> list[Row]:
-    """Of (key, count, sum) as it grew, the last one of each key: that with the greatest count."""
+    """Checksum of the last (key, count, sum) of each key: the one with the highest count."""
     last: dict[Any, Row] = {}
     for row in rows:
         before = last.get(row[0])
@@ -22,7 +22,7 @@ def last_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def checksum(rows: Iterable[Row]) -> dict[str, int]:
-    """Of rows (key, count, sum) of distinct keys, in any order."""
+    """Checksum of rows (key, count, sum) of distinct keys, in any order."""
     found = [(int(row[0]), int(row[1]), int(row[2])) for row in rows]
     return {
         "keys": len(found),
@@ -33,18 +33,18 @@ def checksum(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def digest(rows: Iterable[Row]) -> int:
-    """The same for the same rows in any order; each value counts as its text."""
+    """Checksum that does not depend on the order of rows; each value counts as its text."""
     return sum(zlib.crc32("|".join(map(str, row)).encode()) for row in rows)
 
 
 def answer(query: str, rows: Iterable[Row]) -> dict[str, int]:
-    """Of the rows of a query of Nexmark, with the columns of `nexmark_sql.ANSWER`, times being text."""
+    """Checksum of the rows of a Nexmark query, with the columns of `nexmark_sql.ANSWER`; times are text."""
     texts = [tuple(map(_text, ANSWER[query], row)) for row in rows]
     return {"rows": len(texts), "digest": digest(texts)}
 
 
 def _text(column: str, value: Any) -> str:
-    """As each peer would write it: fractions rounded, times without an end of zeros."""
+    """The text that all peers agree on: fractions rounded, times without trailing zeros."""
     if isinstance(value, float):
         return f"{value:.2f}"
     return str(value)[:23] if column in TIMES else str(value)

@@ -1,4 +1,4 @@
-"""What is run: for each part of the comparison the systems, the ways in which each is run, and how many events."""
+"""What runs: for each part of the comparison the systems, their variants, and the number of events."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ PARTS = {
 class Variant:
     """One way to run a system.
 
-    `share` is how many times the number of events it gets: so many that it runs for several checkpoints at least, and
-    that a slow one comes to an end.
+    `share` multiplies the number of events: enough for several checkpoints, few enough for a slow variant to finish.
     """
 
     system: str
@@ -36,7 +35,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system in one part. Its best variant is its figure; `check` gives the arguments of the run that is compared."""
+    """A system in one part. Its best variant counts; `check` returns the arguments of the run that is compared."""
 
     name: str
     peer: str
@@ -72,7 +71,7 @@ SYSTEMS: dict[str, tuple[System, ...]] = {
         System("Flink SQL", *FLINK, ("nexmark", "--queries", ",".join(QUERIES))),
     ),
 }
-"""The first of each part is what the others are compared with."""
+"""The others are compared with the first of each part."""
 
 _STATE = ("--store", "rocksdb")
 

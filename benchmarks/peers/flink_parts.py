@@ -1,4 +1,4 @@
-"""What the scripts for Flink share. They are run by an interpreter that has apache-flink and need not have Snapline."""
+"""Shared by the scripts for Flink, which run in an interpreter with apache-flink; it need not have Snapline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_TIMEOUT_S = 120.0
 
 
 class Cluster:
-    """A configuration for a mini cluster in this process, with a directory for its checkpoints and a REST port."""
+    """Returns a configuration for a mini cluster in this process, with a checkpoint directory and a REST port."""
 
     def __init__(self, parallelism: int, **settings: str) -> None:
         from pyflink.common import Configuration
@@ -40,7 +40,7 @@ class Cluster:
             "python.executable": sys.executable,
             **settings,
         }
-        # Python inside the JVM does not know of the virtual environment that this interpreter belongs to.
+        # Python inside the JVM does not know the virtual environment of this interpreter.
         packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), os.getcwd()]
         os.environ["PYTHONPATH"] = os.pathsep.join([*dict.fromkeys(packages), os.environ.get("PYTHONPATH", "")])
         os.environ.setdefault("FLINK_LOG_DIR", self.directory)
@@ -49,7 +49,7 @@ class Cluster:
             self.configuration.set_string(name, value)
 
     def time(self, client: Any) -> dict[str, Any]:
-        """Wait for a job's end: seconds from when the last of its tasks ran to its end, and its checkpoints."""
+        """Waits for a job's end; returns the seconds from when its last task ran to its end, and its checkpoints."""
         job = str(client.get_job_id())
         result = client.get_job_execution_result()
         deadline_s = time.monotonic() + START_TIMEOUT_S
@@ -75,7 +75,7 @@ class Cluster:
         }
 
     def conditions(self) -> dict[str, Any]:
-        """What differs from Flink's defaults."""
+        """The settings that differ from Flink's defaults."""
         hidden = {"rest.port", "rest.bind-port", "python.executable", "execution.checkpointing.dir"}
         return {name: value for name, value in self.settings.items() if name not in hidden}
 
@@ -83,11 +83,11 @@ class Cluster:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _all_running_ms(self, job: str) -> int | None:
-        """When the last task began to run, by the cluster's clock, which is this process's; None if not all did yet."""
+        """Returns when the last task started, by this process's clock, or None if not all have."""
         try:
             vertices = [vertex["id"] for vertex in self._get(f"/jobs/{job}")["vertices"]]
             answers = [self._get(f"/jobs/{job}/vertices/{vertex}/subtasktimes") for vertex in vertices]
-        except OSError:  # not known yet, or ended already
+        except OSError:  # not known yet, or already ended
             return None
         times = [int(subtask["timestamps"]["RUNNING"]) for answer in answers for subtask in answer["subtasks"]]
         return max(times) if times and min(times) > 0 else None
@@ -95,7 +95,7 @@ class Cluster:
     def _checkpoints(self, job: str, before: int) -> int:
         try:
             return int(self._get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
-        except OSError:  # the cluster goes with its job
+        except OSError:  # the cluster ends with its job
             return before
 
     def _get(self, path: str) -> Any:
@@ -104,7 +104,7 @@ class Cluster:
 
 
 def environments(cluster: Cluster) -> tuple[Any, Any]:
-    """For streams, and for tables made of them."""
+    """Returns the environments for streams, and for tables made of them."""
     from pyflink.datastream import StreamExecutionEnvironment
     from pyflink.table import StreamTableEnvironment
 
@@ -113,12 +113,12 @@ def environments(cluster: Cluster) -> tuple[Any, Any]:
 
 
 def number_view(environments: tuple[Any, Any], name: str, rows: int, columns: Mapping[str, str] | None = None) -> None:
-    """Make a view of the numbers n from 0 on, with more columns by expressions over n.
+    """Creates a view of the numbers n from 0, with more columns by expressions over n.
 
-    If one of them is `time_ms` the view has the time attribute `dateTime` of it, and no row is ever late.
+    If one of them is `time_ms`, the view has the time attribute `dateTime`, and no row is ever late.
 
-    The source is Flink's own number sequence. With a sequence of the connector `datagen` hardly any checkpoint comes to
-    its end within ten seconds.
+    The source is Flink's own number sequence. With a sequence of the connector `datagen`, hardly any checkpoint
+    completes within ten seconds.
     """
     from pyflink.common import Types, WatermarkStrategy
     from pyflink.datastream.connectors.number_seq import NumberSequenceSource

@@ -1,7 +1,7 @@
 """A Python function with value state in PyFlink, run by an interpreter that has apache-flink.
 
-`python -m benchmarks.peers.flink_python --events N --mode process|thread` prints one JSON object. Rows are made by
-Flink's number sequence and by SQL in the JVM, so that nothing of Python comes before the function and its key.
+`python -m benchmarks.peers.flink_python --events N --mode process|thread` prints one JSON object. Rows come from
+Flink's number sequence and SQL in the JVM, so no Python runs before the function and its key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SETTINGS = {
     "default": {},
     "large cache": {"python.state.cache-size": str(2 * KEYS)},
 }
-"""PyFlink keeps the state of 1,000 keys in the Python process unless told otherwise; both are measured."""
+"""PyFlink keeps the state of 1,000 keys in the Python process by default; both are measured."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def run(cluster: Cluster, events: int, keys: int, is_check: bool) -> dict[str, A
     directory = Path(cluster.directory)
 
     class Totals(KeyedProcessFunction):  # type: ignore[misc]
-        """Also writes when its first row came, so that the start of Python workers is not counted."""
+        """Also records when its first row arrived, so that the start of Python workers is not counted."""
 
         def open(self, runtime_context: RuntimeContext) -> None:
             pair = Types.TUPLE([Types.LONG(), Types.LONG()])

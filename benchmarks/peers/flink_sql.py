@@ -1,7 +1,7 @@
 """Workloads in Flink SQL, run by an interpreter that has apache-flink.
 
 `python -m benchmarks.peers.flink_sql totals --events N` counts and sums by key; `nexmark --queries q1,q5 --events N`
-runs queries one after another. It prints one JSON object, of the form {workload: figures}.
+runs queries one after another. Prints one JSON object of the form {workload: figures}.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def run(cluster: Cluster, name: str, events: int, keys: int, is_check: bool) -> 
 
 
 def collected(tables: Any, name: str, query: str) -> dict[str, int]:
-    """The checksum of what remains of a query's changes."""
+    """Returns the checksum of the final result of a query's changes."""
     from pyflink.common import RowKind
 
     if name != "totals":
@@ -96,7 +96,7 @@ def collected(tables: Any, name: str, query: str) -> dict[str, int]:
 
 
 def _blackhole(table: Any) -> Any:
-    """A table that drops what is written to it, with the columns of another one."""
+    """Creates a table that drops what is written to it, with the columns of another one."""
     from pyflink.table import Schema, TableDescriptor
 
     schema = Schema.new_builder().from_resolved_schema(table.get_resolved_schema())

@@ -1,8 +1,8 @@
-"""Events of Nexmark whose columns can be computed in SQL as well as with numpy, for comparisons with Flink.
+"""Nexmark events whose columns can be computed both in SQL and with numpy, for comparisons with Flink.
 
-Kinds, rates, hot auctions and hot persons are as in `benchmarks.nexmark.generator`; chance is plainer: a product
-modulo 2**32 instead of splitmix64, since SQL has no shifts. Numbers may be ints, arrays or `arithmetic.Sql`. Only the
-standard library may be imported here: peers' interpreters read this module.
+Kinds, rates, hot auctions and hot persons are as in `benchmarks.nexmark.generator`; randomness is simpler: a
+product modulo 2**32 instead of splitmix64, because SQL has no shifts. Numbers may be ints, arrays or `arithmetic.Sql`.
+Only the standard library may be imported here: peers' interpreters read this module.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _EXTRAS = tuple(f"{word} as the rest of a row" for word in ("plain", "fresh", "q
 
 
 def row_count(kind: str, events: int) -> int:
-    """How many of the first so many events are of this kind; whole groups only."""
+    """Returns how many of the first `events` events are of this kind; whole groups only."""
     return events // EVENTS_IN_GROUP * ROWS_IN_GROUP[kind]
 
 
 def columns(kind: str, row: Any) -> Mapping[str, Callable[[], Any]]:
-    """What makes each column of the row with this number of its kind; `time_ms` is the time of the event."""
+    """Returns the columns of the row with this number of its kind; `time_ms` is the time of the event."""
     rows = ROWS_IN_GROUP[kind]
     group, place = row // rows, row % rows
     event = group * EVENTS_IN_GROUP + place + _FIRST_IN_GROUP[kind]
@@ -59,9 +59,9 @@ def columns(kind: str, row: Any) -> Mapping[str, Callable[[], Any]]:
 
 
 def interleaved(position: Any, rows: int) -> Any:
-    """The row that a source with two halves reads at a position, so that event time rises alike in both.
+    """Returns the row that a source with two halves reads at a position, so that event time rises alike in both.
 
-    Flink's number sequence gives one half of all numbers to each of two subtasks. `rows` has to be even.
+    Flink's number sequence gives one half of all numbers to each of two subtasks. `rows` must be even.
     """
     half = rows // 2
     if rows % 2:
@@ -103,33 +103,33 @@ _COLUMNS = {"person": _persons, "auction": _auctions, "bid": _bids}
 
 
 def _chance(event: Any, which: int) -> Any:
-    """32 bits that look random."""
+    """Returns 32 bits that look random."""
     return event * _FACTORS[which] % _WORD
 
 
 def _below(chance: Any, limit: int) -> Any:
-    """A number from 0 to just below a limit, by the upper bits: the lower ones of such products are regular."""
+    """Returns a number from 0 to just below a limit, from the upper bits: the lower bits of a product are regular."""
     return chance * limit // _WORD
 
 
 def _person(event: Any, group: Any) -> Any:
-    """One who exists: three of four times a hot one, else one of the last thousand."""
+    """Returns an existing person: three of four times a hot one, otherwise one of the last thousand."""
     hot = group // _HOT_ONE_IN * _HOT_ONE_IN
     return if_below(_chance(event, 0), _WORD // 4 * 3, hot, _back(group, _below(_chance(event, 1), 1024))) + _FIRST_ID
 
 
 def _auction(event: Any, group: Any) -> Any:
-    """One that exists: half of the time a hot one, else one of the last hundred or so."""
+    """Returns an existing auction: half of the time a hot one, otherwise one of the last hundred or so."""
     last = group * ROWS_IN_GROUP["auction"] + ROWS_IN_GROUP["auction"] - 1
     hot = last // _HOT_ONE_IN * _HOT_ONE_IN
     return if_below(_chance(event, 2), _WORD // 2, hot, _back(last, _below(_chance(event, 3), 128))) + _FIRST_ID
 
 
 def _back(last: Any, steps: Any) -> Any:
-    """So many before the last, or the first."""
+    """Returns the number `steps` before the last, or the first."""
     return if_below(last, steps, last * 0, last - steps)
 
 
 def sql(kind: str, position: str, rows: int) -> dict[str, Sql]:
-    """The columns of a kind in SQL, where `position` is the name of a number from 0 to just below `rows`."""
+    """Returns the columns of a kind in SQL; `position` names a number from 0 to just below `rows`."""
     return {name: make() for name, make in columns(kind, interleaved(Sql(position), rows)).items()}

@@ -43,7 +43,7 @@ SQL = {
 }
 
 KINDS = {"q3": ("auction", "person"), "q8": ("auction", "person")}
-"""Which views a query reads, if not bids."""
+"""The views a query reads, if not only bids."""
 
 ANSWER = {
     "q1": ("auction", "bidder", "price", "dateTime", "extra"),
@@ -54,6 +54,6 @@ ANSWER = {
     "q11": ("bidder", "bid_count", "starttime", "endtime"),
     "q18": ("auction", "bidder", "dateTime"),
 }
-"""What is compared. Of several last bids of the same millisecond either is right, so of q18 only their time is."""
+"""What is compared. Any of several last bids in the same millisecond is right, so q18 compares only the time."""
 
 TIMES = frozenset({"dateTime", "starttime", "endtime"})

@@ -1,4 +1,4 @@
-"""Runs the peers' scripts, each as a process of its own with the interpreter that has the peer."""
+"""Runs the peers' scripts, each in its own process with the interpreter that has the peer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SHOWN = 2000
 
 
 class PeerError(Exception):
-    """A peer's script failed; the message has the last it said."""
+    """A peer's script failed; the message has its last output."""
 
 
 def run(python: str, module: str, arguments: Sequence[str], timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-    """What a script printed last. `PeerError` if it fails or takes too long."""
+    """Returns what a script printed last. Raises `PeerError` if it fails or takes too long."""
     command = [python, "-m", module, *arguments]
-    # the current directory is where -m looks for modules first
+    # -m looks for modules in the current directory first
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     try:
         done = subprocess.run(
@@ -41,7 +41,7 @@ def run(python: str, module: str, arguments: Sequence[str], timeout_s: float = T
 
 
 def missing(peer: str, modules: Sequence[str], python: str) -> str | None:
-    """Why a peer cannot be run and how that is put right; None if all its modules are there."""
+    """Returns why a peer can't run and how to fix that, or None if all its modules are installed."""
     advice = f"{INSTALL[peer]}, in this or another environment, which --peer-python {peer}=PATH/bin/python names"
     finder = (
         "import importlib.util as u, json, sys\n"
@@ -65,5 +65,5 @@ def missing(peer: str, modules: Sequence[str], python: str) -> str | None:
 
 
 def interpreters(given: Mapping[str, str]) -> dict[str, str]:
-    """The interpreter of each peer: the one that was named, or this one."""
+    """Returns the interpreter of each peer: the named one, or this one."""
     return {peer: given.get(peer, sys.executable) for peer in INSTALL}

@@ -1,7 +1,7 @@
 """The workloads in Snapline, on Spark `local[2]`: `python -m benchmarks.peers.snapline_jobs WORKLOAD --events N`.
 
-It prints one JSON object, of the form {workload: figures}. Workloads are `totals`, which are running aggregates,
-`function`, a Python function of each row, `vectorised`, a function of whole batches, and `nexmark`.
+Prints one JSON object of the form {workload: figures}. Workloads: `totals`, running aggregates; `function`, a Python
+function of each row; `vectorised`, a function of whole batches; and `nexmark`.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def measure(
     interval: str = "1s",
     cache_entries: int = 2_000_000,
 ) -> dict[str, Any]:
-    """Run a job as fast as it can, its results thrown away.
+    """Runs a job at full speed and discards its results.
 
-    The seconds are those from when the first rows are made to its end; the driver hears only later that all tasks run.
+    The seconds count from the first generated rows to its end; the driver learns only later that all tasks run.
     """
     with _job(workload, events, keys, Discard(), parallelism, backend, interval, cache_entries) as (job, first):
         handle = job.start(where)
@@ -104,7 +104,7 @@ def measure(
 
 
 def check(workload: str, events: int, keys: int, where: Any, parallelism: int = PARALLELISM) -> dict[str, Any]:
-    """Run a job with a sink that can be read, and give the checksum of its results."""
+    """Runs a job with a readable sink and returns the checksum of its results."""
     directory = temporary()
     try:
         with _job(workload, events, keys, sl.sinks.Files(directory), parallelism, "memory") as (job, _):
@@ -130,7 +130,7 @@ def _job(
     interval: str = "1s",
     cache_entries: int = 2_000_000,
 ) -> Iterator[tuple[sl.Job, Path]]:
-    """The job of a workload, and a file that says later when its first rows were made."""
+    """Returns the job of a workload, and a file that records when its first rows were generated."""
     directory = temporary()
     first = Path(directory) / "first"
     job = sl.Job(
@@ -160,7 +160,7 @@ def _results(job: sl.Job, workload: str, events: int, keys: int, first: Path) ->
 
 
 def _mark(first: Path, start: int) -> None:
-    """Called before rows are made; of several sources the first that begins counts."""
+    """Called before rows are generated; of several sources the first to start counts."""
     if start == 0 and not first.exists():
         first.write_text(str(time.time()))
 
@@ -175,13 +175,13 @@ STATE = pa.struct([pa.field("n", pa.int64()), pa.field("s", pa.int64())])
 
 
 def running(state: Any, v: int) -> tuple[Any, tuple[int, int]]:
-    """What is measured as the function: the running count and sum of a key, one row out for each row in."""
+    """The measured function: the running count and sum of a key, one row out for each row in."""
     totals = (1, v) if state is None else (state[0] + 1, state[1] + v)
     return totals, totals
 
 
 def running_batch(old: Any, groups: Any, batch: pa.RecordBatch) -> tuple[Any, pa.RecordBatch]:
-    """The same for a whole batch at once: rows are sorted by key, and added up within each."""
+    """The same for a whole batch at once: sorts rows by key and adds them up per key."""
     added = batch.column("v").to_numpy()
     group = np.arange(groups.count) if groups.indices is None else groups.indices
     order = np.argsort(group, kind="stable")
@@ -200,7 +200,7 @@ def running_batch(old: Any, groups: Any, batch: pa.RecordBatch) -> tuple[Any, pa
 
 
 class Events:
-    """Sources of Nexmark for `benchmarks.nexmark.queries`, with the events that Flink's SQL can make too."""
+    """Nexmark sources for `benchmarks.nexmark.queries`, with the events that Flink SQL can also generate."""
 
     def __init__(self, job: sl.Job, events: int, first: Path) -> None:
         self._job = job
@@ -225,7 +225,7 @@ class Events:
 
 
 def event_rows(kind: str, schema: pa.Schema, first: Path, start: int, count: int) -> pa.RecordBatch:
-    """Some columns of so many events of a kind from one on."""
+    """Returns some columns of a range of events of a kind."""
     _mark(first, start)
     makers = columns(kind, np.arange(start, start + count, dtype=np.int64))
     arrays = []
@@ -245,11 +245,11 @@ def _type(name: str) -> pa.DataType:
 
 
 def _answers(rows: pa.Table, names: Sequence[str], reduction: str, key_names: Sequence[str]) -> list[Row]:
-    """The rows that a query's answers come to: all of them, or the last of each key."""
+    """Returns the final rows of a query's answers: all of them, or the last of each key."""
     if reduction == "last":
         latest: dict[Row, Row] = {}
         places = [names.index(name) for name in key_names]
-        # in the order of time, which is that in which they replace each other
+        # in the order of time, in which they replace each other
         for row in sorted(_tuples(rows, names), key=lambda row: str(row[names.index("dateTime")])):
             latest[tuple(row[place] for place in places)] = row
         return list(latest.values())
@@ -263,7 +263,7 @@ def _tuples(rows: pa.Table, names: Sequence[str]) -> list[Row]:
 
 
 def _plain(item: Any) -> Any:
-    """Times as SQL writes them."""
+    """Formats times as SQL does."""
     return item.isoformat(" ", "milliseconds") if isinstance(item, datetime.datetime) else item
 
 

@@ -1,8 +1,8 @@
 """Counts and sums of keys in Spark Structured Streaming, by its own aggregation or by a Python function with state.
 
 `python -m benchmarks.peers.structured_streaming --workload sql|pandas|rows --store hdfs|rocksdb --events N` prints one
-JSON object. Every micro-batch is a checkpoint, so batches are made as large as takes about one second: a few short
-queries find out how large that is, and warm up the JVM on the way.
+JSON object. Every micro-batch is a checkpoint, so batches are sized to take about one second: a few short queries
+determine the size, and warm up the JVM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROVIDERS = {
 }
 FIRST_ROWS = {"sql": 400_000, "pandas": 4_000, "rows": 8_000}
 TRIALS = 4
-"""How many short queries look for the size of a batch that takes a second."""
+"""How many short queries search for the size of a batch that takes a second."""
 TRIAL_BATCHES = 3
 SHORTEST_S, LONGEST_S = 0.8, 1.25
 TIMEOUT_S = 300.0
@@ -76,7 +76,7 @@ def session(store: str) -> Any:
 
 
 class Queries:
-    """Starts the query again and again, each time from the beginning."""
+    """Starts the query repeatedly, each time from the beginning."""
 
     def __init__(self, spark: Any, workload: str, keys: int, directory: Path) -> None:
         self._spark = spark
@@ -90,13 +90,13 @@ class Queries:
         return FIRST_ROWS[self._workload]
 
     def run(self, events: int, batch_rows: int, sink: Callable[[Any, int], None] | None = None) -> list[dict[str, Any]]:
-        """Run over so many events, and give what Spark told of each of the batches that they came in."""
+        """Runs over `events` events and returns Spark's report on each of their batches."""
         from pyspark.sql import functions
 
         self._number += 1
         source = self._spark.readStream.format("rate-micro-batch")
         source = source.options(rowsPerBatch=batch_rows, numPartitions=PARALLELISM)
-        # the source never ends: what comes behind the last event is dropped, and not counted
+        # the source never ends: what follows the last event is dropped and not counted
         numbers = source.load().where(functions.col("value") < events)
         number = Sql("value")
         rows = numbers.selectExpr(f"{key(number, self._keys)} AS k", f"{value(number)} AS v")
@@ -129,7 +129,7 @@ class Queries:
 def _processor(workload: str) -> Any:
     """The running count and sum of a key, one row out for each row in, as a processor of pandas or of rows.
 
-    The state is read and written once for all rows of a key in a batch, as Spark means it to be.
+    Reads and writes the state once for all rows of a key in a batch, as Spark intends.
     """
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -143,7 +143,7 @@ def _processor(workload: str) -> Any:
             return (0, 0) if state is None else (state[0], state[1])
 
         def close(self) -> None:
-            """Nothing is held."""
+            """Nothing to release."""
 
     class Rows(Totals):
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
@@ -176,7 +176,7 @@ def measure(queries: Queries, events: int, store: str) -> dict[str, Any]:
     rows = max(1, min(rows, events // TRIAL_BATCHES))
     batches = queries.run(events, rows)
     durations = [batch["durationMs"]["triggerExecution"] / 1000 for batch in batches]
-    # the plan is made and compiled in the first
+    # the first one includes planning and compilation
     counted, seconds = sum(batch["numInputRows"] for batch in batches[1:]), sum(durations[1:])
     return {
         "events": counted,
@@ -195,7 +195,7 @@ def measure(queries: Queries, events: int, store: str) -> dict[str, Any]:
 
 
 def calibrated(queries: Queries) -> int:
-    """How many rows a batch has to have to take about a second."""
+    """Returns how many rows a batch needs to take about a second."""
     rows = queries.first_rows
     for _ in range(TRIALS):
         batches = queries.run(rows * TRIAL_BATCHES, rows)

@@ -10,16 +10,16 @@ from typing import Any
 KEYS = 100_000
 PARALLELISM = 2
 MAX_EVENTS = 3_000_000_000
-"""So that products fit in 64 bits with a sign."""
+"""Keeps products within 64 signed bits."""
 
 _FACTOR = 2_654_435_761
-"""A prime near 2**32 divided by the golden ratio: keys come in no order."""
+"""A prime near 2**32 divided by the golden ratio, so that keys arrive in no order."""
 _WORD = 1 << 32
 _VALUES = 1000
 
 
 def key(n: Any, keys: int = KEYS) -> Any:
-    """Of row n: an int, an array of int64, or an `arithmetic.Sql`; so for all functions here."""
+    """The key of row n: an int, an array of int64, or an `arithmetic.Sql`, as for all functions here."""
     return n * _FACTOR % _WORD % keys
 
 

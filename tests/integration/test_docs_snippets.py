@@ -167,7 +167,7 @@ def test_clicks() -> None:
 
 @pytest.mark.slow
 def test_own_operator() -> None:
-    assert "50 users have passed the limit, each told once: True" in _output("own_operator.py")
+    assert "50 users have passed the limit, each reported once: True" in _output("own_operator.py")
 
 
 @pytest.mark.slow
