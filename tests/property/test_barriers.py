@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from snapline.devtools.replay.unaligned_handler import UnalignedHandler
 from snapline.errors import EngineError
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import (
@@ -33,7 +34,6 @@ from snapline.protocol.barriers.barrier_events import (
     ResumeChannel,
     SetAlignmentTimer,
     StartCapture,
-    StopCapture,
     TriggerCheckpoint,
 )
 from snapline.protocol.barriers.tracker import MAX_TRACKED, TrackingHandler
@@ -125,13 +125,23 @@ def deliveries(handler: BarrierHandler, channels: int, moves: Sequence[Move]) ->
             yield seen
 
 
-def make(mode: HandlerMode, channels: int, finish: bool = True) -> BarrierHandler:
-    if mode is HandlerMode.TRACKER:
-        return TrackingHandler(channels, after_tasks_finish=finish)
-    return AligningHandler(mode, channels, after_tasks_finish=finish)
+@dataclass(frozen=True)
+class Setting:
+    """A handler and the kind of all barriers that reach it."""
+
+    mode: HandlerMode
+    kind: BarrierKind = A
+
+    def handler(self, channels: int, finish: bool = True) -> BarrierHandler:
+        if self.mode is HandlerMode.TRACKER:
+            return TrackingHandler(channels, after_tasks_finish=finish)
+        return AligningHandler(self.mode, channels, after_tasks_finish=finish)
 
 
-OWN_KIND = {HandlerMode.ALIGNED: A, HandlerMode.UNALIGNED: U, HandlerMode.ALTERNATING: A, HandlerMode.TRACKER: A}
+ALIGNED, TRACKER = Setting(HandlerMode.ALIGNED), Setting(HandlerMode.TRACKER)
+ALTERNATING, UNALIGNED = Setting(HandlerMode.ALTERNATING), Setting(HandlerMode.ALTERNATING, U)
+SETTINGS = {"aligned": ALIGNED, "unaligned": UNALIGNED, "alternating": ALTERNATING, "tracker": TRACKER}
+every_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 
 
 # --- a shell that distrusts its handler ------------------------------------------------------------------------------
@@ -184,9 +194,6 @@ class Shell:
             case StartCapture(checkpoint_id):
                 assert self.capturing_for is None
                 self.capturing_for = checkpoint_id
-            case StopCapture(checkpoint_id):
-                assert self.capturing_for == checkpoint_id
-                self.capturing_for = None
             case TriggerCheckpoint(barrier, _):
                 self._trigger(barrier)
             case FinishAlignment(checkpoint_id, metrics):
@@ -194,9 +201,11 @@ class Shell:
                 assert checkpoint_id not in self.finished | self.aborted
                 assert min(metrics.start_delay_ms, metrics.duration_ms) >= 0
                 self.finished.add(checkpoint_id)
+                self.capturing_for = None
             case AbortCheckpoint(checkpoint_id, _):
                 assert checkpoint_id not in self.finished | self.aborted
                 self.aborted.add(checkpoint_id)
+                self.capturing_for = None
             case SetAlignmentTimer():
                 assert self.timer is None
                 self.timer = effect
@@ -232,28 +241,28 @@ class Shell:
             assert self.timer is None
 
 
-@pytest.mark.parametrize("mode", HandlerMode)
+@every_setting
 @given(channels=channel_counts, moves=plain_streams, finish=st.booleans())
-def test_every_order_makes_sense(mode: HandlerMode, channels: int, moves: list[Move], finish: bool) -> None:
-    shell = Shell(make(mode, channels, finish), channels)
+def test_every_order_makes_sense(setting: Setting, channels: int, moves: list[Move], finish: bool) -> None:
+    shell = Shell(setting.handler(channels, finish), channels)
     for seen in deliveries(shell.handler, channels, moves):
         if seen.what == "d":
-            if mode is not HandlerMode.UNALIGNED:
+            if setting is not UNALIGNED:
                 assert not shell.handler.is_capturing(seen.channel)
             continue
-        shell.handle(as_event(seen, OWN_KIND[mode]))
-        if mode is HandlerMode.UNALIGNED:
+        shell.handle(as_event(seen, setting.kind))
+        if setting is UNALIGNED:
             assert shell.blocked == set()
-        if mode is HandlerMode.TRACKER:
+        if setting is TRACKER:
             assert shell.handler.blocked == frozenset()
-    assert set(shell.triggered.values()) <= {mode is HandlerMode.UNALIGNED}
+    assert set(shell.triggered.values()) <= {setting is UNALIGNED}
 
 
 @given(channels=channel_counts, moves=busy_streams, finish=st.booleans())
 def test_every_order_makes_sense_with_timeouts_announcements_and_mixed_kinds(
     channels: int, moves: list[Move], finish: bool
 ) -> None:
-    shell = Shell(make(HandlerMode.ALTERNATING, channels, finish), channels)
+    shell = Shell(ALTERNATING.handler(channels, finish), channels)
     gate = Gate(channels)
     now_ms = 0
     created_ms: dict[int, int] = {}
@@ -276,15 +285,15 @@ def test_every_order_makes_sense_with_timeouts_announcements_and_mixed_kinds(
             assert not any(isinstance(effect, SetAlignmentTimer | StartCapture) for effect in effects)
 
 
-@pytest.mark.parametrize("mode", HandlerMode)
+@every_setting
 @given(channels=channel_counts, moves=plain_streams, finish=st.booleans())
-def test_a_fresh_checkpoint_always_completes(mode: HandlerMode, channels: int, moves: list[Move], finish: bool) -> None:
-    shell = Shell(make(mode, channels, finish), channels)
+def test_a_fresh_checkpoint_always_completes(setting: Setting, channels: int, moves: list[Move], finish: bool) -> None:
+    shell = Shell(setting.handler(channels, finish), channels)
     for seen in deliveries(shell.handler, channels, moves):
         if seen.what != "d":
-            shell.handle(as_event(seen, OWN_KIND[mode]))
+            shell.handle(as_event(seen, setting.kind))
     missing = set(range(channels)) - shell.ended
-    fresh = Barrier(1000, 0, OWN_KIND[mode])
+    fresh = Barrier(1000, 0, setting.kind)
     for _ in range(len(missing)):
         shell.handle(BarrierReceived(min(missing - shell.blocked), fresh))
         missing -= shell.delivered[fresh.id]
@@ -315,22 +324,23 @@ def assert_same(
 def test_without_timeouts_alternating_is_aligned(
     channels: int, moves: list[Move], finish: bool, kind: BarrierKind
 ) -> None:
-    leader, follower = (make(mode, channels, finish) for mode in (HandlerMode.ALIGNED, HandlerMode.ALTERNATING))
+    leader, follower = ALIGNED.handler(channels, finish), ALTERNATING.handler(channels, finish)
     assert_same(leader, follower, channels, moves, kind)
 
 
 @given(channels=channel_counts, moves=plain_streams, finish=st.booleans())
-def test_with_unaligned_barriers_alternating_is_unaligned(channels: int, moves: list[Move], finish: bool) -> None:
-    leader, follower = (make(mode, channels, finish) for mode in (HandlerMode.UNALIGNED, HandlerMode.ALTERNATING))
+def test_with_unaligned_barriers_alternating_never_aligns(channels: int, moves: list[Move], finish: bool) -> None:
+    leader = UnalignedHandler(channels, after_tasks_finish=finish)
+    follower = ALTERNATING.handler(channels, finish)
     assert_same(leader, follower, channels, moves, U)
 
 
-@pytest.mark.parametrize("mode", HandlerMode)
+@every_setting
 @given(channels=channel_counts, moves=plain_streams, finish=st.booleans(), nonsense_id=st.integers(0, 9))
 def test_illegal_events_change_nothing(
-    mode: HandlerMode, channels: int, moves: list[Move], finish: bool, nonsense_id: int
+    setting: Setting, channels: int, moves: list[Move], finish: bool, nonsense_id: int
 ) -> None:
-    calm, disturbed = make(mode, channels, finish), make(mode, channels, finish)
+    calm, disturbed = setting.handler(channels, finish), setting.handler(channels, finish)
     ended: set[int] = set()
     for seen in deliveries(calm, channels, moves):
         for channel in {-1, channels} | ended:
@@ -345,7 +355,7 @@ def test_illegal_events_change_nothing(
         if seen.what == "E":
             ended.add(seen.channel)
         if seen.what != "d":
-            event = as_event(seen, OWN_KIND[mode])
+            event = as_event(seen, setting.kind)
             assert disturbed.handle(event, 0) == calm.handle(event, 0)
         assert (disturbed.blocked, disturbed.pending) == (calm.blocked, calm.pending)
 
@@ -428,25 +438,25 @@ def lives_of(history: Sequence[Seen], channels: int, finish: bool) -> dict[int, 
     return {checkpoint_id: life for checkpoint_id, life in lives.items() if life is not None}
 
 
-@pytest.mark.parametrize("mode", [HandlerMode.ALIGNED, HandlerMode.UNALIGNED])
+@pytest.mark.parametrize("setting", [ALIGNED, UNALIGNED], ids=["aligned", "unaligned"])
 @given(channels=channel_counts, moves=streams("dddBBBBBBBXE", max_size=60), finish=st.booleans())
 def test_one_checkpoint_at_a_time_is_what_the_rules_say(
-    mode: HandlerMode, channels: int, moves: list[Move], finish: bool
+    setting: Setting, channels: int, moves: list[Move], finish: bool
 ) -> None:
-    handler = make(mode, channels, finish)
-    recorded = record(handler, channels, moves, OWN_KIND[mode])
+    handler = setting.handler(channels, finish)
+    recorded = record(handler, channels, moves, setting.kind)
     lives = lives_of(recorded.history, channels, finish)
     expected: list[list[tuple[int, AbortReason | None]]] = [[] for _ in recorded.history]
     capturing = [frozenset[int]() for _ in recorded.history]
     for checkpoint_id, life in lives.items():
-        if mode is HandlerMode.UNALIGNED and not life.cancelled_unopened:
+        if setting is UNALIGNED and not life.cancelled_unopened:
             expected[life.opened].append((checkpoint_id, None))
             ended_before = {seen.channel for seen in recorded.history[: life.opened] if seen.what == "E"}
             for time, missing in enumerate(life.missing, start=life.opened):
                 capturing[time] = missing - ended_before
         if life.end is None or life.silent:
             continue
-        if life.reason is not None or mode is HandlerMode.ALIGNED:
+        if life.reason is not None or setting is ALIGNED:
             expected[life.end].append((checkpoint_id, life.reason))
     assert recorded.outcomes == expected
     for time, channels_capturing in enumerate(recorded.capturing):
@@ -497,7 +507,7 @@ def tracker_model(
 
 @given(channels=channel_counts, moves=streams("BBBBBBBBBBXXE", max_size=MAX_TRACKED), finish=st.booleans())
 def test_the_tracker_is_what_the_rules_say(channels: int, moves: list[Move], finish: bool) -> None:
-    handler = make(HandlerMode.TRACKER, channels, finish)
+    handler = TRACKER.handler(channels, finish)
     recorded = record(handler, channels, moves, A)
     expected, pending = tracker_model(recorded.history, channels, finish)
     assert recorded.outcomes == expected

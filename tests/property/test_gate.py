@@ -15,8 +15,7 @@ sends = st.tuples(st.just("send"), st.integers(0, PARALLELISM - 1))
 closes = st.tuples(st.just("close"), st.just(0))
 acknowledgements = st.tuples(st.just("acknowledge"), st.integers(0, 9))
 releases = st.tuples(st.just("release"), st.integers(0, 4))
-resets = st.tuples(st.just("reset"), st.integers(0, PARALLELISM - 1))
-scripts = st.lists(st.one_of(sends, sends, closes, acknowledgements, releases, resets), max_size=40)
+scripts = st.lists(st.one_of(sends, sends, closes, acknowledgements, releases), max_size=40)
 
 
 @dataclass
@@ -62,10 +61,6 @@ def test_the_gate_agrees_with_the_rule_read_aloud(script: list[tuple[str, int]])
                 for closed in model.closed:
                     closed.discard(checkpoint_id)
                 deliveries = gate.released(checkpoint_id)
-            case "reset":
-                model.closed[number].clear()
-                model.held[number].clear()
-                gate.subtask_reset(number)
         assert deliveries == model.leaving()
 
 

@@ -20,12 +20,7 @@ ONLY_IN_UNIT_TESTS = {
     (TRACKER, "COUNTING", "end of stream"),
     (TRACKER, "ABORTED", "end of stream"),
     (LIFE, "RUNNING", "end of data without final checkpoint"),
-    # Simulated operators never raise in the synchronous part, and no abort comes while it runs.
-    (LIFE, "RUNNING", "failure"),
-    (LIFE, "ENDED", "failure"),
-    (LIFE, "STOPPING", "failure"),
-    (LIFE, "LEAVING", "failure"),
-    (SNAPSHOT, "TRIGGERED", "synchronous part failed"),
+    # No abort comes while the synchronous part runs.
     (SNAPSHOT, "TRIGGERED", "aborted"),
     # Simulated subtasks write when everything is captured, so nothing is left to wait for afterwards.
     (SNAPSHOT, "WRITTEN", "aborted"),
@@ -50,7 +45,6 @@ ONLY_IN_UNIT_TESTS = {
     ("Job", "FAILING", "fenced or suspended"),
     ("Job", "CANCELLING", "fenced or suspended"),
     ("Checkpoint coordinator", "CLOSED", "job left running"),
-    ("Event gate of an operator coordinator, per subtask", "CLOSED", "subtask reset"),
 }
 """Machine, state and cause of transitions the simulator has no way, or hardly any, to provoke."""
 

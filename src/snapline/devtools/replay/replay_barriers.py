@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from snapline.devtools.replay.script_fields import Fields, NotUnderstoodError, integer, shown, text
+from snapline.devtools.replay.unaligned_handler import UnalignedHandler
 from snapline.errors import SnaplineError
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import (
@@ -30,13 +31,13 @@ from snapline.types import Barrier, BarrierKind
 MAX_CHANNELS = 32768
 """More input channels than this are refused."""
 
-_HANDLERS = {mode.value: mode for mode in HandlerMode}
 _OWN_KIND = {
-    HandlerMode.ALIGNED: BarrierKind.ALIGNED,
-    HandlerMode.UNALIGNED: BarrierKind.UNALIGNED,
-    HandlerMode.ALTERNATING: BarrierKind.ALIGNED_WITH_TIMEOUT,
-    HandlerMode.TRACKER: BarrierKind.ALIGNED,
+    "aligned": BarrierKind.ALIGNED,
+    "unaligned": BarrierKind.UNALIGNED,
+    "alternating": BarrierKind.ALIGNED_WITH_TIMEOUT,
+    "tracker": BarrierKind.ALIGNED,
 }
+_HANDLERS = {name: name for name in _OWN_KIND}
 _SUFFIXES = {"A": BarrierKind.ALIGNED, "T": BarrierKind.ALIGNED_WITH_TIMEOUT, "U": BarrierKind.UNALIGNED}
 
 _NUMBER = "([0-9]{1,15})"
@@ -52,9 +53,8 @@ _GRAMMAR = "d@c, Bn@c with an optional suffix A, T or U, Xn@c, E@c, An@c, t=ms, 
 def replay_barriers(script: dict[str, Any]) -> dict[str, Any]:
     """What the handler does at each event, and what it still collects at the end."""
     fields = Fields(script)
-    mode = fields.choice("handler", _HANDLERS)
     bench = _Bench(
-        mode,
+        fields.choice("handler", _HANDLERS),
         fields.integer("channels", minimum=1, maximum=MAX_CHANNELS),
         after_tasks_finish=fields.flag("finish", True),
         timeout_ms=fields.integer("timeout_ms", 100),
@@ -69,6 +69,15 @@ def replay_barriers(script: dict[str, Any]) -> dict[str, Any]:
         except SnaplineError as error:
             raise NotUnderstoodError(f"{where} is {shown(event)}: {error}") from error
     return {"steps": steps, "pending": bench.pending}
+
+
+def _handler(name: str, channels: int, *, after_tasks_finish: bool) -> BarrierHandler:
+    match name:
+        case "tracker":
+            return TrackingHandler(channels, after_tasks_finish=after_tasks_finish)
+        case "unaligned":
+            return UnalignedHandler(channels, after_tasks_finish=after_tasks_finish)
+    return AligningHandler(HandlerMode(name), channels, after_tasks_finish=after_tasks_finish)
 
 
 def _created(fields: Fields) -> dict[int, int]:
@@ -89,19 +98,16 @@ class _Bench:
 
     def __init__(
         self,
-        mode: HandlerMode,
+        handler: str,
         channels: int,
         *,
         after_tasks_finish: bool,
         timeout_ms: int,
         created_ms: dict[int, int],
     ) -> None:
-        self._mode = mode
-        self._handler: BarrierHandler = (
-            TrackingHandler(channels, after_tasks_finish=after_tasks_finish)
-            if mode is HandlerMode.TRACKER
-            else AligningHandler(mode, channels, after_tasks_finish=after_tasks_finish)
-        )
+        self._own_kind = _OWN_KIND[handler]
+        self._is_tracker = handler == "tracker"
+        self._handler = _handler(handler, channels, after_tasks_finish=after_tasks_finish)
         self._inputs = OpenChannels(channels)
         self._timeout_ms = timeout_ms
         self._created_ms = created_ms
@@ -112,7 +118,7 @@ class _Bench:
     @property
     def pending(self) -> int | list[int] | None:
         pending = list(self._handler.pending)
-        if self._mode is HandlerMode.TRACKER:
+        if self._is_tracker:
             return pending
         return pending[0] if pending else None
 
@@ -143,7 +149,7 @@ class _Bench:
             self._inputs.check(channel)
             return [channel] if self._handler.is_capturing(channel) else []
         if match := _BARRIER.fullmatch(event):
-            kind = _SUFFIXES.get(match[3], _OWN_KIND[self._mode])
+            kind = _SUFFIXES.get(match[3], self._own_kind)
             self._tell(BarrierReceived(int(match[2]), self._barrier(int(match[1]), kind)))
         elif match := _CANCEL.fullmatch(event):
             self._note_mention(int(match[1]))
@@ -192,4 +198,4 @@ class _Bench:
             self._tell(AlignmentTimerFired(due.checkpoint_id))
 
     def _is_unaligned(self, barrier: Barrier) -> bool:
-        return barrier.is_unaligned and self._mode is not HandlerMode.TRACKER
+        return barrier.is_unaligned and not self._is_tracker

@@ -122,8 +122,6 @@ class Checkpointing:
                 self._splits.deliver(self.attempt, effect, self.feed)
             case c.FailJob(cause):
                 owner.failure_requested(self.attempt, cause)
-            case c.NotifyCoordinatorComplete() | c.NotifyCoordinatorAborted():
-                pass
 
     def _set_timer(self, timer: c.Timer, at_ms: int) -> None:
         self._cancel_timer(timer)

@@ -161,8 +161,6 @@ class InputGate:
                 self._snapshots.start(checkpoint_id)
                 for captured in self.channels:
                     self._capture(captured, captured.unread_before_barrier(checkpoint_id))
-            case b.StopCapture():
-                pass
             case b.TriggerCheckpoint(barrier, start_delay_ms):
                 self._reader.feed(s.CheckpointTriggered(barrier, start_delay_ms))
             case b.FinishAlignment(checkpoint_id, metrics):

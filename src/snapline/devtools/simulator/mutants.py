@@ -9,6 +9,7 @@ from typing import Any
 
 from snapline.devtools.simulator import archive, recovery
 from snapline.protocol.barriers.aligner import AligningHandler
+from snapline.protocol.barriers.alignment import Alignment
 from snapline.protocol.barriers.barrier_events import OpenChannels
 from snapline.protocol.barriers.tracker import TrackingHandler
 from snapline.protocol.commit import Committable, Committer
@@ -179,7 +180,7 @@ def _old_restore_point(_original: Any) -> Any:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-blocking", "aligned channels are read on", AligningHandler, "_block", _nothing),
+    Mutant("no-blocking", "aligned channels are read on", Alignment, "block", _nothing),
     Mutant(
         "early-commit",
         "sinks commit when they acknowledge",

@@ -347,7 +347,7 @@ class SimTask:
                 self._finish_if_committed()
             case s.FailTask(error):
                 self.fail(error)
-            case s.NotifyOperatorsSubsumed() | s.NotifyOperatorsAborted():
+            case s.NotifyOperatorsAborted():
                 pass
 
     # Ends.

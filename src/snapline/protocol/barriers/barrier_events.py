@@ -16,7 +16,6 @@ class HandlerMode(Enum):
     """Which rules a subtask follows when barriers arrive."""
 
     ALIGNED = "aligned"
-    UNALIGNED = "unaligned"
     ALTERNATING = "alternating"
     TRACKER = "tracker"
 
@@ -104,13 +103,6 @@ class StartCapture:
 
 
 @dataclass(frozen=True, slots=True)
-class StopCapture:
-    """No more input data belongs to this checkpoint."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
     """Take this subtask's snapshot now; the barrier has the kind the checkpoint has here."""
 
@@ -163,7 +155,6 @@ BarrierEffect: TypeAlias = (
     | ResumeChannel
     | PrioritizeBarrier
     | StartCapture
-    | StopCapture
     | TriggerCheckpoint
     | FinishAlignment
     | AbortCheckpoint
@@ -262,14 +253,10 @@ def new_barrier(
     return Barrier(checkpoint_id, timestamp_ms, kind, timeout_ms, snapshot, drain, full)
 
 
-def aligned_only_vertices(
-    edges: Iterable[tuple[str, str, Partitioning]], committers: Iterable[str] = ()
-) -> frozenset[str]:
+def aligned_only_vertices(edges: Iterable[tuple[str, str, Partitioning]]) -> frozenset[str]:
     """The vertices on whose inputs barriers always align.
 
     One pointwise or broadcast input is enough: a checkpoint that captured in-flight data on the vertex's other
-    inputs would have to capture it there too, where it could not be dealt out again after rescaling. Committers that
-    are vertices of their own align too: what was prepared for a checkpoint must be theirs when it completes.
+    inputs would have to capture it there too, where it could not be dealt out again after rescaling.
     """
-    forced = {target for _, target, partitioning in edges if not partitioning.may_be_unaligned}
-    return frozenset(forced.union(committers))
+    return frozenset(target for _, target, partitioning in edges if not partitioning.may_be_unaligned)

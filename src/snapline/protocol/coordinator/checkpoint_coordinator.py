@@ -495,8 +495,6 @@ class CheckpointCoordinator:
                     self._abort(older, FailureReason.CHECKPOINT_SUBSUMED, message, now_ms, poll=False)
             self._last_notified = (pending.id, subsumed_id, pending.plan.commit)
             self._notify_again()
-            for operator in self._coordinators:
-                self._effects.append(c.NotifyCoordinatorComplete(operator, pending.id))
         self._complete_next(now_ms)
         self._poll(now_ms)
 
@@ -565,8 +563,6 @@ class CheckpointCoordinator:
         for subtask in pending.plan.commit:
             self._effects.append(c.NotifyAborted(ExecutionId(subtask, self.attempt), pending.id, latest_id))
         self._effects.extend(self._events.released(pending.id))
-        for operator in self._coordinators:
-            self._effects.append(c.NotifyCoordinatorAborted(operator, pending.id))
         self._count_failure(pending.id, pending.request.kind, reason, message, from_task=from_task)
         self._stop_failed(pending.request, now_ms)
         if poll:

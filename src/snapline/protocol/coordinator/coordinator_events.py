@@ -329,22 +329,6 @@ class NotifyAborted:
 
 
 @dataclass(frozen=True, slots=True)
-class NotifyCoordinatorComplete:
-    """Tell an operator coordinator that a checkpoint is complete."""
-
-    operator: str
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyCoordinatorAborted:
-    """Tell an operator coordinator that a checkpoint will never be."""
-
-    operator: str
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
 class Discard:
     """Delete objects of a checkpoint that came to nothing, and its place if `location` is given."""
 
@@ -413,8 +397,6 @@ CoordinatorEffect: TypeAlias = (
     | Publish
     | NotifyComplete
     | NotifyAborted
-    | NotifyCoordinatorComplete
-    | NotifyCoordinatorAborted
     | Discard
     | DeleteSnapshot
     | DeleteShared

@@ -25,7 +25,6 @@ GATE = TransitionTable(
         (Gate.CLOSED, "coordinator snapshotted", Gate.CLOSED),
         (Gate.CLOSED, "one of several checkpoints acknowledged", Gate.CLOSED),
         (Gate.CLOSED, "last checkpoint acknowledged or aborted", Gate.OPEN),
-        (Gate.CLOSED, "subtask reset", Gate.OPEN),
     ],
 )
 
@@ -68,13 +67,6 @@ class EventGate:
     def released(self, checkpoint_id: int) -> list[Delivery]:
         """The checkpoint was aborted, or is complete."""
         return [delivery for subtask in range(len(self._state)) for delivery in self._release(subtask, checkpoint_id)]
-
-    def subtask_reset(self, subtask: int) -> None:
-        """The subtask failed: what was held for it is void, and nothing holds its successor back."""
-        self._held[subtask].clear()
-        self._closed_by[subtask].clear()
-        if self._state[subtask] is Gate.CLOSED:
-            self._step(subtask, "subtask reset")
 
     def _release(self, subtask: int, checkpoint_id: int) -> list[Delivery]:
         closed_by = self._closed_by[subtask]

@@ -95,9 +95,8 @@ class SubtaskRestore:
 class RestorePlan:
     """How a snapshot is dealt out.
 
-    `coordinators` holds the operator coordinators to reset, those without state to nothing; `subtask_resets` those that
-    are only told which subtasks were reset, because the rest of the job goes on. `ignored` are operators of the
-    snapshot that the job has not.
+    `coordinators` holds the state of each operator coordinator, None for one that starts anew. `ignored` are the
+    operators of the snapshot that the job does not have.
     """
 
     checkpoint_id: int
@@ -107,7 +106,6 @@ class RestorePlan:
     coordinators: Mapping[str, StoredObject | None]
     hooks: Mapping[str, StoredObject | None]
     ignored: tuple[str, ...] = ()
-    subtask_resets: frozenset[SubtaskId] = frozenset()
 
 
 def restore_point(own: Sequence[Snapshot], given: Snapshot | None) -> Snapshot | None:
@@ -124,22 +122,6 @@ def must_be_full(own: Sequence[Snapshot], given: Snapshot | None, claim_mode: Cl
     if start is None:
         return False
     return start.kind.is_savepoint if start is not given else claim_mode is ClaimMode.NO_CLAIM
-
-
-def failover_region(failed: Iterable[str], edges: Iterable[RestoreEdge]) -> frozenset[str]:
-    """The vertices that have to restart with the failed ones: everything data is exchanged with."""
-    neighbours: dict[str, set[str]] = {}
-    for edge in edges:
-        neighbours.setdefault(edge.source, set()).add(edge.target)
-        neighbours.setdefault(edge.target, set()).add(edge.source)
-    region: set[str] = set()
-    waiting = list(failed)
-    while waiting:
-        vertex = waiting.pop()
-        if vertex not in region:
-            region.add(vertex)
-            waiting.extend(neighbours.get(vertex, ()))
-    return frozenset(region)
 
 
 def plan_fresh_start(vertices: Sequence[RestoreVertex], hooks: Iterable[str] = ()) -> RestorePlan:
@@ -161,30 +143,23 @@ def plan_restore(
     options: RestoreOptions = RestoreOptions(),  # noqa: B008  # frozen
     *,
     hooks: Iterable[str] = (),
-    region: frozenset[str] | None = None,
 ) -> RestorePlan:
-    """Deal a snapshot out to a job, or raise `RestoreError` with what does not fit.
-
-    With `region` only those vertices restart; what the snapshot holds of others is left alone.
-    """
-    restarting = [vertex for vertex in vertices if region is None or vertex.id in region]
-    allow_non_restored = options.allow_non_restored or region is not None
-    ignored = _unmatched_operators(snapshot, vertices, allow_non_restored)
-    max_parallelism = {vertex.id: _max_parallelism(vertex, snapshot) for vertex in restarting}
+    """Deal a snapshot out to a job, or raise `RestoreError` with what does not fit."""
+    ignored = _unmatched_operators(snapshot, vertices, options.allow_non_restored)
+    max_parallelism = {vertex.id: _max_parallelism(vertex, snapshot) for vertex in vertices}
     finished = _finished_vertices(snapshot, vertices, edges)
     subtasks: dict[SubtaskId, dict[str, SubtaskRestore]] = {
-        SubtaskId(vertex.id, index): {} for vertex in restarting for index in range(vertex.parallelism)
+        SubtaskId(vertex.id, index): {} for vertex in vertices for index in range(vertex.parallelism)
     }
-    for vertex in restarting:
+    for vertex in vertices:
         if vertex.id not in finished:
             _assign_vertex(snapshot, vertex, max_parallelism[vertex.id], subtasks)
     if options.ignore_in_flight_of != snapshot.id:
-        _assign_channels(snapshot, restarting, vertices, edges, max_parallelism, subtasks)
+        _assign_channels(snapshot, vertices, edges, max_parallelism, subtasks)
     coordinators = {
         uid: snapshot.operators[uid].coordinator if uid in snapshot.operators else None
         for vertex in vertices
         for uid in vertex.coordinators
-        if region is None
     }
     return RestorePlan(
         snapshot.id,
@@ -192,9 +167,8 @@ def plan_restore(
         subtasks,
         frozenset(subtask for subtask in subtasks if subtask.vertex in finished),
         coordinators,
-        _match_hooks(snapshot, hooks, allow_non_restored),
+        _match_hooks(snapshot, hooks, options.allow_non_restored),
         ignored,
-        frozenset(subtasks) if region is not None else frozenset(),
     )
 
 
@@ -341,7 +315,6 @@ def _assign_lists(state: OperatorState, parallelism: int) -> list[dict[str, tupl
 
 def _assign_channels(
     snapshot: Snapshot,
-    restarting: Sequence[RestoreVertex],
     vertices: Sequence[RestoreVertex],
     edges: Sequence[RestoreEdge],
     max_parallelism: Mapping[str, int],
@@ -349,7 +322,7 @@ def _assign_channels(
 ) -> None:
     by_id = {edge.id: edge for edge in edges}
     by_vertex = {vertex.id: vertex for vertex in vertices}
-    for vertex in restarting:
+    for vertex in vertices:
         for position, uid in enumerate(vertex.operators):
             state = snapshot.operators.get(uid)
             if state is None:

@@ -64,14 +64,6 @@ class SynchronousPartFinished:
 
 
 @dataclass(frozen=True, slots=True)
-class SynchronousPartFailed:
-    """An operator raised while its snapshot was taken."""
-
-    checkpoint_id: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
 class AsynchronousPartFinished:
     """Everything is written. `state` has an entry for each operator of the chain."""
 
@@ -142,7 +134,6 @@ SubtaskEvent: TypeAlias = (
     | OutputsFinished
     | HandlerAborted
     | SynchronousPartFinished
-    | SynchronousPartFailed
     | AsynchronousPartFinished
     | AsynchronousPartFailed
     | OutputTimerFired
@@ -267,13 +258,6 @@ class NotifyOperatorsCompleted:
 
 
 @dataclass(frozen=True, slots=True)
-class NotifyOperatorsSubsumed:
-    """Tell the operators that nothing of this checkpoint is needed any more."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
 class NotifyOperatorsAborted:
     """Tell the operators that this checkpoint will not be."""
 
@@ -308,7 +292,6 @@ SubtaskEffect: TypeAlias = (
     | SendAcknowledgement
     | SendDecline
     | NotifyOperatorsCompleted
-    | NotifyOperatorsSubsumed
     | NotifyOperatorsAborted
     | FinishTask
     | FailTask

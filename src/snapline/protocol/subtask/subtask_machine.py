@@ -26,7 +26,6 @@ from snapline.protocol.subtask.subtask_events import (
     InputsFinished,
     NotifyOperatorsAborted,
     NotifyOperatorsCompleted,
-    NotifyOperatorsSubsumed,
     OutputsConsumed,
     OutputsFinished,
     OutputTimerFired,
@@ -40,7 +39,6 @@ from snapline.protocol.subtask.subtask_events import (
     StopSources,
     SubtaskEffect,
     SubtaskEvent,
-    SynchronousPartFailed,
     SynchronousPartFinished,
     TakeSnapshot,
     TriggerReceived,
@@ -77,12 +75,8 @@ LIFE = TransitionTable(
         (_L.STOPPING, "savepoint complete", _L.LEAVING),
         (_L.LEAVING, "end of data", _L.LEAVING),
         (_L.LEAVING, "partitions ended and outputs consumed", _L.FINISHED),
-        (_L.LEAVING, "failure", _L.FAILED),
         (_L.STOPPING, "savepoint aborted", _L.RUNNING),
         (_L.STOPPING, "savepoint with drain aborted", _L.FAILED),
-        (_L.RUNNING, "failure", _L.FAILED),
-        (_L.ENDED, "failure", _L.FAILED),
-        (_L.STOPPING, "failure", _L.FAILED),
     ],
 )
 
@@ -105,7 +99,6 @@ SNAPSHOT = TransitionTable(
     _P.TRIGGERED,
     [
         (_P.TRIGGERED, "synchronous part finished", _P.WRITING),
-        (_P.TRIGGERED, "synchronous part failed", _P.DECLINED),
         (_P.WRITING, "asynchronous part finished", _P.WRITTEN),
         (_P.WRITING, "asynchronous part failed", _P.DECLINED),
         (_P.WRITING, "aborted", _P.CANCELLED),
@@ -199,16 +192,14 @@ class SubtaskCheckpointing:
                 return self._on_handler_aborted(checkpoint_id, reason)
             case SynchronousPartFinished(checkpoint_id, duration_ms):
                 return self._on_sync_finished(checkpoint_id, duration_ms)
-            case SynchronousPartFailed(checkpoint_id, error):
-                return self._on_sync_failed(checkpoint_id, error)
             case AsynchronousPartFinished():
                 return self._on_async_finished(event)
             case AsynchronousPartFailed(checkpoint_id, error):
                 return self._on_async_failed(checkpoint_id, error)
             case OutputTimerFired(checkpoint_id):
                 return self._on_output_timer(checkpoint_id)
-            case CompletionNotified(attempt, checkpoint_id, subsumed_id):
-                return self._on_completed(checkpoint_id, subsumed_id) if attempt == self.execution.attempt else []
+            case CompletionNotified(attempt, checkpoint_id):
+                return self._on_completed(checkpoint_id) if attempt == self.execution.attempt else []
             case AbortNotified(attempt, checkpoint_id):
                 return self._on_aborted(checkpoint_id) if attempt == self.execution.attempt else []
             case DataEnded(final_from):
@@ -272,13 +263,6 @@ class SubtaskCheckpointing:
         running.step("synchronous part finished")
         running.sync_ms = duration_ms
         return [WriteSnapshot(checkpoint_id)]
-
-    def _on_sync_failed(self, checkpoint_id: int, error: str) -> list[SubtaskEffect]:
-        running = self._running.pop(checkpoint_id, None)
-        if running is None:
-            return []
-        running.step("synchronous part failed")
-        return self._fail("failure", error)
 
     def _on_async_finished(self, event: AsynchronousPartFinished) -> list[SubtaskEffect]:
         running = self._running.get(event.checkpoint_id)
@@ -366,7 +350,9 @@ class SubtaskCheckpointing:
     def _on_stop_aborted(self) -> list[SubtaskEffect]:
         """The job goes on, unless its operators have been finished: then only a restart can bring them back."""
         if self._is_draining:
-            return self._fail("savepoint with drain aborted", f"stop with savepoint {self._stopping_id} failed")
+            self._running.clear()
+            self._step("savepoint with drain aborted")
+            return [FailTask(f"stop with savepoint {self._stopping_id} failed")]
         self._stopping_id = NO_CHECKPOINT
         self._step("savepoint aborted")
         return [ResumeSources()]
@@ -380,13 +366,11 @@ class SubtaskCheckpointing:
 
     # The way back: notifications, and the subtask's end.
 
-    def _on_completed(self, checkpoint_id: int, subsumed_id: int) -> list[SubtaskEffect]:
+    def _on_completed(self, checkpoint_id: int) -> list[SubtaskEffect]:
         if checkpoint_id <= self._completed_id:
             return []
         self._completed_id = checkpoint_id
         effects: list[SubtaskEffect] = [NotifyOperatorsCompleted(checkpoint_id)]
-        if subsumed_id != NO_CHECKPOINT:
-            effects.append(NotifyOperatorsSubsumed(subsumed_id))
         if checkpoint_id == self._stopping_id and self.life in (Life.STOPPING, Life.ENDED):
             self._step("savepoint complete")
             effects.extend(self._leave())
@@ -418,11 +402,6 @@ class SubtaskCheckpointing:
             self._step("end of data without final checkpoint")
             effects.extend(self._leave())
         return [BroadcastEndOfData(self._final_from), *effects] if self._has_outputs else effects
-
-    def _fail(self, cause: str, error: str) -> list[SubtaskEffect]:
-        self._running.clear()
-        self._step(cause)
-        return [FailTask(error)]
 
     def _step(self, cause: str) -> None:
         self.life = LIFE.step(self.life, cause)

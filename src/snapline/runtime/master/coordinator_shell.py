@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from snapline.errors import FencedError, PeerError, SnaplineError, StorageError
@@ -15,12 +14,13 @@ from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoord
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot
-from snapline.runtime.master.background_calls import Background, post_to
 from snapline.runtime.master.deployment import Deployment
-from snapline.runtime.master.job_log import now_ms
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators, inline, snapshot_hook
 from snapline.runtime.master.split_discovery import Discovery
+from snapline.runtime.scheduler.background_calls import BackgroundCalls
+from snapline.runtime.scheduler.effect_queue import EffectQueue
+from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 from snapline.runtime.wire.control_messages import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -50,6 +50,15 @@ class Owner(Protocol):
         """A snapshot could not be published, because this attempt of another driver has claimed the job."""
 
 
+@dataclass(frozen=True, slots=True)
+class MasterCalls:
+    """Pools for blocking calls. Appends to the journal come one after the other; hooks are the job's own code."""
+
+    storage: BackgroundCalls
+    journal: BackgroundCalls
+    hooks: BackgroundCalls
+
+
 class CoordinatorShell:
     """Serves one coordinator, also after its attempt has ended: what it has begun it may have to clean up."""
 
@@ -60,8 +69,9 @@ class CoordinatorShell:
         coordinators: OperatorCoordinators,
         storage: MasterStorage,
         cleaner: Cleaner,
-        on_storage: Background,
-        on_hooks: Background,
+        scheduler: Scheduler,
+        calls: MasterCalls,
+        effects: EffectQueue,
         deployment: Deployment,
         owner: Owner,
     ) -> None:
@@ -72,29 +82,28 @@ class CoordinatorShell:
         self._storage = storage
         self._archive = storage.archive
         self._cleaner = cleaner
-        self._on_storage = on_storage
-        self._on_hooks = on_hooks
+        self._scheduler = scheduler
+        self._calls = calls
+        self._effects = effects
         self._deployment = deployment
         self._owner = owner
         self._ids_after = 0 if storage.given is None else storage.given.id
-        self._loop = asyncio.get_running_loop()
-        self._timers: dict[c.Timer, asyncio.TimerHandle] = {}
+        self._timers: dict[c.Timer, Cancellable] = {}
         self._requests: dict[int, TriggerRequest] = {}
-        self._discovery = Discovery(coordinators, on_hooks, self._answer, self._failed)
+        self._discovery = Discovery(coordinators, scheduler, calls.hooks, self._answer, self._failed)
 
     @property
     def retained(self) -> RetainedSnapshots:
         return self._coordinator.retained
 
     def feed(self, event: c.CoordinatorEvent) -> None:
-        """Tell the coordinator, and do what it orders."""
+        """Feed the coordinator; its effects are carried out in order."""
         match event:
             case c.JobRunning():
                 self._discovery.start()
             case c.JobLeftRunning():
                 self._discovery.stop()
-        for effect in self._coordinator.handle(event, now_ms()):
-            self._carry_out(effect)
+        self._effects.add(self._carry_out, self._coordinator.handle(event, self._scheduler.now_ms()))
 
     def split_requested(self, operator: str, subtask: SubtaskId) -> None:
         """A source subtask has read all it was given. `PeerError` if it is none of this operator."""
@@ -162,15 +171,13 @@ class CoordinatorShell:
                 self._deliver(effect)
             case c.FailJob(cause):
                 owner.failure_requested(self.attempt, cause)
-            case c.NotifyCoordinatorComplete() | c.NotifyCoordinatorAborted():
-                pass
 
     # Timers.
 
     def _set_timer(self, timer: c.Timer, at_ms: int) -> None:
         self._cancel_timer(timer)
-        delay_s = max(at_ms - now_ms(), 0) / 1000
-        self._timers[timer] = self._loop.call_later(delay_s, self._timer_fired, timer)
+        delay_s = max(at_ms - self._scheduler.now_ms(), 0) / 1000
+        self._timers[timer] = self._scheduler.call_later(delay_s, self._timer_fired, timer)
 
     def _timer_fired(self, timer: c.Timer) -> None:
         self._timers.pop(timer, None)
@@ -184,7 +191,7 @@ class CoordinatorShell:
     # The start of a checkpoint.
 
     def _reserve_id(self, request_name: str) -> None:
-        self._on_storage.run(
+        self._calls.journal.run(
             lambda: self._archive.reserve_id(self.attempt, request_name, self._ids_after),
             lambda checkpoint_id: self.feed(c.IdReserved(request_name, checkpoint_id)),
             lambda error: self.feed(c.StepFailed(request_name, None, _told(error), io=_is_storage(error))),
@@ -194,10 +201,10 @@ class CoordinatorShell:
         self._requests[checkpoint_id] = request
         if not request.kind.is_savepoint:
             created = c.LocationCreated(checkpoint_id, self._archive.location(checkpoint_id))
-            self._loop.call_soon(self.feed, created)
+            self._scheduler.post(self.feed, created)
             return
         target = str(request.target)
-        self._on_storage.run(
+        self._calls.storage.run(
             lambda: self._archive.savepoint_location(target, self._spec.job_id),
             lambda location: self.feed(c.LocationCreated(checkpoint_id, location)),
             lambda error: self.feed(c.StepFailed(request.name, checkpoint_id, _told(error), io=_is_storage(error))),
@@ -217,7 +224,7 @@ class CoordinatorShell:
             state = None if data is None else inline(f"hook-{hook}", self.attempt, checkpoint_id, data)
             self.feed(c.HookSnapshotted(checkpoint_id, hook, state))
 
-        self._on_hooks.run(
+        self._calls.hooks.run(
             lambda: snapshot_hook(self._spec, hook, checkpoint_id),
             done,
             lambda error: self.feed(c.StepFailed("", checkpoint_id, _told(error), io=False)),
@@ -236,7 +243,7 @@ class CoordinatorShell:
     # Its end.
 
     def _write_metadata(self, snapshot: Snapshot) -> None:
-        self._on_storage.run(
+        self._calls.storage.run(
             lambda: self._archive.write_metadata(snapshot),
             lambda size_bytes: self.feed(c.MetadataWritten(snapshot.id, size_bytes)),
             lambda error: self.feed(c.FinalizeFailed(snapshot.id, _told(error))),
@@ -249,7 +256,7 @@ class CoordinatorShell:
             if isinstance(error, PublicationFencedError) and not error.is_own:
                 self._owner.publication_fenced(error.current)
 
-        self._on_storage.run(
+        self._calls.journal.run(
             lambda: self._archive.publish(snapshot), lambda _: self.feed(c.Published(snapshot.id)), failed
         )
 
@@ -266,7 +273,7 @@ class CoordinatorShell:
 
     def _cleaned(self, checkpoint_id: int) -> None:
         """Told by any thread. What could not be deleted counts as well: the next recovery sweeps it."""
-        post_to(self._loop, self.feed, c.Cleaned(checkpoint_id))
+        self._scheduler.post(self.feed, c.Cleaned(checkpoint_id))
 
     # Operator events.
 

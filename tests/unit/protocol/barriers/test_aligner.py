@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from snapline.errors import EngineError, IllegalTransitionError
-from snapline.protocol.barriers.aligner import ALIGNED, ALTERNATING, UNALIGNED, Aligning, AligningHandler
+from snapline.errors import EngineError
+from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import (
     AbortCheckpoint,
     AlignmentMetrics,
@@ -26,10 +26,8 @@ from snapline.protocol.barriers.barrier_events import (
     ResumeChannel,
     SetAlignmentTimer,
     StartCapture,
-    StopCapture,
     TriggerCheckpoint,
 )
-from snapline.protocol.machine import TransitionTable
 from snapline.types import AbortReason, Barrier, BarrierKind, SnapshotKind
 
 A, T, U = BarrierKind.ALIGNED, BarrierKind.ALIGNED_WITH_TIMEOUT, BarrierKind.UNALIGNED
@@ -87,12 +85,16 @@ def aligned(channels: int = 2, *, finish: bool = True) -> Bench:
     return Bench(HandlerMode.ALIGNED, channels, finish=finish)
 
 
-def unaligned(channels: int = 2, *, finish: bool = True) -> Bench:
-    return Bench(HandlerMode.UNALIGNED, channels, finish=finish)
-
-
 def alternating(channels: int = 2, *, finish: bool = True) -> Bench:
     return Bench(HandlerMode.ALTERNATING, channels, finish=finish)
+
+
+def overdue(channels: int = 2) -> Bench:
+    """Waits, unaligned, for a checkpoint whose barrier was announced on channel 0 and did not come in time."""
+    bench = alternating(channels)
+    bench.announce(0)
+    assert bench.timer() == [PrioritizeBarrier(0, 1)]
+    return bench
 
 
 def trigger(checkpoint_id: int = 1, kind: BarrierKind = A, start_delay_ms: int = 0) -> TriggerCheckpoint:
@@ -223,7 +225,7 @@ def test_alternating_waiting_an_unaligned_barrier_triggers_at_once() -> None:
 
 def test_alternating_waiting_the_only_unaligned_barrier_completes_at_once() -> None:
     bench = alternating(1)
-    assert bench.barrier(0, kind=U) == [StartCapture(1), trigger(kind=U), StopCapture(1), finish()]
+    assert bench.barrier(0, kind=U) == [StartCapture(1), trigger(kind=U), finish()]
     assert (bench.capturing, bench.pending) == (set(), ())
 
 
@@ -354,7 +356,6 @@ def test_alternating_collecting_the_last_barrier_being_unaligned_switches_and_co
     assert bench.barrier(1, kind=U) == [
         StartCapture(1),
         trigger(kind=U),
-        StopCapture(1),
         ResumeChannel(0),
         CancelAlignmentTimer(1),
         finish(),
@@ -423,57 +424,48 @@ def test_alternating_collecting_an_abort_unblocks_and_cancels_the_timer() -> Non
 
 
 def test_unaligned_waiting_a_barrier_starts_the_capture_and_triggers_at_once() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     assert bench.barrier(1, kind=U) == [StartCapture(1), trigger(kind=U)]
     assert (bench.blocked, bench.capturing, bench.pending) == (set(), {0, 2}, (1,))
 
 
 @pytest.mark.parametrize("kind", [A, FORCED])
 def test_unaligned_waiting_an_aligned_copy_is_booked_as_blocked(kind: BarrierKind) -> None:
-    bench = unaligned()
+    bench = overdue()
     assert bench.barrier(0, kind=kind) == [BlockChannel(0), StartCapture(1), trigger(kind=U)]
     assert bench.blocked == {0}
 
 
 def test_unaligned_waiting_the_only_barrier_stops_the_capture_too() -> None:
-    bench = unaligned(1)
+    bench = overdue(1)
     effects = bench.barrier(0, kind=A)
-    assert effects == [BlockChannel(0), StartCapture(1), trigger(kind=U), StopCapture(1), ResumeChannel(0), finish()]
+    assert effects == [BlockChannel(0), StartCapture(1), trigger(kind=U), ResumeChannel(0), finish()]
     assert (bench.blocked, bench.capturing, bench.pending) == (set(), set(), ())
 
 
 def test_unaligned_waiting_an_end_is_only_noted() -> None:
-    bench = unaligned(3)
-    assert bench.end(0) == []
-    assert bench.announce(1) == [PrioritizeBarrier(1, 1)]
-    assert bench.end(2) == []
-    effects = bench.barrier(1, kind=T)
-    assert of_type(effects, StartCapture, TriggerCheckpoint, StopCapture) == [
-        StartCapture(1),
-        trigger_switched(),
-        StopCapture(1),
-    ]
+    bench = overdue(3)
+    assert bench.end(1) == []
+    assert bench.announce(2) == [PrioritizeBarrier(2, 1)]
+    effects = bench.barrier(0, kind=T)
+    assert of_type(effects, StartCapture, TriggerCheckpoint) == [StartCapture(1), trigger_switched()]
 
 
 def test_unaligned_waiting_a_timer_is_ignored() -> None:
-    bench = unaligned()
-    assert bench.timer() == []
-    assert bench.announce(0) == [PrioritizeBarrier(0, 1)]
+    bench = overdue()
     assert bench.timer() == []
     assert bench.pending == (1,)
 
 
 def test_unaligned_waiting_an_abort_leaves_it_waiting() -> None:
-    bench = unaligned()
+    bench = alternating()
     assert bench.cancel(0, 1) == [AbortCheckpoint(1, CANCELLED)]
     assert bench.barrier(1, kind=U) == []
     assert bench.barrier(1, 2, U) == [StartCapture(2), trigger(2, U)]
 
 
 def test_unaligned_waiting_after_a_switch_an_abort_goes_back_to_aligned() -> None:
-    bench = alternating()
-    bench.announce(0)
-    bench.timer()
+    bench = overdue()
     assert bench.cancel(1, 2) == [AbortCheckpoint(2, CANCELLED)]
     assert bench.barrier(0, 3) == [BlockChannel(0)]
 
@@ -482,32 +474,32 @@ def test_unaligned_waiting_after_a_switch_an_abort_goes_back_to_aligned() -> Non
 
 
 def test_unaligned_collecting_a_barrier_ends_the_capture_of_its_channel() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     bench.barrier(0, kind=U)
     assert bench.barrier(1, kind=U) == []
     assert bench.capturing == {2}
 
 
 def test_unaligned_collecting_an_aligned_copy_is_booked_as_blocked_until_the_last_barrier() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     bench.barrier(0, kind=U)
     assert bench.barrier(1, kind=A) == [BlockChannel(1)]
-    assert bench.barrier(2, kind=U) == [StopCapture(1), ResumeChannel(1), finish()]
+    assert bench.barrier(2, kind=U) == [ResumeChannel(1), finish()]
     assert bench.blocked == set()
 
 
 def test_unaligned_collecting_the_last_barrier_stops_the_capture() -> None:
-    bench = unaligned()
+    bench = alternating()
     bench.barrier(0, kind=U)
-    assert bench.barrier(1, kind=U) == [StopCapture(1), finish()]
+    assert bench.barrier(1, kind=U) == [finish()]
     assert (bench.capturing, bench.pending) == (set(), ())
 
 
 def test_unaligned_collecting_the_last_end_stops_the_capture() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     bench.barrier(0, kind=U)
     assert bench.end(2) == []
-    assert bench.end(1) == [StopCapture(1), finish()]
+    assert bench.end(1) == [finish()]
     assert bench.pending == ()
 
 
@@ -521,25 +513,25 @@ def test_unaligned_collecting_a_timer_is_ignored() -> None:
 
 
 def test_unaligned_collecting_an_abort_stops_the_capture_and_unblocks() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     bench.barrier(0, kind=U)
     bench.barrier(1, kind=A)
-    assert bench.cancel(2) == [StopCapture(1), ResumeChannel(1), AbortCheckpoint(1, CANCELLED)]
+    assert bench.cancel(2) == [ResumeChannel(1), AbortCheckpoint(1, CANCELLED)]
     assert (bench.blocked, bench.capturing, bench.pending) == (set(), set(), ())
 
 
 def test_unaligned_collecting_a_newer_cancel_marker_stops_the_capture_of_the_older_checkpoint() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     bench.barrier(0, kind=U)
-    assert bench.cancel(2, 3) == [StopCapture(1), AbortCheckpoint(3, CANCELLED)]
+    assert bench.cancel(2, 3) == [AbortCheckpoint(3, CANCELLED)]
     assert (bench.capturing, bench.pending) == (set(), ())
 
 
 def test_unaligned_an_announcement_is_prioritised_at_once() -> None:
-    bench = unaligned()
-    assert bench.announce(0) == [PrioritizeBarrier(0, 1)]
-    bench.barrier(0, kind=U)
+    bench = overdue(3)
     assert bench.announce(1) == [PrioritizeBarrier(1, 1)]
+    bench.barrier(0, kind=U)
+    assert bench.announce(2) == [PrioritizeBarrier(2, 1)]
 
 
 def test_unaligned_after_a_switch_an_announcement_is_prioritised_at_once() -> None:
@@ -557,7 +549,7 @@ def test_after_a_switched_checkpoint_the_next_one_starts_aligned(how: str) -> No
     if how == "abort":
         bench.cancel(1)
     else:
-        assert bench.barrier(1, kind=T) == [BlockChannel(1), StopCapture(1), *resume(0, 1), finish()]
+        assert bench.barrier(1, kind=T) == [BlockChannel(1), *resume(0, 1), finish()]
     assert bench.barrier(0, 2) == [BlockChannel(0)]
     assert bench.barrier(1, 2)[1] == trigger(2)
 
@@ -565,7 +557,7 @@ def test_after_a_switched_checkpoint_the_next_one_starts_aligned(how: str) -> No
 # --- rules for every state -------------------------------------------------------------------------------------------
 
 
-MODES = [HandlerMode.ALIGNED, HandlerMode.UNALIGNED, HandlerMode.ALTERNATING]
+MODES = [HandlerMode.ALIGNED, HandlerMode.ALTERNATING]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -605,9 +597,9 @@ def test_a_newer_barrier_subsumes_what_is_pending() -> None:
 
 
 def test_a_newer_unaligned_barrier_subsumes_what_is_captured() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     bench.barrier(0, 1, U)
-    assert bench.barrier(2, 2, U) == [StopCapture(1), AbortCheckpoint(1, SUBSUMED), StartCapture(2), trigger(2, U)]
+    assert bench.barrier(2, 2, U) == [AbortCheckpoint(1, SUBSUMED), StartCapture(2), trigger(2, U)]
     assert bench.capturing == {0, 1}
 
 
@@ -749,9 +741,9 @@ def test_an_injected_barrier_counts_but_blocks_nothing(bench: Bench) -> None:
 
 
 def test_an_injected_aligned_copy_blocks_nothing_in_the_unaligned_states() -> None:
-    bench = unaligned()
+    bench = overdue()
     assert inject(bench, 0) == [StartCapture(1), trigger(kind=U)]
-    assert inject(bench, 1) == [StopCapture(1), finish()]
+    assert inject(bench, 1) == [finish()]
 
 
 def test_an_injected_barrier_that_is_old_resumes_nothing() -> None:
@@ -793,9 +785,8 @@ def test_a_newer_checkpoint_replaces_the_timer() -> None:
     assert effects == [CancelAlignmentTimer(1), SetAlignmentTimer(2, TIMEOUT_MS)]
 
 
-@pytest.mark.parametrize("mode", [HandlerMode.ALIGNED, HandlerMode.UNALIGNED])
-def test_only_alternating_handlers_set_timers(mode: HandlerMode) -> None:
-    bench = Bench(mode)
+def test_only_alternating_handlers_set_timers() -> None:
+    bench = aligned()
     assert of_type([*bench.announce(0), *bench.barrier(0, kind=T)], SetAlignmentTimer) == []
 
 
@@ -816,15 +807,15 @@ def test_a_forced_barrier_aligns_however_long_it_takes_and_keeps_its_kind_and_ti
 # --- a newer barrier is already in a channel -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bench", [unaligned(), alternating()])
-def test_a_checkpoint_that_can_no_longer_be_captured_is_subsumed_at_its_first_barrier(bench: Bench) -> None:
+def test_a_checkpoint_that_can_no_longer_be_captured_is_subsumed_at_its_first_barrier() -> None:
+    bench = alternating()
     bench.handler.barrier_arrived(1, 1)
     bench.handler.barrier_arrived(1, 2)
     assert bench.barrier(0, 1, U) == [AbortCheckpoint(1, SUBSUMED)]
     assert (bench.blocked, bench.capturing, bench.pending) == (set(), set(), ())
     assert bench.barrier(0, 2, U) == [StartCapture(2), trigger(2, U)]
     assert bench.capturing == set()
-    assert bench.barrier(1, 2, U) == [StopCapture(2), finish(2)]
+    assert bench.barrier(1, 2, U) == [finish(2)]
 
 
 def test_a_checkpoint_that_can_no_longer_be_captured_is_subsumed_when_it_switches_by_timer() -> None:
@@ -869,7 +860,7 @@ def test_an_aligned_checkpoint_does_not_mind_newer_barriers_behind_its_own() -> 
 
 
 def test_a_barrier_that_is_in_the_queue_ends_the_capture_before_it_is_read() -> None:
-    bench = unaligned(3)
+    bench = alternating(3)
     bench.barrier(0, kind=U)
     bench.handler.barrier_arrived(1, 1)
     assert bench.capturing == {2}
@@ -901,7 +892,7 @@ def test_metrics_of_an_aligned_checkpoint() -> None:
 
 
 def test_metrics_of_an_unaligned_checkpoint() -> None:
-    bench = unaligned()
+    bench = alternating()
     bench.now_ms = 40
     effects = bench.feed(BarrierReceived(0, barrier(1, U, created_ms=10)))
     assert TriggerCheckpoint(barrier(1, U, created_ms=10), 30) in effects
@@ -911,7 +902,7 @@ def test_metrics_of_an_unaligned_checkpoint() -> None:
 
 
 def test_metrics_begin_anew_with_each_checkpoint() -> None:
-    bench = unaligned()
+    bench = alternating()
     bench.barrier(0, 1, U)
     bench.handler.data_processed(200)
     bench.cancel(1, 1)
@@ -995,16 +986,4 @@ def test_a_tracker_is_another_handler() -> None:
 
 def test_the_whole_barrier_is_passed_on() -> None:
     savepoint = Barrier(1, 0, U, snapshot=SnapshotKind.SYNC_SAVEPOINT, drain=True, full=True)
-    assert unaligned().feed(BarrierReceived(0, savepoint)) == [StartCapture(1), TriggerCheckpoint(savepoint, 0)]
-
-
-@pytest.mark.parametrize("table", [ALIGNED, UNALIGNED, ALTERNATING])
-def test_a_handler_never_ends(table: TransitionTable[Aligning]) -> None:
-    assert table.final_states == frozenset()
-
-
-@pytest.mark.parametrize("table", [ALIGNED, UNALIGNED])
-def test_only_the_alternating_handler_may_switch(table: TransitionTable[Aligning]) -> None:
-    with pytest.raises(IllegalTransitionError):
-        table.step(Aligning.COLLECTING, "switch")
-    assert ALTERNATING.step(Aligning.COLLECTING, "switch")
+    assert alternating().feed(BarrierReceived(0, savepoint)) == [StartCapture(1), TriggerCheckpoint(savepoint, 0)]

@@ -42,14 +42,12 @@ def test_only_a_barrier_with_timeout_says_how_long() -> None:
     assert savepoint == Barrier(4, 11, snapshot=SnapshotKind.SYNC_SAVEPOINT, drain=True, full=True)
 
 
-def test_one_pointwise_or_broadcast_input_aligns_all_inputs_and_so_does_a_committer() -> None:
+def test_one_pointwise_or_broadcast_input_aligns_all_inputs() -> None:
     edges = [
         ("a", "joined", Partitioning.HASH),
         ("b", "joined", Partitioning.BROADCAST),
         ("a", "mapped", Partitioning.FORWARD),
         ("a", "counted", Partitioning.HASH),
         ("a", "spread", Partitioning.REBALANCE),
-        ("writer", "committer", Partitioning.HASH),
     ]
     assert aligned_only_vertices(edges) == {"joined", "mapped"}
-    assert aligned_only_vertices(edges, committers=["committer"]) == {"joined", "mapped", "committer"}

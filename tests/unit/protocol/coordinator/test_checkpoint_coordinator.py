@@ -43,8 +43,6 @@ from snapline.protocol.coordinator.coordinator_events import (
     MetadataWritten,
     NotifyAborted,
     NotifyComplete,
-    NotifyCoordinatorAborted,
-    NotifyCoordinatorComplete,
     OperatorCoordinatorSnapshotted,
     OperatorEventConfirmed,
     OperatorEventLost,
@@ -448,7 +446,6 @@ def test_with_an_id_a_failed_step_aborts_the_checkpoint(step: str, io: bool, rea
         Discard(7, collected, location),
         FailRequest(request, reason, "out of order"),
         *[NotifyAborted(running(subtask), 7, NO_CHECKPOINT) for subtask in EVERYONE],
-        NotifyCoordinatorAborted("read", 7),
         ReserveId("next"),
     ]
     assert bench.pending() == ()
@@ -677,7 +674,6 @@ def test_completion_publishes_then_retains_answers_and_notifies_in_this_order() 
         DeleteShared((shared("a"),)),
         CompleteRequest(request, write.snapshot),
         *[NotifyComplete(running(subtask), 2, 1) for subtask in EVERYONE],
-        NotifyCoordinatorComplete("read", 2),
     ]
     assert bench.machine.retained.latest_id == 2
     assert bench.pending() == ()
@@ -827,7 +823,6 @@ def test_a_checkpoint_that_times_out_is_aborted() -> None:
         Discard(1, (StoredObject("read/0-1", 1), StoredObject("c", 1)), "chk-1"),
         FailRequest(request, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out"),
         *[NotifyAborted(running(subtask), 1, NO_CHECKPOINT) for subtask in EVERYONE],
-        NotifyCoordinatorAborted("read", 1),
     ]
     assert bench.tell(TimerFired(timeout(1))) == []
 
@@ -1433,15 +1428,6 @@ def test_a_lost_event_fails_the_job_unless_it_is_known_to_have_arrived() -> None
     send(bench, "b")
     bench.tell(OperatorEventConfirmed(1))
     assert bench.tell(OperatorEventLost(1), OperatorEventLost(99)) == []
-
-
-def test_completion_and_abort_are_told_to_every_operator_coordinator() -> None:
-    bench = coordinated()
-    begin(bench, 1)
-    bench.acknowledge(1, *EVERYONE)
-    assert of(NotifyCoordinatorComplete, bench.publish(1)) == [NotifyCoordinatorComplete("read", 1)]
-    begin(bench, 2)
-    assert of(NotifyCoordinatorAborted, bench.decline(2)) == [NotifyCoordinatorAborted("read", 2)]
 
 
 # --- leaving RUNNING -------------------------------------------------------------------------------------------------

@@ -87,31 +87,3 @@ def test_an_unknown_or_repeated_release_changes_nothing() -> None:
     assert events(gate.acknowledged(0, 2)) == ["a"]
     assert gate.acknowledged(0, 2) == []
     assert gate.released(2) == []
-
-
-def test_a_reset_subtask_loses_what_was_held_and_nothing_holds_its_successor_back() -> None:
-    gate = EventGate(2)
-    gate.close(1)
-    gate.close(2)
-    gate.send(0, "lost")
-    gate.send(1, "kept")
-    gate.subtask_reset(0)
-    assert gate.send(0, "new") == [Delivery(0, "new")]
-    assert gate.released(1) == []
-    assert gate.released(2) == [Delivery(1, "kept")]
-
-
-def test_a_reset_of_a_subtask_whose_gate_is_open_changes_nothing() -> None:
-    gate = EventGate(1)
-    gate.subtask_reset(0)
-    assert events(gate.send(0, "a")) == ["a"]
-
-
-def test_a_reset_subtask_is_held_back_by_the_next_checkpoint_again() -> None:
-    gate = EventGate(1)
-    gate.close(1)
-    gate.send(0, "lost")
-    gate.subtask_reset(0)
-    gate.close(2)
-    assert gate.send(0, "a") == []
-    assert events(gate.acknowledged(0, 2)) == ["a"]

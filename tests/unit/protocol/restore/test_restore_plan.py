@@ -17,7 +17,6 @@ from snapline.protocol.restore.restore_plan import (
     RestorePlan,
     RestoreVertex,
     SubtaskRestore,
-    failover_region,
     must_be_full,
     plan_fresh_start,
     plan_restore,
@@ -139,15 +138,6 @@ def test_after_the_savepoint_it_was_to_stop_with_the_next_checkpoint_is_full(mod
     assert must_be_full([point(4), point(5, SnapshotKind.SYNC_SAVEPOINT)], point(1), mode)
 
 
-def test_a_failover_region_is_everything_data_is_exchanged_with() -> None:
-    edges = [edge("a", "b"), edge("c", "b"), edge("d", "e")]
-    assert failover_region(["a"], edges) == {"a", "b", "c"}
-    assert failover_region(["e"], edges) == {"d", "e"}
-    assert failover_region(["alone"], edges) == {"alone"}
-    assert failover_region(["c", "e"], edges) == {"a", "b", "c", "d", "e"}
-    assert failover_region([], edges) == frozenset()
-
-
 # --- what does not match ---------------------------------------------------------------------------------------------
 
 
@@ -201,7 +191,6 @@ def test_operator_coordinators_are_reset_to_their_state() -> None:
     vertices = [RestoreVertex(uid, 1, (uid,), coordinators=(uid,)) for uid in ("a", "b", "new")]
     plan = plan_restore(old, vertices, [])
     assert plan.coordinators == {"a": stored("c"), "b": None, "new": None}
-    assert plan.subtask_resets == frozenset()
 
 
 def test_without_a_snapshot_everything_is_reset_to_nothing() -> None:
@@ -572,35 +561,3 @@ def test_the_old_parallelism_of_an_edge_is_that_of_the_operators_next_to_it() ->
     plan = plan_restore(snapshot(ahead, last, first, behind), vertices, [edge("v", "w", REBALANCE)])
     assert [part.part.upstream for part in plan.subtasks[SubtaskId("v", 0)]["tail"].outputs] == [0, 1, 2]
     assert [part.part.upstream for part in plan.subtasks[SubtaskId("w", 0)]["first"].inputs] == [0, 1, 2]
-
-
-# --- regions ---------------------------------------------------------------------------------------------------------
-
-
-def test_only_the_region_is_restored_and_its_coordinators_are_told_not_reset() -> None:
-    a = OperatorState("a", 1, 128, {0: SubtaskState()}, stored("ca"))
-    x = OperatorState("x", 1, 128, {0: SubtaskState()}, stored("cx"))
-    old = snapshot(a, keyed("b", 2), x, hooks={"hook": stored("h")})
-    vertices = [vertex("a", 1), vertex("b", 2), vertex("x", 1)]
-    edges = [edge("a", "b")]
-    plan = plan_restore(old, vertices, edges, hooks=["hook"], region=failover_region(["b"], edges))
-    restarted = {SubtaskId("a", 0), SubtaskId("b", 0), SubtaskId("b", 1)}
-    assert set(plan.subtasks) == restarted
-    assert plan.subtask_resets == restarted
-    assert plan.coordinators == {}
-    assert set(plan.max_parallelism) == {"a", "b"}
-    assert plan.hooks == {"hook": stored("h")}
-
-
-def test_in_a_region_state_that_matches_nothing_is_left_alone() -> None:
-    old = snapshot(keyed("gone", 1), keyed("a", 1), hooks={"unregistered": stored("h")})
-    plan = plan_restore(old, [vertex("a", 1)], [], region=frozenset({"a"}))
-    assert plan.ignored == ("gone",)
-    assert plan.hooks == {}
-
-
-def test_finished_vertices_of_a_region_are_deployed_as_finished() -> None:
-    old = snapshot(finished("a", 1), finished("x", 1), keyed("b", 1))
-    vertices = [vertex("a", 1), vertex("b", 1), vertex("x", 1)]
-    plan = plan_restore(old, vertices, [edge("a", "b")], region=frozenset({"a", "b"}))
-    assert plan.finished == {SubtaskId("a", 0)}

@@ -29,7 +29,6 @@ from snapline.protocol.subtask.subtask_events import (
     InputsFinished,
     NotifyOperatorsAborted,
     NotifyOperatorsCompleted,
-    NotifyOperatorsSubsumed,
     OutputsConsumed,
     OutputsFinished,
     OutputTimerFired,
@@ -43,7 +42,6 @@ from snapline.protocol.subtask.subtask_events import (
     StopSources,
     SubtaskEffect,
     SubtaskEvent,
-    SynchronousPartFailed,
     SynchronousPartFinished,
     TakeSnapshot,
     TriggerReceived,
@@ -439,7 +437,7 @@ def test_an_abort_is_possible_until_the_acknowledgement(before: list[SubtaskEven
     subtask = Subtask()
     subtask.tell(CheckpointTriggered(barrier(1)), *before)
     assert subtask.tell(aborted(1))[0] == CancelSnapshot(1)
-    assert subtask.tell(SynchronousPartFinished(1, 2), SynchronousPartFailed(1, "late")) == []
+    assert subtask.tell(SynchronousPartFinished(1, 2)) == []
     assert subtask.life() is Life.RUNNING
 
 
@@ -491,13 +489,6 @@ def test_a_handlers_abort_makes_room_among_the_remembered_aborts() -> None:
 # --- failures --------------------------------------------------------------------------------------------------------
 
 
-def test_a_failure_in_the_synchronous_part_fails_the_task() -> None:
-    subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)))
-    assert subtask.tell(SynchronousPartFailed(1, "boom")) == [FailTask("boom")]
-    assert subtask.life() is Life.FAILED
-
-
 def test_a_failure_in_the_asynchronous_part_declines_and_the_task_goes_on() -> None:
     subtask = Subtask()
     subtask.tell(CheckpointTriggered(barrier(1)), SynchronousPartFinished(1, 2))
@@ -526,9 +517,6 @@ def test_a_part_cannot_fail_out_of_turn() -> None:
     subtask.tell(CheckpointTriggered(barrier(1)))
     with pytest.raises(IllegalTransitionError):
         subtask.tell(AsynchronousPartFailed(1, "nothing is being written"))
-    subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFinished(2, 1))
-    with pytest.raises(IllegalTransitionError):
-        subtask.tell(SynchronousPartFailed(2, "it is over"))
     assert subtask.life() is Life.RUNNING
 
 
@@ -538,7 +526,6 @@ def test_a_part_cannot_fail_out_of_turn() -> None:
         InputsFinished(4, METRICS),
         OutputsFinished(4),
         SynchronousPartFinished(4, 1),
-        SynchronousPartFailed(4, "x"),
         written(4),
         AsynchronousPartFailed(4, "x"),
         OutputTimerFired(4),
@@ -553,10 +540,10 @@ def test_words_about_a_checkpoint_nobody_works_on_change_nothing(event: SubtaskE
 # --- notifications ---------------------------------------------------------------------------------------------------
 
 
-def test_completion_is_told_once_and_then_what_was_subsumed() -> None:
+def test_operators_hear_of_a_completion_once() -> None:
     subtask = Subtask()
     subtask.acknowledge(2)
-    assert subtask.tell(completed(2, subsumed_id=1)) == [NotifyOperatorsCompleted(2), NotifyOperatorsSubsumed(1)]
+    assert subtask.tell(completed(2, subsumed_id=1)) == [NotifyOperatorsCompleted(2)]
     assert subtask.tell(completed(2, subsumed_id=1), completed(1)) == []
     assert subtask.tell(completed(3)) == [NotifyOperatorsCompleted(3)]
 
@@ -657,8 +644,7 @@ def test_a_subtask_that_is_about_to_leave_still_takes_part_in_checkpoints() -> N
     assert subtask.life() is Life.LEAVING
     subtask.acknowledge(1)
     assert subtask.tell(completed(1)) == [NotifyOperatorsCompleted(1)]
-    assert subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFailed(2, "boom"))[-1] == FailTask("boom")
-    assert subtask.life() is Life.FAILED
+    assert subtask.tell(CheckpointTriggered(barrier(2)))[-1] == TakeSnapshot(barrier(2), ended=True)
 
 
 def test_an_ended_subtask_goes_on_after_a_failed_last_checkpoint() -> None:
@@ -696,12 +682,6 @@ def test_data_ends_only_once() -> None:
     subtask.tell(DataEnded())
     with pytest.raises(EngineError, match="ended twice"):
         subtask.tell(DataEnded())
-
-
-def test_a_failure_after_the_end_of_data_fails_the_task() -> None:
-    subtask = Subtask()
-    subtask.tell(DataEnded(), CheckpointTriggered(barrier(1)))
-    assert subtask.tell(SynchronousPartFailed(1, "boom")) == [FailTask("boom")]
 
 
 def test_stop_with_savepoint_lets_the_task_leave_when_it_is_complete() -> None:
@@ -793,19 +773,13 @@ def test_a_checkpoint_behind_a_stop_with_savepoint_means_that_it_failed() -> Non
     assert drained.tell(CheckpointTriggered(barrier(3))) == [FailTask("stop with savepoint 2 failed")]
 
 
-def test_a_failure_while_stopping_fails_the_task() -> None:
-    subtask = Subtask()
-    subtask.tell(CheckpointTriggered(stop_barrier(2)))
-    assert subtask.tell(SynchronousPartFailed(2, "boom")) == [FailTask("boom")]
-
-
 @pytest.mark.parametrize("life", [Life.FINISHED, Life.FAILED])
 def test_after_the_end_a_trigger_is_declined_and_all_else_ignored(life: Life) -> None:
     subtask = Subtask(final_checkpoint=False)
     if life is Life.FINISHED:
         subtask.tell(DataEnded(), OutputsConsumed(), PartitionsEnded())
     else:
-        subtask.tell(CheckpointTriggered(barrier(1)), SynchronousPartFailed(1, "boom"))
+        subtask.tell(CheckpointTriggered(stop_barrier(1, drain=True)), aborted(1))
     assert subtask.life() is life
     assert subtask.tell(TriggerReceived(ATTEMPT, barrier(2))) == [
         declined(2, FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, "map/1#3 has ended")
@@ -829,5 +803,5 @@ def test_after_the_end_a_trigger_is_declined_and_all_else_ignored(life: Life) ->
 def test_a_subtask_that_failed_acknowledges_nothing_it_was_writing() -> None:
     subtask = Subtask()
     subtask.tell(CheckpointTriggered(barrier(1)), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2))
-    subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFailed(2, "boom"))
+    subtask.tell(CheckpointTriggered(stop_barrier(2, drain=True)), aborted(2))
     assert subtask.tell(written(1)) == []
