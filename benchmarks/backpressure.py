@@ -21,7 +21,8 @@ from benchmarks.parts import Discard, conditions, spark_session, temporary
 
 import snapline as sl
 from snapline.devtools.kit.exactly_once import Slow
-from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatus, Summary
+from snapline.protocol.statistics.checkpoint_records import CheckpointStatus
+from snapline.protocol.statistics.summary import Summary
 
 MODES: dict[str, dict[str, Any]] = {
     "aligned": {},

@@ -24,7 +24,7 @@ from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.task_board import JobShape
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import StoredObject, SubtaskState, VertexInfo
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.types import Barrier, ExecutionId, SubtaskId, TaskStatus
 
 REPEATS = 5

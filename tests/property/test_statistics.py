@@ -12,14 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from snapline.config import ExponentialDelay, FailureRate, FixedDelay
 from snapline.protocol.job.restart_policy import RestartPolicy
-from snapline.protocol.statistics.checkpoint_statistics import (
-    CheckpointStatistics,
-    CheckpointStatus,
-    StatisticsSnapshot,
-    SubtaskMetrics,
-    Summary,
-    percentile,
-)
+from snapline.protocol.statistics.checkpoint_records import CheckpointStatus, StatisticsSnapshot, SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
+from snapline.protocol.statistics.summary import Summary, percentile
 from snapline.types import FailureReason, SnapshotKind
 
 SIZES = st.integers(-1, 1_000)

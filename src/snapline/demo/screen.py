@@ -1,4 +1,4 @@
-"""How the demo looks: a live picture on a terminal, lines elsewhere."""
+"""The demo's display: a live picture on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from snapline.demo.story import RECENT_CHECKPOINTS, TOP_USERS, CheckpointLine, Moment, View
-from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatus
+from snapline.protocol.statistics.checkpoint_records import CheckpointStatus
 from snapline.types import JobStatus
 
 WIDTH = 100
@@ -34,25 +34,25 @@ _STATUS_STYLES = {JobStatus.RUNNING: "bold green", JobStatus.FINISHED: "bold gre
 
 
 class Screen(Protocol):
-    """Where the demo shows itself. `close` may be called at any time, and more than once."""
+    """The demo's display. `close` may be called at any time, and more than once."""
 
     def waiting(self, text: str) -> None:
-        """Something takes a while."""
+        """Show that something takes a while."""
 
     def show(self, view: View) -> None: ...
 
     def close(self) -> None:
-        """Leave what is shown as it is; nothing moves any more."""
+        """Stop updating; what is shown stays."""
 
-    def say(self, text: str, style: str = "") -> None:
-        """Lines of their own, below everything else."""
+    def say(self, text: str) -> None:
+        """Print lines below everything else."""
 
     def end(self, title: str, lines: Sequence[str], *, is_good: bool) -> None:
-        """The last word; the first line is the most important."""
+        """Show the result; the first line is the most important."""
 
 
 def open_screen(file: TextIO) -> Screen:
-    """A live picture if the file is a terminal that can show it, else lines."""
+    """Returns a live screen if the file is a terminal that can show it, else one of lines."""
     console = Console(file=file, highlight=False, soft_wrap=False)
     if console.is_terminal and not console.is_dumb_terminal:
         console.width = min(console.width, WIDTH)
@@ -61,7 +61,7 @@ def open_screen(file: TextIO) -> Screen:
 
 
 class LiveScreen:
-    """A picture that is drawn anew several times a second."""
+    """A picture redrawn several times a second."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -78,9 +78,9 @@ class LiveScreen:
         if live is not None:
             live.stop()
 
-    def say(self, text: str, style: str = "") -> None:
+    def say(self, text: str) -> None:
         self.close()
-        self._console.print(Text(text, style=style))
+        self._console.print(Text(text))
 
     def end(self, title: str, lines: Sequence[str], *, is_good: bool) -> None:
         self.close()
@@ -101,7 +101,7 @@ class LiveScreen:
 
 
 class LineScreen:
-    """A line a second, and one for everything notable."""
+    """One line per second, and one for each notable moment."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -123,8 +123,7 @@ class LineScreen:
     def close(self) -> None:
         pass
 
-    def say(self, text: str, style: str = "") -> None:
-        del style
+    def say(self, text: str) -> None:
         self._file.write(f"{text}\n")
         self._file.flush()
 
@@ -134,7 +133,7 @@ class LineScreen:
 
 
 def line(view: View) -> str:
-    """One line for people without a terminal."""
+    """The view as one line of text."""
     parts = [
         f"{_clock(view.elapsed_ms)}  {view.status.value}",
         f"{view.rows:,} of {view.total_rows:,} clicks ({view.rows_per_second:,.0f} a second)",
@@ -149,7 +148,7 @@ def line(view: View) -> str:
 
 
 def picture(view: View, *, narrow: bool = False) -> RenderableType:
-    """Everything at a glance, 20 lines high; or one panel below the other where two do not fit."""
+    """The view as a picture of 20 lines; panels below each other if two do not fit side by side."""
     figures = _panel("Clicks", _figures(view), _FIGURE_LINES)
     results = _panel(f"Results in {view.committed_files} committed files", _results(view), _FIGURE_LINES)
     checkpoints = _panel(f"{view.completed} checkpoints", _checkpoints(view.checkpoints), _EVENT_LINES)
@@ -165,7 +164,7 @@ def picture(view: View, *, narrow: bool = False) -> RenderableType:
 
 
 def size(size_bytes: int) -> str:
-    """A size in words."""
+    """A size as text."""
     if size_bytes < 1000:
         return f"{size_bytes} B"
     return f"{size_bytes / 1000:.1f} kB" if size_bytes < 1_000_000 else f"{size_bytes / 1_000_000:.1f} MB"
@@ -242,7 +241,7 @@ def _moments(moments: Sequence[Moment]) -> RenderableType:
 
 
 class _Tail:
-    """The last lines of something."""
+    """The last lines of a renderable."""
 
     def __init__(self, what: RenderableType, lines: int) -> None:
         self._what = what

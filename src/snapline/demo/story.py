@@ -1,4 +1,4 @@
-"""What happens to the job, put together for people: figures, notable moments, kills and how they were survived."""
+"""What happens to the job, for display: figures, notable moments, kills and recoveries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from snapline.demo.clicks import SOURCE
 from snapline.demo.results import Results
-from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatus, StatisticsSnapshot
+from snapline.protocol.statistics.checkpoint_records import CheckpointStatus, StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import JobStatus
 
@@ -26,7 +26,7 @@ _RUNS = re.compile(r"attempt (\d+) runs")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLine:
-    """A checkpoint as it is shown. `duration_ms` and `size_bytes` are none while it is under way."""
+    """A checkpoint for display. `duration_ms` and `size_bytes` are None unless it completed."""
 
     id: int
     status: CheckpointStatus
@@ -36,7 +36,7 @@ class CheckpointLine:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something notable, `at_ms` after the demo began. `mood` is info, bad or good."""
+    """Something notable, `at_ms` after the start of the demo. `mood` is info, bad or good."""
 
     at_ms: int
     text: str
@@ -45,7 +45,7 @@ class Moment:
 
 @dataclass(slots=True)
 class Restart:
-    """One failed attempt and what became of it. `victim` is what the demo had killed, if it had."""
+    """A failed attempt and its recovery. `victim` is what the demo killed, or None."""
 
     failed_ms: int
     victim: str | None = None
@@ -55,17 +55,16 @@ class Restart:
 
     @property
     def recovery_s(self) -> float | None:
-        """From the kill, or the failure if nobody killed, until all tasks ran again."""
+        """Seconds from the kill, or the failure if the demo killed nothing, until all tasks ran again."""
         return None if self.runs_ms is None else (self.runs_ms - self.failed_ms) / 1000
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All that is shown of one instant."""
+    """Everything shown at one instant."""
 
     elapsed_ms: int
     status: JobStatus
-    attempt: int
     rows: int
     total_rows: int
     rows_per_second: float
@@ -79,7 +78,7 @@ class View:
 
 @dataclass(slots=True)
 class Story:
-    """Follows one job from `started_ms` on. Times are epoch milliseconds."""
+    """Follows one job from `started_ms`. Times are epoch milliseconds."""
 
     total_rows: int
     started_ms: int
@@ -96,13 +95,13 @@ class Story:
         self.moments.append(Moment(now_ms - self.started_ms, text, mood))
 
     def killed(self, now_ms: int, pid: int, victim: str, consequence: str) -> None:
-        """The demo has just killed a process: the next failure of the job is taken for the consequence."""
+        """The demo has just killed a process: the job's next failure is attributed to it."""
         self._kill = Restart(now_ms, victim)
         self.say(now_ms, f"kill -9 {pid}: {victim}; {consequence}", "bad")
 
     @property
     def is_recovering(self) -> bool:
-        """Whether a kill has not been noticed yet, or the job does not run again since."""
+        """Whether a kill is not noticed yet, or the job is not running again."""
         return self._kill is not None or (bool(self.restarts) and self.restarts[-1].runs_ms is None)
 
     def view(
@@ -113,7 +112,7 @@ class Story:
         metrics: Mapping[str, TaskMetrics],
         results: Results,
     ) -> View:
-        """The figures of now. Call `follow` first."""
+        """Returns the current figures. Call `follow` first."""
         tasks = [
             task
             for name, task in metrics.items()
@@ -124,7 +123,7 @@ class Story:
         elif tasks or self._is_restoring:
             base = 0 if self._restored_id is None else results.rows_until(self._restored_id)
             self._rows = min(base + sum(task.rows_out for task in tasks), self.total_rows)
-        # figures come in steps: a sample between two of them would make the rate waver
+        # Metrics arrive in steps: a sample between two of them would make the rate fluctuate.
         if not self._samples or self._rows != self._samples[-1][1] or now_ms - self._samples[-1][0] >= STALL_MS:
             self._samples.append((now_ms, self._rows))
         while len(self._samples) > 1 and now_ms - self._samples[0][0] > RATE_WINDOW_MS:
@@ -132,7 +131,6 @@ class Story:
         return View(
             elapsed_ms=now_ms - self.started_ms,
             status=status,
-            attempt=self._attempt,
             rows=self._rows,
             total_rows=self.total_rows,
             rows_per_second=self._rate(),
@@ -145,7 +143,7 @@ class Story:
         )
 
     def follow(self, events: Sequence[tuple[int, str]]) -> None:
-        """Take what is new in the events of the job."""
+        """Process the job's new events."""
         new: list[tuple[int, str]] = []
         for event in reversed(events):
             if event is self._last_event:
@@ -179,7 +177,7 @@ class Story:
 
     @property
     def _is_restoring(self) -> bool:
-        """Whether a new attempt has its place in the clicks, but does not run yet."""
+        """Whether a new attempt has restored its position in the clicks, but is not running yet."""
         return bool(self.restarts) and self.restarts[-1].is_restored and self.restarts[-1].runs_ms is None
 
     def _rate(self) -> float:

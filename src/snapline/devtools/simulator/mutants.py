@@ -25,7 +25,7 @@ from snapline.protocol.retention import retained_snapshots as retained
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.retention.shared_registry import SharedStateRegistry
 from snapline.protocol.snapshot import Snapshot, SubtaskState
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask import subtask_events as s
 from snapline.protocol.subtask.subtask_machine import SubtaskCheckpointing
 from snapline.types import SubtaskId

@@ -19,7 +19,7 @@ from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.types import (
     NO_CHECKPOINT,
     BarrierKind,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.types import Barrier, ExecutionId, FailureReason, SubtaskId, TaskStatus
 
 

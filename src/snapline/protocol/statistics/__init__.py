@@ -1,6 +1,6 @@
 """What a job reports about its checkpoints and tasks; users reach it as `snapline.statistics`."""
 
-from snapline.protocol.statistics.checkpoint_statistics import (
+from snapline.protocol.statistics.checkpoint_records import (
     CheckpointCounts,
     CheckpointRecord,
     CheckpointStatus,
@@ -13,11 +13,11 @@ from snapline.protocol.statistics.checkpoint_statistics import (
     StatisticsSnapshot,
     SubtaskMetrics,
     SubtaskStatistics,
-    Summary,
     Totals,
     VertexStatistics,
     VertexSummary,
 )
+from snapline.protocol.statistics.summary import Summary
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from snapline.protocol.barriers.barrier_events import AlignmentMetrics
 from snapline.protocol.snapshot import SubtaskState
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, ExecutionId, FailureReason
 
 # Events.

@@ -7,7 +7,7 @@ from enum import Enum
 from snapline.errors import EngineError
 from snapline.protocol.barriers.barrier_events import ABORT_TO_FAILURE, AlignmentMetrics
 from snapline.protocol.machine import Story, TransitionTable, recorded
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask.subtask_events import (
     AbortNotified,
     AsynchronousPartFailed,

@@ -66,7 +66,7 @@ from snapline.protocol.coordinator.task_board import JobShape
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import KeyedPart, OperatorPart, Snapshot, StoredObject, SubtaskState, VertexInfo
-from snapline.protocol.statistics.checkpoint_statistics import (
+from snapline.protocol.statistics.checkpoint_records import (
     CheckpointStatus,
     CheckpointType,
     StatisticsSnapshot,

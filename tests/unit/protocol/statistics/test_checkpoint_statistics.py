@@ -9,24 +9,21 @@ import pytest
 
 from snapline.errors import EngineError
 from snapline.protocol.statistics import checkpoint_statistics as module
-from snapline.protocol.statistics.checkpoint_statistics import (
-    MAX_MESSAGE_CHARACTERS,
+from snapline.protocol.statistics.checkpoint_records import (
     NO_ACK,
     CheckpointCounts,
     CheckpointRecord,
-    CheckpointStatistics,
     CheckpointStatus,
-    CheckpointType,
     Completion,
     Failure,
     RestoredCheckpoint,
     StatisticsSnapshot,
     SubtaskMetrics,
     SubtaskStatistics,
-    Summary,
     Totals,
-    percentile,
 )
+from snapline.protocol.statistics.checkpoint_statistics import MAX_MESSAGE_CHARACTERS, CheckpointStatistics
+from snapline.protocol.statistics.summary import Summary
 from snapline.types import FailureReason, SavepointFormat, SnapshotKind
 
 VERTICES = {"source": 2, "sink": 1}
@@ -103,13 +100,6 @@ def test_acknowledgements_add_up_per_vertex_and_over_all() -> None:
     assert sink.end_to_end_duration_ms == 200
 
 
-def test_sizes_that_were_not_measured_count_as_nothing() -> None:
-    statistics = CheckpointStatistics()
-    create(statistics, 1)
-    statistics.acknowledged(1, "sink", 0, 1_200, SubtaskMetrics(-1, -1, processed_bytes=-1, persisted_bytes=-1))
-    assert record(statistics, 1).totals == Totals(3, 1, 1_200)
-
-
 @pytest.mark.parametrize(
     ("checkpoint_id", "vertex", "index"), [(2, "sink", 0), (1, "other", 0), (1, "sink", 1), (1, "sink", -1)]
 )
@@ -160,18 +150,6 @@ def test_a_completed_checkpoint() -> None:
     assert snapshot.latest.completed is entry
     assert snapshot.latest.savepoint is None
     assert snapshot.latest.failed is None
-
-
-def test_sizes_given_at_completion_replace_the_sums() -> None:
-    statistics = CheckpointStatistics()
-    create(statistics, 1)
-    statistics.acknowledged(1, "sink", 0, 1_200, SubtaskMetrics(5, 50))
-    statistics.completed(1, 1_250, None, checkpointed_bytes=0, state_bytes=70)
-    snapshot = statistics.snapshot()
-    entry = snapshot.history[0]
-    assert (entry.totals.checkpointed_bytes, entry.totals.state_bytes) == (0, 70)
-    assert entry.vertices[1].totals.checkpointed_bytes == 5
-    assert snapshot.summary.state_bytes.max == 70
 
 
 @pytest.mark.parametrize("kind", [SnapshotKind.SAVEPOINT, SnapshotKind.SYNC_SAVEPOINT])
@@ -244,25 +222,6 @@ def test_a_clock_set_back_gives_a_duration_of_zero() -> None:
     create(statistics, 1, trigger_ms=5_000)
     statistics.acknowledged(1, "sink", 0, 4_000, SubtaskMetrics())
     assert record(statistics, 1).end_to_end_duration_ms == 0
-
-
-@pytest.mark.parametrize(
-    ("kind", "configured", "reported", "expected"),
-    [
-        (SnapshotKind.CHECKPOINT, False, False, CheckpointType.CHECKPOINT),
-        (SnapshotKind.CHECKPOINT, True, False, CheckpointType.UNALIGNED_CHECKPOINT),
-        (SnapshotKind.CHECKPOINT, False, True, CheckpointType.UNALIGNED_CHECKPOINT),
-        (SnapshotKind.SAVEPOINT, False, False, CheckpointType.SAVEPOINT),
-        (SnapshotKind.SAVEPOINT, True, True, CheckpointType.SAVEPOINT),
-        (SnapshotKind.SYNC_SAVEPOINT, False, True, CheckpointType.SYNC_SAVEPOINT),
-    ],
-)
-def test_the_type_that_is_shown(kind: SnapshotKind, configured: bool, reported: bool, expected: CheckpointType) -> None:
-    statistics = CheckpointStatistics()
-    create(statistics, 1, kind, unaligned=configured)
-    statistics.acknowledged(1, "source", 0, 1_100, SubtaskMetrics(unaligned=reported))
-    statistics.acknowledged(1, "source", 1, 1_100, SubtaskMetrics())
-    assert record(statistics, 1).type is expected
 
 
 def test_the_history_keeps_the_newest_first_and_no_more_than_its_size() -> None:
@@ -382,51 +341,6 @@ def test_percentiles_are_over_the_latest_only() -> None:
     summary = statistics.snapshot().summary.checkpointed_bytes
     assert (summary.count, summary.min, summary.max, summary.avg) == (5, 1, 1_000, 1007 // 5)
     assert (summary.p50, summary.p999) == (2.0, 3.0)
-
-
-@pytest.mark.parametrize(
-    ("values", "permille", "expected"),
-    [
-        ([7], 500, 7.0),
-        ([1, 2], 500, 1.5),
-        ([1, 2, 3], 500, 2.0),
-        ([10, 20, 30, 40], 250, 12.5),
-        ([10, 20, 30, 40], 900, 40.0),
-        ([10, 20, 30, 40], 100, 10.0),
-        (list(range(1, 101)), 990, 99.99),
-        (list(range(1, 101)), 900, 90.9),
-        (list(range(1, 1001)), 999, 999.999),
-    ],
-)
-def test_percentiles_are_interpolated_at_p_times_n_plus_one(values: list[int], permille: int, expected: float) -> None:
-    assert percentile(values, permille) == pytest.approx(expected)
-
-
-def test_a_summary_leaves_out_what_was_not_measured() -> None:
-    assert Summary.of([-1, -5]) == Summary()
-    assert Summary.of([3, -1, 1]) == Summary(2, 1, 3, 2, 2.0, 3.0, 3.0, 3.0, 3.0)
-
-
-def test_the_summary_of_a_vertex_is_over_its_acknowledged_subtasks() -> None:
-    statistics = CheckpointStatistics()
-    create(statistics, 1, subtasks={"v": 3})
-    statistics.acknowledged(1, "v", 0, 1_100, SubtaskMetrics(1, 2, 3, 4, 5, 6, 7, 8))
-    statistics.acknowledged(1, "v", 2, 1_300, SubtaskMetrics(11, 12, 13, 14, 15, 16, 17, 18))
-    summary = record(statistics, 1).vertices[0].summary()
-    assert [
-        (measurement.count, measurement.min, measurement.max)
-        for measurement in (
-            summary.checkpointed_bytes,
-            summary.state_bytes,
-            summary.sync_ms,
-            summary.async_ms,
-            summary.alignment_ms,
-            summary.start_delay_ms,
-            summary.processed_bytes,
-            summary.persisted_bytes,
-            summary.end_to_end_duration_ms,
-        )
-    ] == [(2, n, n + 10) for n in range(1, 9)] + [(2, 100, 300)]
 
 
 def test_a_snapshot_is_the_same_object_until_something_changes() -> None:

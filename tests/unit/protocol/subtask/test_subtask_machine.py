@@ -10,7 +10,7 @@ import pytest
 from snapline.errors import EngineError, IllegalTransitionError
 from snapline.protocol.barriers.barrier_events import AlignmentMetrics
 from snapline.protocol.snapshot import OperatorPart, StoredObject, SubtaskState
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask.subtask_events import (
     AbortNotified,
     AsynchronousPartFailed,

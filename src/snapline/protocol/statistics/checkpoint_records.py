@@ -1,0 +1,281 @@
+"""What is known about a job's checkpoints at one moment: immutable records for pages, REST and users.
+
+Times are epoch milliseconds; -1 (`NO_ACK`) stands for a time or duration that is not known yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from snapline.protocol.statistics.summary import EMPTY, Summary
+from snapline.types import FailureReason, SavepointFormat, SnapshotKind
+
+NO_ACK = -1
+
+
+class CheckpointStatus(Enum):
+    """Where a checkpoint stands."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class CheckpointType(Enum):
+    """What monitoring calls a checkpoint."""
+
+    CHECKPOINT = "CHECKPOINT"
+    UNALIGNED_CHECKPOINT = "UNALIGNED_CHECKPOINT"
+    SAVEPOINT = "SAVEPOINT"
+    SYNC_SAVEPOINT = "SYNC_SAVEPOINT"
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskMetrics:
+    """What a subtask reports with its acknowledgement. A negative number means that it was not measured.
+
+    `checkpointed_bytes` is what was written for this checkpoint, `state_bytes` the full size it stands for, reused
+    files included. `processed_bytes` and `persisted_bytes` are in-flight data handled and stored during alignment.
+    """
+
+    checkpointed_bytes: int = 0
+    state_bytes: int = 0
+    sync_ms: int = 0
+    async_ms: int = 0
+    alignment_ms: int = 0
+    start_delay_ms: int = 0
+    processed_bytes: int = 0
+    persisted_bytes: int = 0
+    unaligned: bool = False
+    aborted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What subtasks of a vertex, or of all vertices, have reported so far. Not measured sizes count as 0."""
+
+    subtasks: int
+    acknowledged: int = 0
+    latest_ack_ms: int = NO_ACK
+    checkpointed_bytes: int = 0
+    state_bytes: int = 0
+    processed_bytes: int = 0
+    persisted_bytes: int = 0
+    any_unaligned: bool = False
+
+    def with_ack(self, ack_ms: int, metrics: SubtaskMetrics) -> Totals:
+        """These totals with one more acknowledgement."""
+        return Totals(
+            self.subtasks,
+            self.acknowledged + 1,
+            max(self.latest_ack_ms, ack_ms),
+            self.checkpointed_bytes + max(metrics.checkpointed_bytes, 0),
+            self.state_bytes + max(metrics.state_bytes, 0),
+            self.processed_bytes + max(metrics.processed_bytes, 0),
+            self.persisted_bytes + max(metrics.persisted_bytes, 0),
+            self.any_unaligned or metrics.unaligned,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStatistics:
+    """One subtask's part in a checkpoint; until it acknowledges, `metrics` is None and the times are -1."""
+
+    index: int
+    ack_ms: int = NO_ACK
+    end_to_end_duration_ms: int = NO_ACK
+    metrics: SubtaskMetrics | None = None
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.metrics is not None
+
+
+@dataclass(frozen=True, slots=True)
+class VertexSummary:
+    """Measurements over the acknowledged subtasks of one vertex."""
+
+    checkpointed_bytes: Summary
+    state_bytes: Summary
+    end_to_end_duration_ms: Summary
+    sync_ms: Summary
+    async_ms: Summary
+    processed_bytes: Summary
+    persisted_bytes: Summary
+    alignment_ms: Summary
+    start_delay_ms: Summary
+
+
+@dataclass(frozen=True, slots=True)
+class VertexStatistics:
+    """One vertex's part in a checkpoint, with every subtask in order of its index."""
+
+    vertex: str
+    trigger_ms: int
+    totals: Totals
+    subtasks: tuple[SubtaskStatistics, ...]
+
+    @property
+    def end_to_end_duration_ms(self) -> int:
+        """From the trigger to the latest acknowledgement of a subtask; -1 without any."""
+        return duration_ms(self.trigger_ms, self.totals.latest_ack_ms)
+
+    def summary(self) -> VertexSummary:
+        """Computed on each call: few vertices are ever looked at this closely."""
+        reported = [subtask.metrics for subtask in self.subtasks if subtask.metrics is not None]
+        return VertexSummary(
+            checkpointed_bytes=Summary.of(metrics.checkpointed_bytes for metrics in reported),
+            state_bytes=Summary.of(metrics.state_bytes for metrics in reported),
+            end_to_end_duration_ms=Summary.of(subtask.end_to_end_duration_ms for subtask in self.subtasks),
+            sync_ms=Summary.of(metrics.sync_ms for metrics in reported),
+            async_ms=Summary.of(metrics.async_ms for metrics in reported),
+            processed_bytes=Summary.of(metrics.processed_bytes for metrics in reported),
+            persisted_bytes=Summary.of(metrics.persisted_bytes for metrics in reported),
+            alignment_ms=Summary.of(metrics.alignment_ms for metrics in reported),
+            start_delay_ms=Summary.of(metrics.start_delay_ms for metrics in reported),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """How a checkpoint completed. `discarded` turns true when its files have been given up."""
+
+    completed_ms: int
+    external_path: str | None
+    metadata_bytes: int = 0
+    discarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why and when a checkpoint failed."""
+
+    failure_ms: int
+    reason: FailureReason
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRecord:
+    """All that is known about one checkpoint at one moment; at most one of `completion` and `failure` is set."""
+
+    id: int
+    kind: SnapshotKind
+    savepoint_format: SavepointFormat | None
+    trigger_ms: int
+    starts_unaligned: bool
+    totals: Totals
+    vertices: tuple[VertexStatistics, ...]
+    completion: Completion | None = None
+    failure: Failure | None = None
+
+    @property
+    def status(self) -> CheckpointStatus:
+        if self.completion is not None:
+            return CheckpointStatus.COMPLETED
+        return CheckpointStatus.IN_PROGRESS if self.failure is None else CheckpointStatus.FAILED
+
+    @property
+    def type(self) -> CheckpointType:
+        """A savepoint of either kind stays one; a checkpoint is unaligned as soon as it is so for one subtask."""
+        if self.kind is SnapshotKind.CHECKPOINT and (self.starts_unaligned or self.totals.any_unaligned):
+            return CheckpointType.UNALIGNED_CHECKPOINT
+        return CheckpointType[self.kind.name]
+
+    @property
+    def end_to_end_duration_ms(self) -> int:
+        """From the trigger to the failure if it failed, else to the latest acknowledgement; -1 without any."""
+        end_ms = self.totals.latest_ack_ms if self.failure is None else self.failure.failure_ms
+        return duration_ms(self.trigger_ms, end_ms)
+
+    def vertex(self, vertex: str) -> VertexStatistics | None:
+        """The part of `vertex`, or None if it had none."""
+        return next((statistics for statistics in self.vertices if statistics.vertex == vertex), None)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredCheckpoint:
+    """The snapshot an attempt started from."""
+
+    id: int
+    restore_ms: int
+    is_savepoint: bool
+    external_path: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCounts:
+    """How many there were since the job began; `total` is the sum of `in_progress`, `completed` and `failed`."""
+
+    restored: int = 0
+    total: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LatestCheckpoints:
+    """The newest of each sort, kept even when it has left the history.
+
+    `completed` is never a savepoint: those, plain or synchronous, are in `savepoint`. `not_started` is the latest
+    failure from before a checkpoint was created, which has no record of its own.
+    """
+
+    completed: CheckpointRecord | None = None
+    savepoint: CheckpointRecord | None = None
+    failed: CheckpointRecord | None = None
+    restored: RestoredCheckpoint | None = None
+    not_started: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedSummary:
+    """Measurements over completed checkpoints and savepoints only.
+
+    Count, minimum, maximum and average are over all of them, percentiles over the latest `percentile_window`.
+    """
+
+    checkpointed_bytes: Summary = EMPTY
+    state_bytes: Summary = EMPTY
+    end_to_end_duration_ms: Summary = EMPTY
+    processed_bytes: Summary = EMPTY
+    persisted_bytes: Summary = EMPTY
+
+    @staticmethod
+    def measurements_of(record: CheckpointRecord) -> tuple[int, int, int, int, int]:
+        """What one completed checkpoint adds, in the order of the fields."""
+        totals = record.totals
+        return (
+            totals.checkpointed_bytes,
+            totals.state_bytes,
+            record.end_to_end_duration_ms,
+            totals.processed_bytes,
+            totals.persisted_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsSnapshot:
+    """The statistics at one moment. Immutable through and through, so any thread may read it.
+
+    `history` holds the latest checkpoints and savepoints, in progress or ended, newest first.
+    """
+
+    counts: CheckpointCounts = CheckpointCounts()
+    latest: LatestCheckpoints = LatestCheckpoints()
+    history: tuple[CheckpointRecord, ...] = ()
+    summary: CompletedSummary = CompletedSummary()
+
+    def find(self, checkpoint_id: int) -> CheckpointRecord | None:
+        """The record of a checkpoint that is in the history or one of the latest."""
+        latest = (self.latest.completed, self.latest.savepoint, self.latest.failed)
+        return next(
+            (record for record in (*self.history, *latest) if record is not None and record.id == checkpoint_id), None
+        )
+
+
+def duration_ms(trigger_ms: int, end_ms: int) -> int:
+    # a clock that was set back in between must not make a duration negative, which would read as «not known»
+    return NO_ACK if end_ms == NO_ACK else max(end_ms - trigger_ms, 0)

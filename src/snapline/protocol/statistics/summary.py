@@ -1,0 +1,84 @@
+"""A measurement in figures: count, extremes, average and percentiles."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A measurement over many checkpoints or subtasks; all zero while there is none. Averages are rounded down."""
+
+    count: int = 0
+    min: int = 0
+    max: int = 0
+    avg: int = 0
+    p50: float = 0.0
+    p90: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    p999: float = 0.0
+
+    @staticmethod
+    def of(values: Iterable[int]) -> Summary:
+        """Summary of all `values` but the negative ones, which were not measured."""
+        ordered = sorted(value for value in values if value >= 0)
+        if not ordered:
+            return EMPTY
+        return _summary(len(ordered), ordered[0], ordered[-1], sum(ordered), ordered)
+
+
+EMPTY = Summary()
+
+
+def percentile(ordered: Sequence[int], permille: int) -> float:
+    """The value below which `permille` thousandths of the ascending, non-empty `ordered` lie.
+
+    It is found by linear interpolation at position `p * (n + 1)`, counted from 1; a position before the first value
+    or behind the last gives that value.
+    """
+    whole, part = divmod(permille * (len(ordered) + 1), 1000)
+    if whole < 1:
+        return float(ordered[0])
+    if whole >= len(ordered):
+        return float(ordered[-1])
+    lower, upper = ordered[whole - 1], ordered[whole]
+    return lower + part / 1000 * (upper - lower)
+
+
+def _summary(count: int, least: int, greatest: int, total: int, ordered: Sequence[int]) -> Summary:
+    quantiles = (percentile(ordered, permille) for permille in (500, 900, 950, 990, 999))
+    return Summary(count, least, greatest, total // count, *quantiles)
+
+
+class Tally:
+    """A measurement over ever more checkpoints in bounded memory; the latest are kept in order of size as well."""
+
+    __slots__ = ("_count", "_greatest", "_latest", "_least", "_ordered", "_total", "_window")
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._count = self._least = self._greatest = self._total = 0
+        self._latest: deque[int] = deque()
+        self._ordered: list[int] = []
+
+    def add(self, value: int) -> None:
+        """Count `value`, unless it is negative and so was not measured."""
+        if value < 0:
+            return
+        self._least = value if self._count == 0 else min(self._least, value)
+        self._greatest = max(self._greatest, value)
+        self._count += 1
+        self._total += value
+        self._latest.append(value)
+        insort(self._ordered, value)
+        if len(self._latest) > self._window:
+            del self._ordered[bisect_left(self._ordered, self._latest.popleft())]
+
+    def summary(self) -> Summary:
+        if self._count == 0:
+            return EMPTY
+        return _summary(self._count, self._least, self._greatest, self._total, self._ordered)
