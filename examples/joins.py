@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 import snapline as sl
-from snapline.testing.clusters import ThreadCluster
+from snapline.testing import ThreadCluster
 
 ORDERS = pa.schema([("order", pa.int64()), ("placed", pa.int64()), ("city", pa.int64()), ("amount", pa.int64())])
 PAYMENTS = pa.schema([("order_number", pa.int64()), ("paid", pa.int64())])

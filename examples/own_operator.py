@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 import snapline as sl
 from snapline.state.value_states import ReducingState
-from snapline.testing.clusters import ThreadCluster
+from snapline.testing import ThreadCluster
 
 PASSED = pa.schema([("user", pa.string())])
 

@@ -9,7 +9,7 @@ import tempfile
 from typing import Any
 
 import snapline as sl
-from snapline.testing.clusters import ThreadCluster
+from snapline.testing import ThreadCluster
 
 CLICKS = "user STRING, time BIGINT"
 GAP_MS = 5_000

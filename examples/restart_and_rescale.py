@@ -10,7 +10,7 @@ import tempfile
 import time
 
 import snapline as sl
-from snapline.testing.clusters import ProcessCluster
+from snapline.testing import ProcessCluster
 
 ROWS = 20_000
 

@@ -6,7 +6,7 @@ Run it with `python examples/windows.py`. It needs no Spark: the job runs in thr
 import tempfile
 
 import snapline as sl
-from snapline.testing.clusters import ThreadCluster
+from snapline.testing import ThreadCluster
 
 
 def make_job(directory: str) -> sl.Job:

@@ -36,6 +36,7 @@ PAGES = (
     "spark.md",
     "connectors.md",
     "operations.md",
+    "testing.md",
     "state.md",
     "storage.md",
     "from-flink.md",
@@ -51,6 +52,7 @@ SLOW_PAGES = (
     "spark.md",
     "connectors.md",
     "operations.md",
+    "testing.md",
 )
 MESSAGE_TABLE = re.compile(r"^\| message has \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)
 
