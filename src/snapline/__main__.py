@@ -1,4 +1,4 @@
-"""`python -m snapline`: the same as the command `snapline`."""
+"""`python -m snapline`: same as the command `snapline`."""
 
 from __future__ import annotations
 

@@ -29,16 +29,16 @@ from snapline.storage.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 
 DEFAULT_LIMIT = 20
-"""How many rows of a state are shown unless `--limit` says otherwise."""
+"""Rows of a state shown without `--limit`."""
 
 BAD_INPUT = 2
 _PIPE_WIDTH = 10_000
 
 _DESCRIPTION = """\
-Show what is in a checkpoint or savepoint, without the job it belongs to.
+Show the content of a checkpoint or savepoint, without its job.
 
-PATH is the directory of a snapshot, its _metadata file, or the directory of a job, whose checkpoints are then listed
-with the one to restore from. Local paths and URLs such as s3://bucket/jobs/7f3a/chk-12 work alike."""
+PATH is the directory of a snapshot, its _metadata file, or the directory of a job. For a job it lists the checkpoints,
+and the one to restore from. Local paths and URLs such as s3://bucket/jobs/7f3a/chk-12 work alike."""
 
 _EXAMPLES = """\
 examples:
@@ -49,13 +49,13 @@ examples:
 
 
 _DEMO = """\
-Show what Snapline does, on a Spark that the demo starts on this machine: clicks come in, a job counts them per user,
-and the results are written to files. The demo kills processes of the job with kill -9, shows how it recovers, and
-proves at the end that not one event was lost or counted twice. It takes about a minute, and needs Java 17 or newer."""
+Show Snapline at work, on a Spark that the demo starts on this machine: clicks come in, a job counts them per user and
+writes the results to files. The demo kills processes of the job with kill -9, shows how it recovers, and proves at the
+end that no event was lost or counted twice. It takes about a minute, and needs Java 17 or newer."""
 
 
 class _UsageError(SnaplineError):
-    """The command line is wrong."""
+    """The command line is invalid."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,7 +64,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns the exit status: 0, 2 with one line on standard error, or what the demo says."""
+    """Run the command. Returns the exit status: 0, 2 with one line on standard error, or that of the demo."""
     status = 0
     try:
         options = _parser().parse_args(arguments)
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The interpreter flushes standard output once more when it ends, which would fail again.
+        # The interpreter flushes standard output again at exit, which would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
     inspect = commands.add_parser(
         "inspect",
-        help="show what is in a checkpoint or savepoint",
+        help="show the content of a checkpoint or savepoint",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -97,15 +97,15 @@ def _parser() -> argparse.ArgumentParser:
     state = inspect.add_argument_group("rows of a state")
     state.add_argument("--state", metavar="UID/NAME", help="show the rows of this state of this operator")
     state.add_argument(
-        "--limit", metavar="N", type=_count, help=f"show at most N rows, 0 for all of them (default {DEFAULT_LIMIT})"
+        "--limit", metavar="N", type=_count, help=f"show at most N rows, 0 for all (default {DEFAULT_LIMIT})"
     )
     state.add_argument("--key-group", metavar="K", type=_count, help="only rows of this key group")
-    state.add_argument("--subtask", metavar="I", type=_count, help="only what this subtask has written")
+    state.add_argument("--subtask", metavar="I", type=_count, help="only rows written by this subtask")
     state.add_argument(
         "--unpickle",
         action="store_true",
         help="show pickled values themselves, not just their sizes. THIS RUNS CODE FROM THE FILE: use it only on "
-        "snapshots from people you trust, where the job's modules can be imported",
+        "snapshots you trust, where the job's modules can be imported",
     )
     inspect.set_defaults(run=_inspect)
     _add_demo(commands)
@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
-        help="see a job survive kill -9 on this machine",
+        help="watch a job survive kill -9 on this machine",
         description=_DEMO,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -128,7 +128,7 @@ def _add_demo(commands: Any) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    # here, as it loads far more than anything else
+    # Imported here because it loads far more than anything else.
     from snapline.demo.run import DemoOptions, run_demo
 
     names = ("duration", "rows_per_second", "parallelism", "kill", "keep")
@@ -138,7 +138,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
     return int(text)
 
 
@@ -150,12 +150,12 @@ def _inspect(options: argparse.Namespace) -> int:
     objects = FileObjects()
     found = inspect_path(objects, _whole_path(options.path))
     if isinstance(found, Snapshot):
-        source = SnapshotReader(objects)
+        reader = SnapshotReader(objects)
         if options.state is None:
-            facts = snapshot_facts(found, source)
+            facts = snapshot_facts(found, reader)
             _print_json(_plain(facts)) if options.json else _print_snapshot(facts)
         else:
-            shown = _rows(found, source, options)
+            shown = _rows(found, reader, options)
             _print_json(shown) if options.json else _print_rows(shown)
     elif options.state is not None:
         raise _UsageError(f"{found.location} is the directory of a job; name one of its checkpoints to see a state")
@@ -165,15 +165,15 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _whole_path(path: str) -> str:
-    """The path with nothing left to the current directory: paths inside a snapshot are made from it."""
+    """The absolute path: paths inside a snapshot are derived from it."""
     if not path:
         raise _UsageError("PATH is empty; see snapline inspect --help")
     return path if "://" in path else os.path.abspath(path)
 
 
-def _rows(snapshot: Snapshot, source: SnapshotReader, options: argparse.Namespace) -> dict[str, Any]:
-    """Rows of the state asked for, and what there is to know about them."""
-    operator, state = select_state(snapshot, source, options.state)
+def _rows(snapshot: Snapshot, reader: SnapshotReader, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the rows of the selected state and a description of them."""
+    operator, state = select_state(snapshot, reader, options.state)
     key_groups = None
     if options.key_group is not None:
         last = operator.max_parallelism - 1
@@ -185,7 +185,7 @@ def _rows(snapshot: Snapshot, source: SnapshotReader, options: argparse.Namespac
     kinds: dict[str, None] = {}
     columns: dict[str, str] = {}
     has_more = False
-    for part in state_rows(operator, state, source, key_groups=key_groups, subtask=options.subtask):
+    for part in state_rows(operator, state, reader, key_groups=key_groups, subtask=options.subtask):
         kinds[part.info.kind.value] = None
         columns |= {field.name: str(field.type) for field in part.table.schema}
         room = limit - len(rows) if limit else part.table.num_rows
@@ -214,13 +214,13 @@ def _print_json(document: object) -> None:
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        # The terminal has no such letters, or a name is no text at all. JSON has another way to write them.
+        # The terminal cannot encode some letters, or a name is not valid text: escape them.
         text = json.dumps(document, indent=2, allow_nan=False)
     sys.stdout.write(f"{text}\n")
 
 
 def _plain(value: Any) -> Any:
-    """Facts as JSON can hold them: times in ISO 8601 beside their numbers, columns and hooks by name."""
+    """Facts as JSON values: times also in ISO 8601, columns and hooks by name."""
     if isinstance(value, KeyGroupRange):
         return [value.start, value.end]
     if isinstance(value, Enum):
@@ -337,7 +337,7 @@ def _print_rows(shown: dict[str, Any]) -> None:
 
 
 def _console() -> Console:
-    """As wide as the terminal; in a pipe nothing is cut, wrapped or coloured."""
+    """As wide as the terminal; without cutting, wrapping or colors in a pipe."""
     return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, color_system=None)
 
 
@@ -357,7 +357,7 @@ def _say(console: Console, text: str) -> None:
 
 
 def _printable(text: str) -> str:
-    """The text without what could steer a terminal, or what it cannot show: names and values come from files."""
+    """The text with control and unencodable characters escaped: names and values come from files."""
     text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -124,7 +124,7 @@ def test_what_never_ends_is_refused_before_anything_runs(spark: SparkSession, tm
         stream.to_dataframe(spark, directory=tmp_path / "rows")
     assert not (tmp_path / "rows").exists()
     streaming = spark.readStream.format("rate").load()
-    with pytest.raises(ConfigurationError, match="is a stream of Spark"):
+    with pytest.raises(ConfigurationError, match="is a streaming one"):
         sl.Job("streaming").from_dataframe(streaming, uid="frame")
     with pytest.raises(ConfigurationError, match="give a SparkSession"):
         stream.to_dataframe(5)

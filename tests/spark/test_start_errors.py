@@ -88,5 +88,5 @@ def test_a_session_of_spark_connect(tmp_path: Path) -> None:
 
 def test_spark_was_stopped(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark.sparkContext, "_jsc", None)
-    with pytest.raises(ConfigurationError, match="make a new SparkSession"):
+    with pytest.raises(ConfigurationError, match="create a new SparkSession"):
         make_job(tmp_path).start(spark)

@@ -50,7 +50,7 @@ def _write(directory: Path, number: int = 7) -> Path:
     objects, location = FileObjects(), f"{directory}/chk-{number}"
     subtasks = {}
     for index in range(2):
-        target = SnapshotWriter(
+        writer = SnapshotWriter(
             objects,
             location,
             f"{directory}/shared",
@@ -72,9 +72,9 @@ def _write(directory: Path, number: int = 7) -> Path:
             value=[pickle.dumps({"n": index})],
         )
         subtasks[index] = SubtaskState(
-            (KeyedPart(key_groups, (target.write("totals", totals),)),),
-            (OperatorPart("things", OperatorStateMode.SPLIT, 1, target.write("things", objects_state)),),
-            (ChannelPart("[red]in->out", 0, index, target.write("channel", b"12345")),),
+            (KeyedPart(key_groups, (writer.write("totals", totals),)),),
+            (OperatorPart("things", OperatorStateMode.SPLIT, 1, writer.write("things", objects_state)),),
+            (ChannelPart("[red]in->out", 0, index, writer.write("channel", b"12345")),),
         )
     native = KeyedPart(
         KeyGroupRange(0, 9), (StoredObject("inline:names", len(LISTING), data=LISTING),), native="rocksdb"

@@ -1,1 +1,1 @@
-"""`snapline demo`: a job on Spark that is killed twice, and the proof that nothing was lost or counted twice."""
+"""`snapline demo`: a job on Spark that is killed twice, and a proof that it counted exactly once."""

@@ -1,4 +1,4 @@
-"""The job of the demo: clicks come in, are counted per user, and the counts are written to files."""
+"""The demo's job: it counts clicks per user and writes the counts to files."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from snapline.connectors.rate import Rate
 from snapline.devtools.kit.exactly_once import NUMBERED, Numbering
 
 SOURCE = "clicks"
-"""The uid of the source, and the name of its tasks in the metrics."""
+"""Uid of the source, and name of its tasks in the metrics."""
 
 USERS = (
     *("ada", "grace", "edsger", "barbara", "donald", "frances", "alan", "radia", "tony", "margaret"),
     *("niklaus", "katherine", "dennis", "lynn", "leslie", "adele", "john", "karen", "robin", "shafi"),
 )
-"""The earlier in the list, the more clicks."""
+"""Users, those with most clicks first."""
 
 CHECKPOINT_INTERVAL = "1s"
 CLICK = pa.schema([("id", pa.int64()), ("user", pa.string())])
@@ -30,7 +30,7 @@ _DRAWS = 1000
 
 
 def clicks_job(checkpoints: Path, output: Path, *, rows: int, rows_per_second: float, parallelism: int) -> Job:
-    """A job that ends after so many clicks. Its output can be checked with `devtools.kit.exactly_once.prove`."""
+    """Returns a job that ends after `rows` clicks. Its output can be checked with `devtools.kit.exactly_once.prove`."""
     job = Job(
         "clicks",
         parallelism=parallelism,
@@ -49,7 +49,7 @@ def clicks_job(checkpoints: Path, output: Path, *, rows: int, rows_per_second: f
 
 
 def named(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Who clicked: from an even draw over a thousand to a few names, of which some click far more than others."""
+    """Adds who clicked: maps an even draw over a thousand to a few names, of which some click far more than others."""
     draws = pc.utf8_slice_codeunits(batch.column("user"), len("user-")).cast(pa.int64())
     share = draws.to_numpy(zero_copy_only=False) / _DRAWS
     users = pa.array(USERS).take(pa.array((share**1.6 * len(USERS)).astype(np.int64)))

@@ -1,4 +1,4 @@
-"""What the job has written for good, read as it appears."""
+"""The job's committed output, read as it appears."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Results:
         return len(self._read)
 
     def refresh(self) -> None:
-        """Read the files that have come since."""
+        """Read the files committed since the last call."""
         if not self._directory.is_dir():
             return
         for path in self._directory.iterdir():
@@ -37,12 +37,12 @@ class Results:
                 self._take(path, int(match["checkpoint"]))
 
     def top(self, count: int) -> tuple[tuple[str, int], ...]:
-        """The users with the most clicks and how many, most first."""
+        """Returns the users with the most clicks and their counts, most first."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(ordered[:count])
 
     def rows_until(self, checkpoint_id: int) -> int:
-        """How many rows were committed with this checkpoint and those before it: where the source was at that time."""
+        """Returns the rows committed up to this checkpoint, which is the source's position at that time."""
         return sum(rows for checkpoint, rows in self._rows_of.items() if checkpoint <= checkpoint_id)
 
     def _take(self, path: Path, checkpoint_id: int) -> None:

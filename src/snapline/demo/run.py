@@ -1,4 +1,4 @@
-"""The demo from beginning to end."""
+"""Runs the demo from start to proof."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from snapline.demo.story import Story, View
 from snapline.devtools.kit import processes
 from snapline.devtools.kit.exactly_once import prove
 from snapline.errors import ConfigurationError, SnaplineError
-from snapline.runtime.master.job_log import now_ms
 from snapline.runtime.master.master_handle import MasterHandle
+from snapline.runtime.scheduler.system_threads import wall_clock_ms
 from snapline.types import JobStatus
 
 DEFAULT_DURATION = "40s"
@@ -38,7 +38,7 @@ MAX_ROWS = 1_000_000_000
 
 POLL_S = 0.1
 EXTRA_TIME_S = 120.0
-"""How much longer than planned the job may take before the demo gives up."""
+"""How much longer than planned the job may take."""
 
 CANCEL_TIMEOUT = "5s"
 STOP_TIMEOUT_S = 6.0
@@ -49,7 +49,7 @@ _FIRST_KILL_AT, _SECOND_KILL_AT = 0.25, 0.6  # of the clicks
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What the user may choose. Without `keep` all files lie in a temporary directory that is removed at the end."""
+    """The demo's options. Without `keep` all files are in a temporary directory, removed at the end."""
 
     duration: Duration = DEFAULT_DURATION
     rows_per_second: int = DEFAULT_ROWS_PER_SECOND
@@ -76,7 +76,7 @@ class DemoOptions:
 
 
 class Interrupted(Exception):  # noqa: N818  # not an error
-    """Somebody has asked the demo to end."""
+    """A signal asked the demo to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -84,9 +84,9 @@ class Interrupted(Exception):  # noqa: N818  # not an error
 
 
 def run_demo(options: DemoOptions) -> int:
-    """Run it on standard output. The exit status: 0 if the proof holds, 1 if not, 128 and the signal if interrupted.
+    """Run the demo on standard output. Returns 0 if the proof holds, 1 if not, 128 plus the signal if interrupted.
 
-    However it ends, no process is left, and nothing is left of the temporary directory unless something went wrong.
+    Never leaves a process behind; keeps the temporary directory only if something went wrong.
     """
     if options.kill and not processes.can_see():
         raise ConfigurationError("the demo finds the processes it kills in /proc, which is missing here; use --no-kill")
@@ -121,7 +121,7 @@ class _Demo:
         self._checkpoints = directory / "checkpoints"
         self._output = directory / "output"
         self._results = Results(self._output)
-        self._story = Story(options.rows, now_ms())
+        self._story = Story(options.rows, wall_clock_ms())
         self._kills_left: list[tuple[float, Callable[[], None]]] = []
         if options.kill:
             self._kills_left = [(_FIRST_KILL_AT, self._kill_operators), (_SECOND_KILL_AT, self._kill_worker)]
@@ -129,7 +129,7 @@ class _Demo:
         self._checkpoints_at_recovery = 0
 
     def run(self) -> bool:
-        """Whether the proof holds."""
+        """Returns whether the proof holds."""
         spark = _spark(max(os.cpu_count() or 1, self._options.parallelism, 2), self._directory)
         try:
             session = self._started(spark)
@@ -141,8 +141,8 @@ class _Demo:
             self._stop(spark)
 
     def _started(self, spark: Any) -> Any:
-        """The session. It starts on a thread of its own, so that an interrupt need not wait for it."""
-        self._screen.waiting(f"Starting Spark ({spark.master}) on this machine, which takes a few seconds …")
+        """Returns the session, started on its own thread so that an interrupt need not wait for it."""
+        self._screen.waiting(f"Starting Spark ({spark.master}) on this machine; this takes a few seconds …")
         answer: list[Any] = []
 
         def start() -> None:
@@ -155,7 +155,7 @@ class _Demo:
         thread.start()
         while thread.is_alive():
             if self._was_interrupted() is not None:
-                # what has begun cannot be called off, but it ends with its processes
+                # The start cannot be cancelled, but it ends with its processes.
                 while thread.is_alive():
                     processes.end(processes.descendants(os.getpid()), 0)
                     thread.join(POLL_S)
@@ -175,14 +175,14 @@ class _Demo:
             rows_per_second=options.rows_per_second,
             parallelism=options.parallelism,
         )
-        self._story.say(now_ms(), f"the job starts in {options.parallelism} slots, each a task of Spark")
+        self._story.say(wall_clock_ms(), f"the job starts in {options.parallelism} slots, each a Spark task")
         handle = job.start(session)
         assert isinstance(handle, MasterHandle)
         self._handle = handle
         return handle
 
     def _watch(self, handle: MasterHandle) -> JobStatus:
-        """Show the job until it has ended, and kill what is to be killed."""
+        """Show the job until it ends, and kill processes when due."""
         deadline_s = time.monotonic() + self._options.duration_s * 1.5 + EXTRA_TIME_S
         while True:
             status = handle.status()
@@ -202,11 +202,11 @@ class _Demo:
         self._results.refresh()
         metrics = handle.metrics()
         self._story.follow(handle.events())
-        return self._story.view(now_ms(), status, handle.checkpoints(), metrics, self._results)
+        return self._story.view(wall_clock_ms(), status, handle.checkpoints(), metrics, self._results)
 
     def _kill_if_due(self, view: View) -> None:
         if not self._kills_left or view.status is not JobStatus.RUNNING or self._story.is_recovering:
-            # at least two checkpoints between one kill and the next
+            # At least two checkpoints between kills.
             self._checkpoints_at_recovery = view.completed
             return
         part, kill = self._kills_left[0]
@@ -218,14 +218,14 @@ class _Demo:
         found = processes.operator_processes(os.getpid())
         if found and processes.send(found[0].pid):
             self._story.killed(
-                now_ms(), found[0].pid, "the operator process of a slot", "its counts in memory are gone"
+                wall_clock_ms(), found[0].pid, "the operator process of a slot", "its counts in memory are gone"
             )
 
     def _kill_worker(self) -> None:
         found = processes.operator_processes(os.getpid())
         if found and processes.send(found[-1].parent):
             self._story.killed(
-                now_ms(), found[-1].parent, "a Python worker of Spark", "the slot is gone with all it holds"
+                wall_clock_ms(), found[-1].parent, "a Python worker of Spark", "the slot is gone with everything in it"
             )
 
     def _check_interrupt(self) -> None:
@@ -234,15 +234,15 @@ class _Demo:
             raise Interrupted(number)
 
     def _end(self, handle: MasterHandle, status: JobStatus) -> bool:
-        """Say how it ended, with the proof."""
+        """Show the result and the proof."""
         try:
             status = handle.wait("10s")
         except JobFailedError as error:
             self._screen.end("The job has failed", [" ".join(str(error).split()), self._where()], is_good=False)
             return False
-        # rows of the last checkpoint may have come after the last look
+        # Rows of the last checkpoint may have been committed since the last look.
         self._screen.show(self._look(handle, status))
-        seconds = (now_ms() - self._story.started_ms) / 1000
+        seconds = (wall_clock_ms() - self._story.started_ms) / 1000
         proof = prove(self._output, self._options.rows)
         statistics = handle.checkpoints()
         is_good = proof.is_exactly_once and status is JobStatus.FINISHED
@@ -270,7 +270,7 @@ class _Demo:
             after = "not again" if restart.recovery_s is None else f"again after {restart.recovery_s:.1f} s"
             lines.append(f"  {what}: running {after}, from {start}")
         for _ in self._kills_left:
-            lines.append("  one kill less than planned: the clicks had ended before; use a longer --duration")
+            lines.append("  one kill less than planned: the clicks ended first; use a longer --duration")
         self._screen.end("Proof", [*lines, "", self._where(is_good=is_good)], is_good=is_good)
         return is_good
 
@@ -283,7 +283,7 @@ class _Demo:
         )
 
     def _stop(self, spark: Any) -> None:
-        """End the job if it runs, Spark, and every process that belongs to them."""
+        """End the job, Spark, and every process that belongs to them."""
         handle = self._handle
         if handle is not None and not handle.status().is_globally_terminal:
             with contextlib.suppress(TimeoutError):  # its processes are ended below
@@ -309,7 +309,7 @@ def _spark(cores: int, directory: Path) -> Any:
 
 
 def _directory(keep: str | None) -> Path:
-    """An empty directory."""
+    """Returns an empty directory."""
     if keep is None:
         directory = Path(tempfile.mkdtemp(prefix="snapline-demo-"))
     else:
@@ -327,7 +327,7 @@ def _directory(keep: str | None) -> Path:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[Callable[[], int | None]]:
-    """Tells which signal asked this process to end, if one has. They do nothing else meanwhile."""
+    """Yields a function that returns the first termination signal, or None. Meanwhile signals have no other effect."""
     came: list[int] = []
 
     def remember(number: int, frame: FrameType | None) -> None:
@@ -335,7 +335,7 @@ def _signals() -> Iterator[Callable[[], int | None]]:
         came.append(number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    # nohup and shells have some ignored on purpose
+    # nohup and shells ignore some on purpose.
     before = {
         number: signal.signal(number, remember) for number in numbers if signal.getsignal(number) != signal.SIG_IGN
     }
@@ -348,7 +348,7 @@ def _signals() -> Iterator[Callable[[], int | None]]:
 
 @contextlib.contextmanager
 def _logging(path: Path) -> Iterator[None]:
-    """What this process logs goes to a file: nothing may come between the lines on the screen."""
+    """Log to a file: nothing may come between the lines on the screen."""
     root = logging.getLogger()
     handler = logging.FileHandler(path)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

@@ -1,1 +1,1 @@
-"""The only package that imports pyspark."""
+"""Runs jobs on Spark. The only package that imports pyspark."""

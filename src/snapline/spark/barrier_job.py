@@ -1,4 +1,4 @@
-"""The Spark job that holds a job's slots: one barrier stage, one task for each slot, nothing behind it."""
+"""The Spark job that holds a job's slots: a single barrier stage with one task per slot."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from snapline.spark.slot_task import make_slot_main
 from snapline.spark.spark_failures import describe
 
 ROOM_TIMEOUT_S = 60.0
-"""How long to wait for executors that replace lost ones."""
+"""How long to wait for replacements of lost executors."""
 
 CANCEL_TIMEOUT_S = 5.0
-"""Spark kills the tasks of a cancelled job after about 3 s; those that live longer are on a hung executor."""
+"""Spark kills the tasks of a cancelled job after about 3 s; tasks that outlive this are on a hung executor."""
 
 POLL_S = 0.1
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class BarrierJob:
-    """One order. `failed` is called from its thread, at most once and never after `release` has begun."""
+    """Runs one order. Calls `failed` from its own thread, at most once and never after `release` has begun."""
 
     def __init__(self, context: Any, pool: str | None, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
         self._context = context
@@ -40,25 +40,25 @@ class BarrierJob:
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
 
     def start(self) -> None:
-        """Begin, unless it was released already."""
+        """Start the Spark job, unless it was released already."""
         with self._guard:
             if not self._released.is_set():
                 self._thread.start()
 
     def release(self, timeout_s: float) -> None:
-        """Wait until all tasks have returned; those that do not in time are ended by force."""
+        """Wait until all tasks have returned; cancel those that do not in time."""
         with self._guard:
             self._released.set()
         if self._thread.ident is None:
             return
         self._thread.join(timeout_s)
         if self._thread.is_alive() and not self._is_stopped():
-            _log.warning("slots of %s did not return in time; Spark is told to end them", self._order.job_name)
+            _log.warning("slots of %s did not return in time; cancelling their Spark job", self._order.job_name)
             self._context.cancelJobGroup(self._group)
         deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
         self._thread.join(CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
-            _log.error("the Spark job of %s does not end although it was cancelled", self._order.job_name)
+            _log.error("the Spark job of %s did not end after it was cancelled", self._order.job_name)
         if not self._has_returned and not self._is_stopped():
             self._free_slots(deadline_s)
 
@@ -66,35 +66,35 @@ class BarrierJob:
         try:
             if not self._await_room():
                 return
-            # for this thread alone: PySpark gives each Python thread one of the JVM
+            # For this thread only: PySpark pins each Python thread to a JVM thread.
             self._context.setJobGroup(self._group, f"Snapline: {self._order.job_name}")
             self._context.setLocalProperty("spark.scheduler.pool", self._pool)
             numbers = self._context.parallelize(range(self._order.slots), self._order.slots)
             slots = numbers.barrier().mapPartitions(make_slot_main(self._order))
             with own_python(self._context):
-                slots._jrdd  # noqa: B018  # made here, with the interpreter that is set now
+                slots._jrdd  # noqa: B018  # evaluated here, where the interpreter is set
             slots.collect()
         except Exception as error:
             message, is_fatal = ("Spark was stopped", True) if self._is_stopped() else describe(error)
-            self._tell(f"the Spark job with the slots has failed: {message}", is_fatal)
+            self._report(f"the Spark job with the slots has failed: {message}", is_fatal)
         else:
             self._has_returned = True
-            self._tell("the Spark job with the slots has ended too early", False)
+            self._report("the Spark job with the slots has ended too early", False)
 
-    def _tell(self, message: str, is_fatal: bool) -> None:
+    def _report(self, message: str, is_fatal: bool) -> None:
         if self._released.is_set():
             _log.debug("after the release of %s: %s", self._order.job_name, message)
         else:
             self._failed(message, is_fatal)
 
     def _await_room(self) -> bool:
-        """Wait for lost executors to be replaced. Spark would look again only every 15 s, up to 10 minutes."""
+        """Wait until lost executors are replaced; Spark itself would check only every 15 s, for up to 10 minutes."""
         deadline_s = time.monotonic() + ROOM_TIMEOUT_S
-        while (there_are := task_slots(self._context)) < self._order.slots:
+        while (available := task_slots(self._context)) < self._order.slots:
             if time.monotonic() > deadline_s:
-                self._tell(
-                    f"{self._order.slots} slots are needed and Spark has had room for only {there_are} tasks for "
-                    f"{ROOM_TIMEOUT_S:g} s; see why executors are missing",
+                self._report(
+                    f"the job needs {self._order.slots} slots and Spark has had room for only {available} tasks for "
+                    f"{ROOM_TIMEOUT_S:g} s; find out why executors are missing",
                     False,
                 )
                 return False
@@ -103,7 +103,7 @@ class BarrierJob:
         return True
 
     def _free_slots(self, deadline_s: float) -> None:
-        """Wait until no task holds a slot, and replace executors that do not give theirs back."""
+        """Wait until no task holds a slot; replace executors that do not free theirs in time."""
         while holders := self._executors_with_tasks():
             if time.monotonic() > deadline_s:
                 for executor in holders:
@@ -127,9 +127,9 @@ class BarrierJob:
 
     def _replace(self, executor: str) -> None:
         if is_local(self._context):
-            _log.error("a task of %s does not end although it was cancelled; its slot is lost", self._order.job_name)
+            _log.error("a task of %s did not end after it was cancelled; its slot is lost", self._order.job_name)
             return
-        _log.warning("executor %s does not give back its slots and is replaced", executor)
+        _log.warning("executor %s does not free its slots; replacing it", executor)
         if not self._context._jsc.sc().killAndReplaceExecutor(executor):
             _log.error("Spark did not replace executor %s; its slots are lost until it ends", executor)
 
@@ -138,5 +138,5 @@ class BarrierJob:
 
 
 def is_stopped(context: Any) -> bool:
-    """Whether a SparkContext can't be used any more."""
+    """Whether a SparkContext was stopped."""
     return context._jsc is None or bool(context._jsc.sc().isStopped())

@@ -1,4 +1,4 @@
-"""Arrow types as Spark reads them from Parquet files."""
+"""Arrow types that Spark can read from Parquet files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _READABLE: Final[Mapping[pa.DataType, pa.DataType]] = {
     pa.large_binary(): pa.binary(),
     pa.binary_view(): pa.binary(),
 }
-"""What is written instead; each holds all values of the other."""
+"""Lossless replacements for types Spark cannot read."""
 
 _MAX_PRECISION = 38
 
 
 def readable_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that rows are written with so that Spark can read them; `ConfigurationError` if it never can."""
+    """Returns the schema to write rows with so that Spark can read them. Raises `ConfigurationError`."""
     return pa.schema([pa.field(field.name, _readable(field.type, field.name), field.nullable) for field in schema])
 
 
@@ -59,6 +59,6 @@ def _readable(kind: pa.DataType, column: str) -> pa.DataType:
     )
     if not is_plain:
         raise ConfigurationError(
-            f"to_dataframe(): the column {column!r} is {kind}, which Spark cannot read; turn it into another type first"
+            f"to_dataframe(): the column {column!r} is {kind}, which Spark cannot read; convert it first"
         )
     return kind

@@ -1,9 +1,8 @@
-"""DataFrames as sources and as results of jobs.
+"""DataFrames as sources and results of jobs.
 
-A DataFrame that a job reads is written to Parquet files once, when the job starts from its beginning, and read from
-there: Spark may compute other rows, or the same in another order, each time it is asked. The files are in
-`<directory>/<job id>/<uid>`; a driver that goes on with the job finds them there. They are deleted when the job has
-ended for good, unless it has left a savepoint or checkpoints, which refer to them.
+A DataFrame that a job reads is first written to Parquet files, once: Spark may compute different rows, or another
+order, each time it evaluates it. The files are in `<directory>/<job id>/<uid>`, where another driver that resumes the
+job finds them. They are deleted when the job has ended, unless a savepoint or checkpoint that refers to them is kept.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ from snapline.types import ExternalizedRetention, JobStatus
 BATCH_ROWS = 10_000
 
 _SUBDIRECTORY = ".dataframes"
-"""Where the files are in the storage of checkpoints; no job has such an id."""
+"""Directory of the files in checkpoint storage; not a valid job id."""
 
 _log = logging.getLogger(__name__)
 
 
 class DataFrameSource(Source):
-    """The rows of a DataFrame, which is written to files by `materialise` before the job starts.
+    """Reads the rows of a DataFrame from files, which `materialise` writes before the job starts.
 
-    Only the driver has the DataFrame: it does not travel with the job.
+    Only the driver holds the DataFrame: it is not pickled with the job.
     """
 
     def __init__(self, frame: Any, directory: AnyPath | None) -> None:
@@ -60,7 +59,7 @@ class DataFrameSource(Source):
             raise ConfigurationError("from_dataframe(): this is a DataFrame of Spark Connect; use a classic session")
         if frame.isStreaming:
             raise ConfigurationError(
-                "from_dataframe(): this DataFrame is a stream of Spark, which only Spark can run; read its source with "
+                "from_dataframe(): this DataFrame is a streaming one, which only Spark can run; read its source with "
                 "job.source(...)"
             )
         self._schema = checked_schema(frame.schema, "the DataFrame")
@@ -80,15 +79,15 @@ class DataFrameSource(Source):
         return True
 
     def directory(self, job_id: str, uid: str, storage: str | None) -> Path:
-        """Where the files of a job are."""
+        """Returns the directory of the files of a job."""
         return (self._directory or _default_directory(storage)) / job_id / uid
 
     def materialise(self, directory: Path) -> None:
-        """Have the files in this directory. Those that are there are taken as they are."""
+        """Write the DataFrame to this directory, unless it exists."""
         self._files = directory
         if directory.is_dir():
             return
-        # Elsewhere first: what has the right name is complete, whoever wrote it.
+        # Written under another name first: a directory with the final name is complete.
         unfinished = directory.with_name(f".{directory.name}-{secrets.token_hex(8)}")
         try:
             unfinished.parent.mkdir(parents=True, exist_ok=True)
@@ -101,17 +100,17 @@ class DataFrameSource(Source):
         assert self._files is not None
         if not unfinished.is_dir() or not _parts(unfinished):
             raise ConfigurationError(
-                f"from_dataframe(): Spark has written the DataFrame to {unfinished}, and there is nothing here: give a "
-                "directory= that the driver and all executors share"
+                f"from_dataframe(): Spark wrote the DataFrame to {unfinished}, but the driver sees nothing there: "
+                "give a directory= that the driver and all executors share"
             )
         try:
             os.rename(unfinished, self._files)
         except OSError as error:
             if not self._files.is_dir():
-                raise StorageError(f"{unfinished} cannot become {self._files}: {error}") from error
+                raise StorageError(f"cannot rename {unfinished} to {self._files}: {error}") from error
 
     def splits(self, parallelism: int) -> Sequence[Split]:
-        """One for each row group of each file."""
+        """Returns one split per row group of each file."""
         del parallelism
         if self._files is None:
             raise ConfigurationError("a job that reads a DataFrame runs on Spark only: start it with a SparkSession")
@@ -128,7 +127,7 @@ class DataFrameSource(Source):
 
 
 class RowGroupReader(SourceReader):
-    """Reads row groups of Parquet files; the position is how many rows of the group are read."""
+    """Reads row groups of Parquet files; the position is the number of rows read of the group."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -168,23 +167,23 @@ class RowGroupReader(SourceReader):
 
     def _open(self, split: Mapping[str, Any], done: int) -> None:
         try:
-            # What Spark writes by default has 96 bits, which as nanoseconds would end in the year 2262.
+            # Spark writes 96-bit timestamps by default; as nanoseconds they would overflow in the year 2262.
             self._file = pq.ParquetFile(split["file"], coerce_int96_timestamp_unit="us")
         except FileNotFoundError as error:
             raise StorageError(
-                f"{split['file']} is gone, which holds rows of a DataFrame: it must stay until the job has ended, and "
-                "be on a file system that all executors share"
+                f"{split['file']}, with rows of a DataFrame, is missing: it must stay until the job has ended, on a "
+                "file system that all executors share"
             ) from error
         self._batches = self._file.iter_batches(BATCH_ROWS, row_groups=[split["group"]], columns=self._schema.names)
         self._skip = done
 
     def _conforming(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With the types of the DataFrame, which Parquet has in other words."""
+        """Cast the columns from their Parquet types to those of the DataFrame."""
         columns = []
         for field in self._schema:
             column = batch.column(field.name)
             if column.type != field.type and pa.types.is_timestamp(field.type) and column.type.tz is None:
-                # It is one of UTC, and not said to be.
+                # Parquet timestamps are UTC without saying so.
                 column = column.cast(pa.timestamp(field.type.unit))
             columns.append(column if column.type == field.type else column.cast(field.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -205,10 +204,10 @@ def from_dataframe(
 
 
 class Materialised:
-    """The files of all DataFrames that a job reads."""
+    """The files of all DataFrames a job reads."""
 
     def __init__(self, spec: JobSpec) -> None:
-        """Write those that are not there yet, which takes as long as Spark takes to compute them."""
+        """Write the missing files; blocks until Spark has computed them."""
         self._keeps_checkpoints = spec.checkpoints.externalized is not ExternalizedRetention.NO_EXTERNALIZED
         self._has_storage = spec.checkpoints.storage is not None
         self._is_new: dict[Path, bool] = {}
@@ -223,27 +222,27 @@ class Materialised:
             raise
 
     def delete_new(self) -> None:
-        """The job could not be started: leave nothing that was not there before."""
+        """Delete the files written by this object, after the job failed to start."""
         for directory, is_new in self._is_new.items():
             if is_new:
                 _delete(directory)
 
     def delete_after(self, handle: JobHandle) -> None:
-        """Delete them once the job has ended for good and nobody can go on from a checkpoint or savepoint of it."""
+        """Delete the files once the job has ended and no checkpoint or savepoint needs them."""
         if self._is_new:
-            # No daemon: the program's end suspends the job first, and then waits for this.
+            # Not a daemon: at exit the program suspends the job, then waits for this thread.
             threading.Thread(target=self._wait, args=(handle,), name=f"dataframes-{handle.id}").start()
 
     def _wait(self, handle: JobHandle) -> None:
         try:
             handle.wait()
         except JobFailedError as error:
-            _log.debug("the files of DataFrames are deleted: %s", error)
+            _log.debug("deleting the files of DataFrames: %s", error)
         status = handle.status()
-        may_go_on = self._keeps_checkpoints if status.is_globally_terminal else self._has_storage
-        may_go_on = may_go_on and status is not JobStatus.FINISHED
-        if may_go_on or handle.checkpoints().latest.savepoint is not None:
-            _log.info("the files of DataFrames in %s stay, since the job may go on", ", ".join(map(str, self._is_new)))
+        may_resume = self._keeps_checkpoints if status.is_globally_terminal else self._has_storage
+        may_resume = may_resume and status is not JobStatus.FINISHED
+        if may_resume or handle.checkpoints().latest.savepoint is not None:
+            _log.info("keeping the files of DataFrames in %s: the job may resume", ", ".join(map(str, self._is_new)))
             return
         for directory in self._is_new:
             _delete(directory)
@@ -264,7 +263,7 @@ def to_dataframe(stream: Stream, spark: SparkSession, *, uid: str, directory: An
         files = Path(tempfile.mkdtemp(prefix="snapline-rows-"))
         atexit.register(shutil.rmtree, files, ignore_errors=True)
     else:
-        # By the job's id: a driver that goes on with the job must find what the last one has committed.
+        # By job id: a driver that resumes the job must find what its predecessor committed.
         files = _default_directory(running.checkpoints.storage) / running.id_for_start() / f"rows-{uid}"
 
     def write() -> None:
@@ -288,7 +287,7 @@ def _delete(directory: Path) -> None:
         try:
             parent.rmdir()
         except OSError:
-            return  # others have files there
+            return  # not empty
 
 
 def _parts(directory: Path) -> list[Path]:
@@ -300,13 +299,13 @@ def _is_dataframe(frame: Any) -> bool:
 
 
 def _default_directory(storage: str | None) -> Path:
-    """Beside the checkpoints if those are in the file system, else among temporary files."""
+    """Beside the checkpoints, or in the temporary directory without checkpoint storage."""
     if storage is None:
         return Path(tempfile.gettempdir()) / "snapline-dataframes"
     path = storage.removeprefix("file://")
     if "://" in path:
         raise ConfigurationError(
-            f"a DataFrame needs a directory that all executors share, and {storage} is none of a file system; give one "
+            f"a DataFrame needs a directory that all executors share, and {storage} is not on a file system; give one "
             "with directory="
         )
     return Path(os.path.abspath(path)) / _SUBDIRECTORY

@@ -1,4 +1,4 @@
-"""Spark in a JVM that this process starts and ends; all it says goes to a file."""
+"""Spark in a JVM that this process starts and stops, with its output in a file."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from pyspark.sql import SparkSession
 from snapline.errors import ConfigurationError
 
 JAVA_VERSION = 17
-"""The oldest that Spark 4 runs on."""
+"""Oldest Java that Spark 4 runs on."""
 
 JAVA_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
 
 _INSTALL = (
     f"install Java {JAVA_VERSION} or newer (on Debian and Ubuntu: apt install default-jre-headless; on macOS: "
-    f"brew install openjdk@{JAVA_VERSION}), or let JAVA_HOME name one"
+    f"brew install openjdk@{JAVA_VERSION}), or point JAVA_HOME at one"
 )
-# settings of another Spark, which would be mixed with this one
+# Settings of another Spark installation, which would leak into this one.
 _FOREIGN = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "MASTER")
 
 
 class EmbeddedSpark:
-    """One application with so many task slots. Everything it writes lies in `directory`, its words in `log`.
+    """One application with `cores` task slots. Spark's files are in `directory`, its output in `log`.
 
-    It runs in this one JVM, unless `master` names a cluster. `settings` are more of Spark's own.
-    `ConfigurationError` if there is no Java for it.
+    Runs in one JVM, unless `master` names a cluster. `settings` are additional Spark settings. Raises
+    `ConfigurationError` without a suitable Java.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class EmbeddedSpark:
         return self._master
 
     def start(self) -> SparkSession:
-        """Takes some seconds. `ConfigurationError` if Spark does not come up."""
+        """Start Spark, which takes some seconds. Raises `ConfigurationError` if it does not start."""
         for name in _FOREIGN:
             os.environ.pop(name, None)
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -83,26 +83,26 @@ class EmbeddedSpark:
             conf.set(name, value)
         try:
             with open(self._log, "ab") as log:
-                # in a session of its own: signals of the terminal are for this process, which ends the JVM
+                # In its own session: signals of the terminal are for this process, which ends the JVM.
                 pipes = {"stdout": log, "stderr": log, "start_new_session": True}
                 self._gateway = launch_gateway(conf, pipes)  # type: ignore[no-untyped-call]
             self._context = SparkContext(conf=conf, gateway=self._gateway)
             return SparkSession(self._context)
         except Exception as error:
-            raise ConfigurationError(f"Spark does not start: {error}; what it says is in {self._log}") from error
+            raise ConfigurationError(f"Spark does not start: {error}; see its output in {self._log}") from error
 
     def stop(self) -> None:
-        """End the application and its JVM. Never raises, and does nothing if there is none."""
+        """Stop the application and its JVM, if running. Never raises."""
         context, self._context = self._context, None
         gateway, self._gateway = self._gateway, None
         if context is not None:
-            with contextlib.suppress(Exception):  # the JVM is ended below, whatever it answers
+            with contextlib.suppress(Exception):  # the JVM is stopped below in any case
                 SparkSession(context).stop()
         if gateway is None:
             return
         with contextlib.suppress(Exception):
             gateway.shutdown()
-        with SparkContext._lock:  # so that this process may start another one
+        with SparkContext._lock:  # allows this process to start Spark again
             SparkContext._gateway = SparkContext._jvm = None
         process: subprocess.Popen[bytes] = gateway.proc
         if process.stdin is not None:
@@ -116,26 +116,26 @@ class EmbeddedSpark:
 
 
 def check_java(environment: Mapping[str, str]) -> None:
-    """`ConfigurationError` if the Java that Spark would take is missing or too old."""
+    """Raises `ConfigurationError` if the Java that Spark would use is missing or too old."""
     home = environment.get("JAVA_HOME")
     program = f"{home}/bin/java" if home else shutil.which("java", path=environment.get("PATH"))
     if program is None:
         raise ConfigurationError(f"Spark needs Java, and there is no `java` in PATH: {_INSTALL}")
     try:
-        told = subprocess.run(  # noqa: S603  # the same program that Spark runs
+        done = subprocess.run(  # noqa: S603  # the same program that Spark runs
             [program, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        where = f"{program}, which JAVA_HOME names," if home else program
+        where = f"{program} (from JAVA_HOME)" if home else program
         raise ConfigurationError(f"Spark needs Java, and {where} does not run: {_INSTALL}") from error
-    version = java_version(told.stderr + told.stdout)
+    version = java_version(done.stderr + done.stdout)
     if version is None:
-        raise ConfigurationError(f"Spark needs Java, and {program} does not say which version it is: {_INSTALL}")
+        raise ConfigurationError(f"Spark needs Java, and {program} does not report its version: {_INSTALL}")
     if version < JAVA_VERSION:
         raise ConfigurationError(f"Spark needs Java {JAVA_VERSION}, and {program} is Java {version}: {_INSTALL}")
 
 
-def java_version(told: str) -> int | None:
-    """The version in what `java -version` prints; 8 for the old style 1.8."""
-    match = re.search(r'version "(?:1\.)?(\d+)', told)
+def java_version(output: str) -> int | None:
+    """Returns the major version in the output of `java -version`, or None; 8 for the old style 1.8."""
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     return None if match is None else int(match[1])

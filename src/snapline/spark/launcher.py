@@ -1,4 +1,4 @@
-"""Runs jobs on Spark."""
+"""Starts jobs on Spark."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from snapline.spark.spark_settings import configured
 
 
 def start_job(spark: SparkSession, job: Job) -> JobHandle:
-    """Start a job on the session's application and return while it runs.
+    """Start a job on the session's application, and return while it runs.
 
-    Its slots are the tasks of a Spark job, which other queries of the application run beside; settings named
-    `spark.snapline.*` go before those of the job: see `configuration.py`. `ConfigurationError` if the job, or Spark
-    as it is set up, does not allow it.
+    Its slots are tasks of a Spark job; other queries of the application can run beside it. `spark.snapline.*` settings
+    override those of the job, see `spark_settings`. Raises `ConfigurationError` if the job or Spark is misconfigured.
     """
     check_session(spark)
     settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}

@@ -1,4 +1,4 @@
-"""Which Python runs the tasks."""
+"""The Python interpreter of tasks in local mode."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _guard = threading.Lock()
 
 @contextmanager
 def own_python(context: Any) -> Iterator[None]:
-    """Within it, tasks that are made in local mode run the driver's own Python, unless the user has named another.
+    """In this block, tasks created in local mode run the driver's own Python, unless the user has set another.
 
-    Spark's default is whatever `python3` is on the path, which in a virtual environment that was not activated is not
-    the one that has the packages.
+    Spark defaults to the `python3` on the path, which lacks the packages if the driver's virtual environment is not
+    activated.
     """
     is_named = "PYSPARK_PYTHON" in os.environ or context.getConf().contains("spark.pyspark.python")
     if is_named or not is_local(context):

@@ -1,4 +1,4 @@
-"""What a Spark task of a job does: it is a slot, run by a supervisor."""
+"""The Spark task behind a slot: it runs a supervisor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from snapline.runtime.slot.slot_provider import SlotOrder
 
 
 def make_slot_main(order: SlotOrder) -> Callable[[Iterator[Any]], Iterator[int]]:
-    """The function of a barrier stage with one task for each slot; each gives its number when it is released.
+    """Returns the function of a barrier stage with one task per slot; each yields its number when released.
 
-    The order, with its secret, is in the closure, which only Spark moves.
+    The closure holds the order, with its secret; only Spark transports it.
     """
 
     def slot_main(rows: Iterator[Any]) -> Iterator[int]:
-        # here, so that whatever is missing on an executor is reported as the task's failure
+        # Imported here, so that a missing package on an executor is reported as the task's failure.
         from pyspark import BarrierTaskContext
 
         from snapline.runtime.slot.supervisor import Supervisor
@@ -33,6 +33,6 @@ def make_slot_main(order: SlotOrder) -> Callable[[Iterator[Any]], Iterator[int]]
 
 
 def executor_host(address: str) -> str:
-    """The host in what Spark calls a task's address, `host:port`."""
+    """Returns the host of a task's address, `host:port`."""
     host, _, port = address.rpartition(":")
     return (host if host and port.isdigit() else address).strip("[]")

@@ -1,4 +1,4 @@
-"""What went wrong in a Spark job, in a few lines."""
+"""Summarizes failures of Spark jobs in a few lines."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _WRONG_PYTHON = ("No module named", "PYTHON_VERSION_MISMATCH", "Cannot run progr
 _FATAL = {
     "SPARK-24942": "barrier stages need spark.dynamicAllocation.enabled=false",
     "SparkContext was shut down": "Spark was stopped while the job ran",
-    "stopped SparkContext": "Spark was stopped; make a new SparkSession and start the job again",
+    "stopped SparkContext": "Spark was stopped; create a new SparkSession and start the job again",
 }
 
 
 def describe(error: BaseException) -> tuple[str, bool]:
-    """What happened and what to do, and whether another try would end the same way."""
+    """Returns what happened with advice, and whether the failure is fatal: a retry would fail the same way."""
     text = str(error) or type(error).__name__
     summary = summarize(text)
     if any(mark in text for mark in _WRONG_PYTHON):
@@ -41,17 +41,17 @@ def describe(error: BaseException) -> tuple[str, bool]:
 
 
 def summarize(text: str) -> str:
-    """The lines that tell something: the error at the end of a Python traceback if there is one, else the first."""
+    """Returns the relevant lines: the error at the end of a Python traceback if there is one, else the first lines."""
     lines = text.splitlines()
     tracebacks = [index for index, line in enumerate(lines) if _TRACEBACK in line]
     if tracebacks:
         lines = _after_frames(lines[tracebacks[0] + 1 :])
-    told = [short for line in lines if not _STACK.match(line) and (short := _unwrapped(line.strip()))]
-    return "\n".join(line[:MAX_LINE_LENGTH] for line in told[:MAX_LINES]) or text.strip()[:MAX_LINE_LENGTH]
+    relevant = [short for line in lines if not _STACK.match(line) and (short := _unwrapped(line.strip()))]
+    return "\n".join(line[:MAX_LINE_LENGTH] for line in relevant[:MAX_LINES]) or text.strip()[:MAX_LINE_LENGTH]
 
 
 def _after_frames(lines: list[str]) -> list[str]:
-    """The error behind the frames of a traceback, up to the Java frames; of chained errors the last."""
+    """The error after the frames of a traceback, up to the Java frames; the last of chained errors."""
     java = next((index for index, line in enumerate(lines) if line.startswith("\tat ")), len(lines))
     lines = lines[:java]
     errors = [
@@ -72,5 +72,5 @@ def _python_advice() -> str:
     return (
         "Spark's executors use another Python, or one that lacks a package: install snapline with its dependencies "
         "where they run and name that interpreter, with PYSPARK_PYTHON or spark.pyspark.python, before the "
-        f"SparkSession is made; on this machine it would be {sys.executable}"
+        f"SparkSession is created; on this machine it would be {sys.executable}"
     )

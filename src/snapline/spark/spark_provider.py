@@ -1,4 +1,4 @@
-"""Slots from Spark."""
+"""Provides slots as Spark tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENCRYPTION = (
 
 
 class SparkProvider:
-    """A `SlotProvider`: each slot is a task of a Spark job of its own, which runs beside other jobs."""
+    """A `SlotProvider` whose slots are the tasks of one Spark job."""
 
     def __init__(self, spark: SparkSession, *, allow_plaintext: bool = False) -> None:
         check_session(spark)
@@ -50,9 +50,10 @@ class SparkProvider:
         return str(self._context.getConf().get("spark.driver.bindAddress", self._driver_host))
 
     def check(self, slots: int) -> None:
-        """Raise `ConfigurationError` if there can't be so many slots; else they are this provider's until `close`.
+        """Reserve slots until `close`.
 
-        The same if a setting is in the way, or the executors' Python can't run Snapline.
+        Raises `ConfigurationError` if there are not enough, a Spark setting prevents it, or the executors' Python can't
+        run Snapline.
         """
         check_running(self._context)
         self._check_settings()
@@ -70,7 +71,7 @@ class SparkProvider:
             if self._is_closed:
                 return
             before, self._job = self._job, job
-        if before is not None:  # its release came while it was being started
+        if before is not None:  # released while it was being started
             before.release(0)
         job.start()
 
@@ -93,7 +94,7 @@ class SparkProvider:
         settings = self._context.getConf()
         if _is_on(settings, "spark.dynamicAllocation.enabled"):
             raise ConfigurationError(
-                "spark.dynamicAllocation.enabled is on, and Spark then refuses stages whose tasks must run together; "
+                "spark.dynamicAllocation.enabled is on, and Spark then refuses barrier stages; "
                 "set it to false and give the number of executors with spark.executor.instances"
             )
         encrypted = [name for name in _ENCRYPTION if _is_on(settings, name)]
@@ -104,13 +105,12 @@ class SparkProvider:
             )
         if not _has_pinned_threads(self._context):
             raise ConfigurationError(
-                "PYSPARK_PIN_THREAD=false is set, and a job of Snapline could then not be told from others of the same "
-                "application; unset it"
+                "PYSPARK_PIN_THREAD=false is set, so Snapline could not set a job group for its own Spark job; unset it"
             )
 
 
 def check_session(spark: SparkSession) -> None:
-    """`ConfigurationError` if no job can run on this session."""
+    """Raises `ConfigurationError` if no job can run on this session."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise ConfigurationError(
             "this is a Spark Connect session, which gives no access to tasks; run the driver in classic mode: "
@@ -121,7 +121,7 @@ def check_session(spark: SparkSession) -> None:
 
 def check_running(context: Any) -> None:
     if is_stopped(context):
-        raise ConfigurationError("Spark was stopped; make a new SparkSession and start the job on that")
+        raise ConfigurationError("Spark was stopped; create a new SparkSession and start the job on it")
 
 
 def _is_on(settings: Any, name: str) -> bool:

@@ -1,9 +1,9 @@
-"""Settings from Spark's configuration: what stands there as `spark.snapline.*` goes before what the job says.
+"""Settings from Spark's configuration: `spark.snapline.*` overrides the settings of the job.
 
-`spark.snapline.checkpoints.<name>` and `spark.snapline.execution.<name>` are the keywords of `Checkpoints` and
-`Execution`; `spark.snapline.restart.strategy` is none, fixed_delay, failure_rate or exponential_delay, and the other
-`spark.snapline.restart.<name>` are its keywords; `spark.snapline.id`, `.parallelism` and `.max_parallelism` are those
-of the job. The value `none` stands for None.
+`spark.snapline.checkpoints.<name>` and `spark.snapline.execution.<name>` are keywords of `Checkpoints` and `Execution`;
+`spark.snapline.restart.strategy` is none, fixed_delay, failure_rate or exponential_delay, and any other
+`spark.snapline.restart.<name>` is a keyword of that strategy; `spark.snapline.id`, `.parallelism` and
+`.max_parallelism` are those of the job. The value `none` means None.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ S = TypeVar("S")
 
 
 def configured(job: Job, settings: Mapping[str, str]) -> Job:
-    """The job with what `settings` say; itself if they say nothing. `ConfigurationError` if they make no sense."""
+    """Returns a copy of the job with these settings, or the job if there are none. Raises `ConfigurationError`."""
     ours = {name.removeprefix(PREFIX): text for name, text in settings.items() if name.startswith(PREFIX)}
     if not ours:
         return job
@@ -62,12 +62,12 @@ def configured(job: Job, settings: Mapping[str, str]) -> Job:
 
 
 def replaced(settings: S, **changes: object) -> S:
-    """A copy of a settings object, made by its constructor, with other values for some keywords."""
+    """Returns a copy of a settings object, made by its constructor, with some keywords changed."""
     return type(settings)(**{**_given(settings), **changes})
 
 
 def _given(settings: Any) -> dict[str, object]:
-    """Keywords that make an equal object: attributes hold the same values, with their units in the names."""
+    """Returns the keywords that construct an equal object; attribute names are keywords plus a unit."""
     keywords: dict[str, object] = {}
     for field in fields(settings):
         value = getattr(settings, field.name)
@@ -79,7 +79,7 @@ def _given(settings: Any) -> dict[str, object]:
 
 
 def _keywords(kind: type[Any]) -> dict[str, str]:
-    """The keywords of a settings class and their types, as they are written there."""
+    """Returns the keywords of a settings class and their annotations."""
     if kind is NoRestart:
         return {}
     parameters = list(inspect.signature(kind).parameters.values())
@@ -119,7 +119,7 @@ def _check_names(ours: Mapping[str, str], job: Job) -> None:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, cutoff=0.0)[0]
             hint = f" of the strategy {strategy.__name__}" if name.startswith("restart.") else ""
-            raise ConfigurationError(f"{PREFIX}{name}: there is no such setting{hint}; did you mean {PREFIX}{near}?")
+            raise ConfigurationError(f"{PREFIX}{name}: unknown setting{hint}; did you mean {PREFIX}{near}?")
 
 
 def _values(ours: Mapping[str, str], group: str, keywords: Mapping[str, str]) -> dict[str, object]:
@@ -136,12 +136,12 @@ def _value(name: str, text: str, annotation: str) -> object:
         return None
     if "bool" in kinds:
         if text.lower() not in ("true", "false"):
-            raise ConfigurationError(f"{name}={text!r}: neither true nor false; give one of them")
+            raise ConfigurationError(f"{name}={text!r}: neither true nor false; use one of them")
         return text.lower() == "true"
     for kind, convert, example in (("int", int, "a whole number"), ("float", float, "a number")):
         if kind in kinds:
             try:
                 return convert(text)
             except ValueError:
-                raise ConfigurationError(f"{name}={text!r}: not a number; give {example}") from None
+                raise ConfigurationError(f"{name}={text!r}: not a number; use {example}") from None
     return text

@@ -1,61 +1,15 @@
-"""Slots that jobs of one application share, and settings of Spark under which no job can run. Without a JVM."""
+"""Slots that the jobs of one application share."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from tests.unit.spark.spark_stub import make_session
 
 from snapline.errors import ConfigurationError
 from snapline.spark import capacity
-from snapline.spark import spark_provider as provider_module
-from snapline.spark.slot_task import executor_host
 from snapline.spark.spark_provider import SparkProvider
-
-
-class Scala:
-    """As much of Scala's SparkContext as is asked for."""
-
-    def __init__(self, slots: Iterator[int]) -> None:
-        self._slots = slots
-        self.is_stopped = False
-
-    def isStopped(self) -> bool:
-        return self.is_stopped
-
-    def resourceProfileManager(self) -> Any:
-        return SimpleNamespace(defaultResourceProfile=lambda: None)
-
-    def maxNumConcurrentTasks(self, profile: None) -> int:
-        return next(self._slots)
-
-
-class ClientServer:
-    """The gateway of a PySpark whose threads are those of the JVM."""
-
-
-def forever(slots: int) -> Iterator[int]:
-    while True:
-        yield slots
-
-
-def make_session(
-    slots: int | Iterator[int] = 4, *, master: str = "local[4]", gateway: object = None, **settings: Any
-) -> Any:
-    scala = Scala(forever(slots) if isinstance(slots, int) else slots)
-    known = {"spark.driver.host": "driver.example", **{name.replace("_", "."): text for name, text in settings.items()}}
-    context = SimpleNamespace(
-        master=master,
-        applicationId=f"app-{id(scala)}",
-        _jsc=SimpleNamespace(sc=lambda: scala),
-        _gateway=gateway or ClientServer(),
-        getConf=lambda: known,
-        getLocalProperty=lambda name: None,
-    )
-    return SimpleNamespace(sparkContext=context, scala=scala)
 
 
 class Holder:
@@ -107,54 +61,3 @@ def test_local_mode_is_recognised(master: str, is_local: bool) -> None:
     session = make_session(master=master)
     assert capacity.is_local(session.sparkContext) is is_local
     assert SparkProvider(session).driver_host == ("127.0.0.1" if is_local else "driver.example")
-
-
-def test_dynamic_allocation_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"spark\.executor\.instances"):
-        SparkProvider(make_session(spark_dynamicAllocation_enabled="true")).check(1)
-
-
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "spark_network_crypto_enabled",
-        "spark_authenticate_enableSaslEncryption",
-        "spark_ssl_enabled",
-        "spark_ssl_rpc_enabled",
-    ],
-)
-def test_encryption_is_refused_unless_plaintext_is_allowed(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings: dict[str, Any] = {setting: "TRUE"}
-    session = make_session(**settings)
-    with pytest.raises(ConfigurationError, match="allow_plaintext=True"):
-        SparkProvider(session).check(1)
-    monkeypatch.setattr(provider_module, "check_python", lambda context: None)
-    SparkProvider(session, allow_plaintext=True).check(1)
-
-
-def test_threads_that_are_not_pinned_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="PYSPARK_PIN_THREAD"):
-        SparkProvider(make_session(gateway=object())).check(1)
-
-
-def test_a_stopped_spark_is_refused() -> None:
-    session = make_session()
-    provider = SparkProvider(session)
-    session.scala.is_stopped = True
-    for attempt in (lambda: provider.check(1), lambda: SparkProvider(session)):
-        with pytest.raises(ConfigurationError, match="Spark was stopped"):
-            attempt()
-
-
-def test_a_connect_session_is_refused() -> None:
-    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(ConfigurationError, match="classic mode"):
-        SparkProvider(remote)
-
-
-@pytest.mark.parametrize(
-    ("address", "host"),
-    [("10.0.0.7:4040", "10.0.0.7"), ("node-3:1", "node-3"), ("[::1]:9", "::1"), ("bare", "bare")],
-)
-def test_the_host_of_an_executor(address: str, host: str) -> None:
-    assert executor_host(address) == host

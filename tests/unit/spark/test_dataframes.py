@@ -1,4 +1,4 @@
-"""The files of a DataFrame are read by row group, from wherever one has got to, with the types of the DataFrame."""
+"""The files of a DataFrame: read by row group from any position, and deleted when no longer needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import snapline as sl
 from snapline.api.job_handle import JobFailedError
 from snapline.contracts.schemas import checked_schema
 from snapline.errors import ConfigurationError, StorageError
-from snapline.spark.dataframe_types import readable_schema
 from snapline.spark.dataframes import DataFrameSource, Materialised, RowGroupReader, from_dataframe
 from snapline.types import JobStatus
 
@@ -87,10 +86,10 @@ def test_files_have_the_types_of_the_dataframe_again(tmp_path: Path) -> None:
         assert batch.to_pylist() == [{**row, "at": at.replace(tzinfo=datetime.UTC)}, dict.fromkeys(row)]
 
 
-def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     reader = RowGroupReader(pa.schema([("n", pa.int64())]))
     reader.add_split({"file": str(tmp_path / "gone.parquet"), "group": 0}, None)
-    with pytest.raises(StorageError, match="is gone, which holds rows of a DataFrame"):
+    with pytest.raises(StorageError, match="with rows of a DataFrame, is missing"):
         reader.read()
 
 
@@ -99,34 +98,11 @@ def test_only_dataframes_are_dataframes() -> None:
         from_dataframe(sl.Job("x"), pa.table({"n": [1]}), "x", watermarks=None, parallelism=None, directory=None)
 
 
-@pytest.mark.parametrize(
-    ("kind", "read_as"),
-    [
-        (pa.int32(), pa.int32()),
-        (pa.uint32(), pa.int64()),
-        (pa.uint64(), pa.decimal128(20, 0)),
-        (pa.timestamp("ns", tz="UTC"), pa.timestamp("us", tz="UTC")),
-        (pa.dictionary(pa.int8(), pa.large_string()), pa.string()),
-        (pa.list_(pa.uint8()), pa.list_(pa.int16())),
-        (pa.map_(pa.string(), pa.float16()), pa.map_(pa.string(), pa.float32())),
-        (pa.struct([("a", pa.date64())]), pa.struct([("a", pa.date32())])),
-    ],
-)
-def test_rows_are_written_as_spark_can_read_them(kind: pa.DataType, read_as: pa.DataType) -> None:
-    assert readable_schema(pa.schema([("x", kind)])).field("x").type == read_as
-
-
-@pytest.mark.parametrize("kind", [pa.null(), pa.duration("s"), pa.time64("us"), pa.list_(pa.null())])
-def test_what_spark_cannot_read_is_told(kind: pa.DataType) -> None:
-    with pytest.raises(ConfigurationError, match="the column 'x' is"):
-        readable_schema(pa.schema([("x", kind)]))
-
-
 # Files of jobs.
 
 
 class DataFrame:
-    """What one of Spark looks like from here; it has other rows each time it is computed."""
+    """A stand-in for one of Spark, with other rows each time it is computed."""
 
     __module__ = "pyspark.sql.classic.dataframe"
     isStreaming = False  # noqa: N815  # PySpark's name
@@ -210,7 +186,7 @@ def test_a_dataframe_is_computed_once_for_a_job(tmp_path: Path) -> None:
         (JobStatus.FINISHED, None, {"externalized": "RETAIN_ON_CANCELLATION"}, False),
     ],
 )
-def test_files_stay_as_long_as_anybody_can_go_on_with_them(
+def test_files_stay_while_the_job_can_resume(
     tmp_path: Path, status: JobStatus, savepoint: str | None, settings: dict[str, Any], stays: bool
 ) -> None:
     checkpoints = sl.Checkpoints(**{"storage": tmp_path / "storage", **settings})
@@ -229,7 +205,7 @@ def test_a_job_that_cannot_be_started_leaves_only_what_was_there(tmp_path: Path)
     assert (tmp_path / "frames/job/frame").is_dir()
 
 
-def test_a_directory_that_the_driver_does_not_share_is_told(tmp_path: Path) -> None:
+def test_a_directory_the_driver_does_not_share_is_refused(tmp_path: Path) -> None:
     frame = DataFrame()
     frame.is_elsewhere = True
     source = DataFrameSource(frame, tmp_path / "frames")

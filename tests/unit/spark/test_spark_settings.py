@@ -97,7 +97,7 @@ def test_a_strategy_of_the_job_is_kept_and_changed() -> None:
         ("checkpoints.intervall", "1s", "did you mean spark.snapline.checkpoints.interval?"),
         ("execution.flush", "1s", "did you mean spark.snapline.execution.flush_timeout?"),
         ("zzz", "1", "did you mean spark.snapline."),
-        ("restart.attempts", "1", "no such setting of the strategy NoRestart"),
+        ("restart.attempts", "1", "unknown setting of the strategy NoRestart"),
         ("restart.strategy", "sometimes", "use one of none, fixed_delay"),
         ("checkpoints.unaligned", "yes", "neither true nor false"),
         ("checkpoints.retained", "many", "spark.snapline.checkpoints.retained='many': not a number"),

@@ -1,1 +1,1 @@
-"""PySpark's `StatefulProcessor` as an operator."""
+"""Runs PySpark's `StatefulProcessor` as an operator."""

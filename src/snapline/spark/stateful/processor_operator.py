@@ -1,18 +1,17 @@
-"""PySpark's `StatefulProcessor`, as it is, as an operator.
+"""Runs an unchanged PySpark `StatefulProcessor` as an operator.
 
-What is the same as in Spark: the calls of a processor and what they are given, states, timers, time to live, initial
-state, and that rows which are not newer than the watermark do not reach it in event time. What is not:
+Same as in Spark: the calls of a processor and their arguments, states, timers, time to live, initial state, and that in
+event time rows not newer than the watermark are dropped. Different:
 
-* `handleInputRows` is called once for each key in a batch, and there is no micro-batch around all keys: batches follow
-  each other as they come. Processing time, and what has expired by it, is that of the batch.
-* `init` and `close` are called once for each start of the job and subtask, not for each micro-batch; besides, as in
-  Spark, once on the driver. What a processor keeps in attributes instead of states is lost with a restart.
-* Timers fire as soon as their time has come, without waiting for rows. When all data have ended, those of event time
-  that are still there fire once, in the order of their times, with a watermark no later than needed; those that are
-  registered then do not, and neither do timers of processing time.
-* Maps are gone through in the order of their keys, and their keys are not nested and have no nulls.
-* Times in rows are in UTC, and so are those in pandas frames, which have no zone; in Spark it is the session's zone.
-  Those that come out of a state have no zone, as in Spark, and are those of the process's local zone.
+* `handleInputRows` is called once per key in a batch; there are no micro-batches across keys. Processing time, and
+  with it expiry, is that of the batch.
+* `init` and `close` are called once per start of the job and subtask, not per micro-batch; and, as in Spark, once on
+  the driver. What a processor keeps in attributes instead of states is lost on a restart.
+* Timers fire when due, without waiting for rows. At the end of the input, remaining event-time timers fire once, in
+  time order, with a watermark no later than needed; timers registered then do not fire, nor do processing-time ones.
+* Maps are iterated in key order; their keys are not nested and have no nulls.
+* Times in rows, and in pandas frames (without a zone), are in UTC; in Spark they are in the session's zone. Times
+  from a state have no zone, as in Spark, and are in the process's local zone.
 """
 
 from __future__ import annotations
@@ -49,20 +48,19 @@ from snapline.types import MAX_WATERMARK
 TIME_MODES = {"none": None, "processingtime": TimeDomain.PROCESSING, "eventtime": TimeDomain.EVENT}
 OUTPUT_MODES = ("append", "update")
 MAX_INITIAL_BYTES = 256 << 20
-"""Largest initial state, since it travels with the job."""
+"""Largest initial state; it is shipped with the job."""
 
 _PER_MILLISECOND = {"ms": 1, "us": 1000, "ns": 1_000_000}
 _MAX_INTEGER = (1 << 63) - 1
 
 _INITIALIZED = "_initialized"
-"""The state that says which keys have had their initial state."""
+"""The state that marks keys whose initial state was applied."""
 
 
 class TransformWithState(Operator):
     """Runs a processor in one subtask.
 
-    `time_column` is what rows are late by, none if that cannot be told. `initial_state` has the key columns of the
-    stream.
+    `time_column` determines which rows are late, None if unknown. `initial_state` has the key columns of the stream.
     """
 
     _keyed: KeyedBackend
@@ -88,7 +86,7 @@ class TransformWithState(Operator):
         self._name = type(processor).__name__
         self._times = Times()
         self._is_initialized = False
-        # Rows are late after a restore if they were before it.
+        # Rows that were late before a restore stay late after it.
         self.declares_union_state = domain is TimeDomain.EVENT
 
     def open(self, context: OperatorContext) -> None:
@@ -144,7 +142,7 @@ class TransformWithState(Operator):
 
     @contextmanager
     def _batch_time(self, now_ms: int | None = None) -> Iterator[None]:
-        """Let processing time stand still; with `time_mode` none there is none to be seen."""
+        """Freeze processing time; with `time_mode` none the processor does not see it."""
         now_ms = self.context.clock() if now_ms is None else now_ms
         if self._domain is not None:
             self._times.processing_ms = now_ms
@@ -162,7 +160,7 @@ class TransformWithState(Operator):
             self.context.emit(made)
 
     def _handled(self, batch: pa.RecordBatch) -> Iterator[Any]:
-        """What the processor gives for all rows; a key is selected while what it gives for it is taken."""
+        """Yields the processor's output for all rows; a key stays selected while its output is consumed."""
         grouped = KeyedRows(batch, self.context.key_columns)
         rows = self._keyed.keys(grouped.columns)
         timer_values = self._timer_values()
@@ -182,7 +180,7 @@ class TransformWithState(Operator):
         for number, (key, time_ms) in enumerate(zip(keys, due.times.tolist(), strict=True)):
             self._keyed.select(due.rows, number)
             if is_end:
-                # What comes for a key must not depend on which others are in the same subtask.
+                # The output for a key must not depend on the other keys of the subtask.
                 self._times.watermark_ms = max(self._times.watermark_ms, time_ms)
             given = self._processor.handleExpiredTimer(key, self._timer_values(), ExpiredTimerInfo(time_ms))
             yield from self._iterated(given, "handleExpiredTimer")
@@ -193,11 +191,11 @@ class TransformWithState(Operator):
             return iter(given)
         except TypeError:
             raise UserCodeError(
-                f"{method} of {self._name} gave {shortened(given)}; it must give an iterator, an empty one for no rows"
+                f"{method} of {self._name} returned {shortened(given)}; return an iterator, an empty one for no rows"
             ) from None
 
     def _initialize(self, table: pa.Table) -> None:
-        """Give the processor the initial state of the keys here that have not had theirs, in this run or before it."""
+        """Pass the initial state of this subtask's keys to the processor, once per key across restarts."""
         columns = [table.column(name).combine_chunks() for name in self.context.key_columns]
         rows = Rows.of(self._keyed.key.encode(columns))
         groups = key_groups(rows.key_hashes, self._keyed.max_parallelism)
@@ -222,7 +220,7 @@ class TransformWithState(Operator):
 
 
 def _not_late(batch: pa.RecordBatch, column: str, watermark_ms: int) -> pa.RecordBatch:
-    """The rows that are newer than the watermark by a whole millisecond, and those without a time."""
+    """Returns the rows at least one millisecond newer than the watermark, and those without a time."""
     times = batch.column(column)
     first = watermark_ms + 1
     if pa.types.is_timestamp(times.type):
@@ -256,7 +254,7 @@ def transform_with_state(
     if output_mode.lower() not in OUTPUT_MODES:
         raise ConfigurationError(
             f"transform_with_state(output_mode={output_mode!r}): use 'append' or 'update', which are the same here: "
-            "every row that the processor gives goes on"
+            "every row the processor returns is emitted"
         )
     form = make_format(format)
     inputs, columns = stream._inputs, stream.key_columns
@@ -279,23 +277,26 @@ def _domain(time_mode: str) -> TimeDomain | None:
 
 
 def _time_column(stream: KeyedStream, name: str) -> str | None:
-    """The one column that event time is told from, if the rows have it; `ConfigurationError` without watermarks."""
+    """Returns the event-time column if it is unique and in the rows, else None.
+
+    Raises `ConfigurationError` if an input has no watermarks.
+    """
     columns: set[str] = set()
     for item in stream._inputs:
-        told = item.node.event_time
-        if told is None:
+        names = item.node.event_time
+        if names is None:
             raise ConfigurationError(
                 f"transform_with_state({name}, time_mode='event_time'): its input has no watermarks; give the source "
                 "watermarks=snapline.Watermarks(column), or use with_watermarks() before key_by()"
             )
-        columns |= told
+        columns |= names
     known = [column for column in columns if column in stream.schema.names]
     return known[0] if len(columns) == 1 and known else None
 
 
 def _initial_table(given: Any, stream: KeyedStream) -> pa.Table:
-    """What the user gave as initial state, with key columns of the stream's types."""
-    frame = getattr(given, "_df", given)  # what groupBy() gives
+    """Returns the user's initial state as a table, with key columns of the stream's types."""
+    frame = getattr(given, "_df", given)  # the result of groupBy()
     if isinstance(frame, pa.Table):
         table = frame
     elif isinstance(frame, pa.RecordBatch):
@@ -309,15 +310,15 @@ def _initial_table(given: Any, stream: KeyedStream) -> pa.Table:
         )
     if table.nbytes > MAX_INITIAL_BYTES:
         raise ConfigurationError(
-            f"transform_with_state(initial_state=...): {table.nbytes} bytes are too many to travel with the job, which "
-            f"{MAX_INITIAL_BYTES} may; send such rows through the stream itself"
+            f"transform_with_state(initial_state=...): {table.nbytes} bytes are too many to ship with the job, the "
+            f"limit is {MAX_INITIAL_BYTES}; send such rows through the stream"
         )
     key = key_type(stream.schema, stream.key_columns)
     kinds = [key] if len(stream.key_columns) == 1 else [field.type for field in key]
     for column, kind in zip(stream.key_columns, kinds, strict=True):
         if column not in table.column_names:
             raise ConfigurationError(
-                f"transform_with_state(initial_state=...): it has no column {column!r}, which the stream is keyed by; "
+                f"transform_with_state(initial_state=...): it has no column {column!r}, a key column of the stream; "
                 f"there are {', '.join(map(repr, table.column_names))}"
             )
         values = table.column(column).combine_chunks()
@@ -334,7 +335,7 @@ def _initial_table(given: Any, stream: KeyedStream) -> pa.Table:
 
 
 def _try_init(processor: StatefulProcessor, domain: TimeDomain | None, stream: KeyedStream) -> None:
-    """Let a copy declare its states, as Spark does on the driver, so that what is wrong with them is known now."""
+    """Run `init` of a copy, as Spark does on the driver, to report wrong state declarations early."""
     try:
         copy: StatefulProcessor = cloudpickle.loads(cloudpickle.dumps(processor))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What goes into a stateful processor and what comes out of it: rows or pandas frames by key, from batches and back."""
+"""Input and output of a stateful processor: batches to rows or pandas frames by key, and back."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ FORMATS = ("rows", "pandas")
 
 
 class KeyedRows:
-    """The rows of a batch by key: `firsts` are the rows in which the keys come first, in that order.
+    """The rows of a batch by key: `firsts` are the first rows of the keys, in order of appearance.
 
-    `order` brings the rows of the same key together, those of key number i from `starts[i]` to `starts[i + 1]`.
+    `order` groups the rows by key; the rows of key i are from `starts[i]` to `starts[i + 1]`.
     """
 
     def __init__(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
@@ -46,19 +46,19 @@ class KeyedRows:
 
     @property
     def is_grouped(self) -> bool:
-        """Whether the rows are together already."""
+        """Whether the rows are already grouped by key."""
         return bool((self.order[1:] > self.order[:-1]).all())
 
 
 def _codes(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
-    """A number for each row that only rows of the same key share."""
+    """Returns a number per row, equal for rows of the same key only."""
     codes: npt.NDArray[np.int64] = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         # -0.0 and 0.0 are one key.
         is_float = pa.types.is_floating(column.type)
         encoded = (pc.add(column, pa.scalar(0, column.type)) if is_float else column).dictionary_encode()
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
-        # Small numbers again, so that no number of columns makes them too large.
+        # Renumbered, so that many columns cannot overflow.
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
 
@@ -68,23 +68,23 @@ def _decoded(column: pa.Array) -> pa.Array:
 
 
 class Format(ABC):
-    """How a processor wants its rows, and gives them."""
+    """Form of a processor's input and output rows."""
 
     @abstractmethod
     def parts(self, batch: pa.RecordBatch, keyed: KeyedRows) -> Iterator[list[Any]]:
-        """For each key in turn what `handleInputRows` iterates over, and `handleInitialState` is called with."""
+        """Yields per key the items for `handleInputRows`, and for each call of `handleInitialState`."""
 
     @abstractmethod
     def size(self, item: Any, what: str) -> int:
-        """How many rows one item has that the processor gave; `UserCodeError` if it is none."""
+        """Returns how many rows an output item has. Raises `UserCodeError` if it is no such item."""
 
     @abstractmethod
     def batch(self, items: list[Any], schema: pa.Schema, what: str) -> pa.RecordBatch:
-        """Items of the processor as a batch; `UserCodeError` if they do not fit."""
+        """Returns output items as a batch. Raises `UserCodeError` if they do not fit the schema."""
 
 
 class RowFormat(Format):
-    """`pyspark.sql.Row`, with the values that Spark gives: structs are dicts, maps are lists of pairs."""
+    """`pyspark.sql.Row`, with values as in Spark: structs are dicts, maps are lists of pairs."""
 
     def parts(self, batch: pa.RecordBatch, keyed: KeyedRows) -> Iterator[list[Row]]:
         batch = batch if keyed.is_grouped else batch.take(pa.array(keyed.order))
@@ -95,7 +95,7 @@ class RowFormat(Format):
 
     def size(self, item: Any, what: str) -> int:
         if not isinstance(item, Row) or not hasattr(item, "__fields__"):
-            raise UserCodeError(f"{what} gave {shortened(item)}; give rows with names, such as Row(user='ann', n=1)")
+            raise UserCodeError(f"{what} returned {shortened(item)}; return named rows, such as Row(user='ann', n=1)")
         return 1
 
     def batch(self, items: list[Row], schema: pa.Schema, what: str) -> pa.RecordBatch:
@@ -107,18 +107,18 @@ class RowFormat(Format):
                     pa.array(values, field.type) for values, field in zip(zip(*items, strict=True), schema, strict=True)
                 ]
             else:
-                # By name; as in Spark what a row does not have is null, and what nobody declared is left out.
+                # By name; as in Spark, missing columns are null and undeclared ones are dropped.
                 made = pa.RecordBatch.from_pylist([item.asDict(recursive=True) for item in items], schema=schema)
                 columns = made.columns
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UserCodeError(
-                f"{what} gave rows that do not fit its schema, {_described(schema)}: {error}"
+                f"{what} returned rows that do not fit its schema, {_described(schema)}: {error}"
             ) from error
         return _checked(columns, schema, what)
 
 
 class PandasFormat(Format):
-    """`pandas.DataFrame`, one for each key. Timestamps are without a time zone, and those of UTC."""
+    """`pandas.DataFrame`, one per key. Timestamps are in UTC, without a time zone."""
 
     def __init__(self) -> None:
         self._pandas = pandas()
@@ -137,7 +137,7 @@ class PandasFormat(Format):
 
     def size(self, item: Any, what: str) -> int:
         if not isinstance(item, self._pandas.DataFrame):
-            raise UserCodeError(f"{what} gave {shortened(item)}; with format='pandas' give pandas.DataFrame")
+            raise UserCodeError(f"{what} returned {shortened(item)}; with format='pandas' return pandas.DataFrame")
         return len(item)
 
     def batch(self, items: list[Any], schema: pa.Schema, what: str) -> pa.RecordBatch:
@@ -148,19 +148,19 @@ class PandasFormat(Format):
         missing = [name for name in schema.names if name not in frame.columns]
         if missing:
             raise UserCodeError(
-                f"{what} gave frames without the column {missing[0]!r}; its schema is {_described(schema)}"
+                f"{what} returned frames without the column {missing[0]!r}; its schema is {_described(schema)}"
             )
         try:
             columns = [_from_pandas(frame[field.name], field.type) for field in schema]
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UserCodeError(
-                f"{what} gave frames that do not fit its schema, {_described(schema)}: {error}"
+                f"{what} returned frames that do not fit its schema, {_described(schema)}: {error}"
             ) from error
         return _checked(columns, schema, what)
 
 
 def make_format(name: str) -> Format:
-    """`ConfigurationError` if there is no such format, or what it needs is not installed."""
+    """Raises `ConfigurationError` if the format is unknown, or its package is not installed."""
     if name not in FORMATS:
         raise ConfigurationError(
             f"transform_with_state(format={name!r}): use 'rows' for a processor of pyspark.sql.Row, or 'pandas' for "
@@ -180,7 +180,7 @@ def pandas() -> Any:
 
 
 def batches(items: Iterable[Any], form: Format, schema: pa.Schema, what: str) -> Iterator[pa.RecordBatch]:
-    """What a processor gives, put together to batches of some thousand rows; the items are taken one by one."""
+    """Collects a processor's output into batches of some thousand rows; takes the items one by one."""
     waiting: list[Any] = []
     count = 0
     for item in items:
@@ -213,7 +213,7 @@ def _plain_values(column: pa.Array) -> list[Any]:
 def _checked(columns: list[pa.Array], schema: pa.Schema, what: str) -> pa.RecordBatch:
     for column, field in zip(columns, schema, strict=True):
         if not field.nullable and column.null_count:
-            raise UserCodeError(f"{what} gave nulls in the column {field.name!r}, which its schema says has none")
+            raise UserCodeError(f"{what} returned nulls in the column {field.name!r}, which is not nullable")
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

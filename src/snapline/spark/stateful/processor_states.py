@@ -1,7 +1,7 @@
-"""PySpark's handle of a stateful processor, with its states and timers, on Snapline's keyed state.
+"""The handle of a PySpark stateful processor, with its states and timers, on Snapline's keyed state.
 
-They have the methods of `pyspark.sql.streaming.stateful_processor` and take and give what those do: values are tuples,
-with one entry for each column of the declared schema. All of them mean the key in process.
+The classes implement `pyspark.sql.streaming.stateful_processor`: values are tuples with one entry per column of the
+declared schema, and all methods refer to the current key.
 """
 
 # ruff: noqa: N802, N803  # the names are PySpark's
@@ -21,10 +21,10 @@ from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state import collection_states, value_states
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.ttl import Ttl
 from snapline.state.stable_hash import Word
 from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain
+from snapline.state.ttl import Ttl
 from snapline.text import shortened
 
 Convert: TypeAlias = Callable[[Any], Any]
@@ -33,7 +33,7 @@ _SHORT_LIST = 4
 
 
 class Codec:
-    """Turns tuples of a schema into what keyed state holds, and back. `what` names the state in messages."""
+    """Converts tuples of a schema to values of keyed state, and back. `what` names the state in messages."""
 
     def __init__(self, schema: Any, what: str) -> None:
         try:
@@ -42,7 +42,7 @@ class Codec:
             raise ConfigurationError(f"the schema of {what}: {error}") from error
         if kind is None or not pa.types.is_struct(kind):
             raise ConfigurationError(
-                f"the schema of {what} is {schema!r}, which has no columns; write it as columns, for example 'n BIGINT'"
+                f"the schema of {what} is {schema!r}, which has no columns; declare columns, for example 'n BIGINT'"
             )
         self.kind: pa.DataType = kind
         self._what = what
@@ -53,7 +53,7 @@ class Codec:
         self._is_plain = not any(self._stored) and not any(self._given)
 
     def values(self, value: Any) -> list[Any]:
-        """The columns of a value; `UserCodeError` if it is no tuple of so many."""
+        """Returns the columns of a value. Raises `UserCodeError` if it is not a tuple of the right length."""
         if not isinstance(value, tuple | list) or len(value) != len(self._names):
             raise UserCodeError(
                 f"{shortened(value)} is no value of {self._what}: give a tuple of {', '.join(self._names)}"
@@ -74,7 +74,7 @@ class Codec:
 
 
 class MapKeyCodec(Codec):
-    """The same for keys of maps, which are kept without a struct around a single column."""
+    """Codec for map keys, which are stored without a struct if they have one column."""
 
     def __init__(self, schema: Any, what: str) -> None:
         super().__init__(schema, what)
@@ -93,7 +93,7 @@ class MapKeyCodec(Codec):
     def key(self, value: Any) -> Any:
         values = self.values(value)
         if any(item is None for item in values):
-            raise UserCodeError(f"{shortened(value)} has nulls, and {self._what} cannot; use a value of your own")
+            raise UserCodeError(f"{shortened(value)} has nulls, which {self._what} cannot; use a placeholder value")
         return values[0] if self._is_single else tuple(values)
 
     def give_key(self, stored: Any) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ class MapKeyCodec(Codec):
 
 
 def _storing(kind: pa.DataType) -> Convert | None:
-    """How a value that Spark takes becomes one that state takes; none if it is the same."""
+    """Returns the conversion from Spark's values to those of keyed state, or None if they are the same."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return _with_zone
     if pa.types.is_struct(kind):
@@ -118,7 +118,7 @@ def _storing(kind: pa.DataType) -> Convert | None:
 
 
 def _giving(kind: pa.DataType) -> Convert | None:
-    """The way back: structs inside a value are rows, and times have no zone: they are those of the local one."""
+    """Returns the conversion back, or None: nested structs become rows, times are local without a zone."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return lambda value: None if value is None else value.astimezone().replace(tzinfo=None)
     if pa.types.is_struct(kind):
@@ -142,7 +142,7 @@ def _same(value: Any) -> Any:
 
 
 def _with_zone(value: Any) -> Any:
-    """A time without a zone is one of the local zone, as everywhere in PySpark."""
+    """A time without a zone is local time, as everywhere in PySpark."""
     return value.astimezone(datetime.UTC) if isinstance(value, datetime.datetime) and value.tzinfo is None else value
 
 
@@ -154,7 +154,7 @@ def _as_dict(value: Any, parts: list[tuple[str, Convert | None]]) -> dict[str, A
 
 
 class ProcessorValueState(ValueState):
-    """One tuple for each key."""
+    """One tuple per key."""
 
     def __init__(self, state: value_states.ValueState, codec: Codec) -> None:
         self._state = state
@@ -175,7 +175,7 @@ class ProcessorValueState(ValueState):
 
 
 class ProcessorListState(ListState):
-    """A list of tuples for each key. As in Spark it is never written as an empty one: use `clear`."""
+    """A list of tuples per key. As in Spark, it cannot be set to an empty list: use `clear`."""
 
     def __init__(self, state: collection_states.ListState, codec: Codec, name: str) -> None:
         self._state = state
@@ -206,7 +206,7 @@ class ProcessorListState(ListState):
         if len(stored) > _SHORT_LIST:
             self._state.extend(stored)
             return
-        for value in stored:  # several times as quick for a few
+        for value in stored:  # several times faster for a few
             self._state.add(value)
 
     def _stored(self, values: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
@@ -217,7 +217,7 @@ class ProcessorListState(ListState):
 
 
 class ProcessorMapState(MapState):
-    """A map of tuples for each key; what goes over all of it does so in the order of the map's keys."""
+    """A map of tuples per key; iteration is in the order of the map's keys."""
 
     def __init__(self, state: collection_states.MapState, keys: MapKeyCodec, values: Codec) -> None:
         self._state = state
@@ -257,16 +257,16 @@ class ProcessorMapState(MapState):
 
 @dataclass(slots=True)
 class Times:
-    """What time it is for a processor: the time of the batch in process, and the watermark; -1 where there is none."""
+    """The processor's current times: that of the batch, and the watermark; -1 if there is none."""
 
     processing_ms: int = -1
     watermark_ms: int = -1
 
 
 class ProcessorHandle(StatefulProcessorHandle):
-    """What a processor gets in `init`: it declares states there, and registers timers later.
+    """The handle a processor gets in `init`: it declares states there, and registers timers later.
 
-    `domain` is what its timers go by, none if it has none. `times` is kept up to date by the operator.
+    `domain` is that of its timers, None if it has none. The operator keeps `times` up to date.
     """
 
     def __init__(self, keyed: KeyedBackend, domain: TimeDomain | None, times: Times) -> None:
@@ -279,7 +279,7 @@ class ProcessorHandle(StatefulProcessorHandle):
         self._times_of = _times_by_key(keyed, domain)
 
     def end_of_init(self) -> None:
-        """From now on no state may be declared or deleted."""
+        """From now on, declaring or deleting a state raises `UserCodeError`."""
         self._is_initializing = False
 
     def getValueState(
@@ -315,11 +315,11 @@ class ProcessorHandle(StatefulProcessorHandle):
         return ProcessorMapState(self._keyed.map_state(stateName, keys.key_kind, values.kind, ttl=ttl), keys, values)
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Delete a state of all keys, which an older version of the processor had."""
+        """Delete, for all keys, a state of an older version of the processor."""
         self._check_initializing("deleteIfExists", stateName)
         if stateName in self._declared:
             raise UserCodeError(
-                f"deleteIfExists({stateName!r}): the state was declared in this init; delete it before, or not at all"
+                f"deleteIfExists({stateName!r}): the state was declared in this init; delete it before, or keep it"
             )
         self._keyed.drop_state(_checked_name(stateName))
 
@@ -327,8 +327,8 @@ class ProcessorHandle(StatefulProcessorHandle):
         domain = self._timed("registerTimer")
         if domain is TimeDomain.EVENT and expiryTimestampMs <= self._times.watermark_ms:
             raise UserCodeError(
-                f"registerTimer({expiryTimestampMs}): the watermark is at {self._times.watermark_ms} already; register "
-                "a later time, or do now what the timer was to do"
+                f"registerTimer({expiryTimestampMs}): the watermark is already at {self._times.watermark_ms}; register "
+                "a later time, or do the work now"
             )
         self._timers.register(domain, expiryTimestampMs)
         self._times_of.setdefault(self._key(), set()).add(int(expiryTimestampMs))
@@ -343,7 +343,7 @@ class ProcessorHandle(StatefulProcessorHandle):
             self._times_of.pop(key, None)
 
     def listTimers(self) -> Iterator[int]:
-        """The times of the key's timers, in order; while one is handled it is among them still."""
+        """Returns the times of the key's timers in order, including one being handled."""
         self._timed("listTimers")
         return iter(sorted(self._times_of.get(self._key(), ())))
 
@@ -356,7 +356,7 @@ class ProcessorHandle(StatefulProcessorHandle):
         return self._domain
 
     def _key(self) -> tuple[Word, ...]:
-        """The key in process, as one that is equal whenever the key is."""
+        """The current key in a hashable form."""
         rows, row, _ = self._keyed.current()
         return rows.single(row).words
 
@@ -369,14 +369,14 @@ class ProcessorHandle(StatefulProcessorHandle):
             raise UserCodeError(f"{call}({name!r}): the time to live is {ttl_ms} ms; give a positive one")
         if self._domain is not TimeDomain.PROCESSING:
             raise UserCodeError(
-                f"{call}({name!r}): a time to live goes by processing time; give transform_with_state() "
+                f"{call}({name!r}): a time to live needs processing time; give transform_with_state() "
                 "time_mode='processing_time'"
             )
         return Ttl(datetime.timedelta(milliseconds=ttl_ms))
 
     def _check_initializing(self, call: str, name: str) -> None:
         if not self._is_initializing:
-            raise UserCodeError(f"{call}({name!r}): states are declared and deleted in init() only")
+            raise UserCodeError(f"{call}({name!r}): declare and delete states in init() only")
 
 
 def _checked_name(name: str) -> str:
@@ -386,7 +386,7 @@ def _checked_name(name: str) -> str:
 
 
 def _times_by_key(keyed: KeyedBackend, domain: TimeDomain | None) -> dict[tuple[Word, ...], set[int]]:
-    """The timers of each key, which `Timers` has by time only. Nobody has to save them: they are those it restores."""
+    """Returns the restored timers by key; `Timers` has them by time only, and saves them."""
     times: dict[tuple[Word, ...], set[int]] = {}
     if domain is None:
         return times

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
-from tests.unit.spark import processors as p
-from tests.unit.spark.processor_kit import COUNTS, PAIRS, WORDS, Case, Subject, events
+from tests.unit.spark.stateful import processors as p
+from tests.unit.spark.stateful.processor_kit import COUNTS, PAIRS, WORDS, Case, Subject, events
 
 CASES = {
     "count": Case(

@@ -1,4 +1,4 @@
-"""A stateful processor as an operator by itself, and what happens to it step by step."""
+"""Drives a stateful processor as a single operator, step by step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def event(user: str, word: str = "", n: int | None = 0, ms: int = 0) -> dict[str
 
 
 def events(*words: str) -> list[dict[str, Any]]:
-    """`ann:word:1@5000`: user, word, number and time, of which the last three may be left out."""
+    """`ann:word:1@5000`: user, word, number and time, the last three optional."""
     made = []
     for text in words:
         text, _, ms = text.partition("@")
@@ -50,12 +50,12 @@ def events(*words: str) -> list[dict[str, Any]]:
 
 
 Step = list[dict[str, Any]] | int
-"""Rows that come together, or the time that it becomes: processing time or the watermark."""
+"""Rows of one batch, or the new processing time or watermark."""
 
 
 @dataclass
 class Case:
-    """A processor and what happens to it."""
+    """A processor and its steps."""
 
     processor: type[StatefulProcessor]
     schema: pa.Schema
@@ -66,7 +66,7 @@ class Case:
 
 
 class Subject:
-    """A processor as an operator by itself, which may be saved and restored."""
+    """A processor as a single operator, which can be saved and restored."""
 
     def __init__(self, case: Case, processor: StatefulProcessor | None = None) -> None:
         self.case = case
@@ -92,15 +92,15 @@ class Subject:
         return made
 
     def restore(self, processor: StatefulProcessor | None = None) -> None:
-        """Save, throw everything away, and go on from what was saved."""
+        """Save, discard everything, and restore."""
         self.restored += 1
         objects = MemoryObjects()
         before, number = self.harness, self.restored
         before.operator.snapshot(number)
-        target = SnapshotWriter(
+        writer = SnapshotWriter(
             objects, f"/job/chk-{number}", "/job/shared", attempt=1, checkpoint_id=number, uid="it", subtask=0
         )
-        written = before.states.snapshot(canonical=False).write(target)
+        written = before.states.snapshot(canonical=False).write(writer)
         before.operator.close()
         before.states.close()
         state = OperatorState("it", parallelism=1, max_parallelism=128, subtasks={0: written.state})
