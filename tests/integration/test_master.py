@@ -25,7 +25,7 @@ from snapline.errors import ConfigurationError, PeerError, RestoreError, Storage
 from snapline.graph.execution_plan import ExecutionPlan, PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.snapshot import SubtaskState
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master import master_thread
 from snapline.runtime.master.master_handle import MasterHandle

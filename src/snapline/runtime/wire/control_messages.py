@@ -10,7 +10,7 @@ from msgspec import Struct
 from snapline.errors import PeerError
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.protocol.snapshot import SubtaskState
-from snapline.protocol.statistics.checkpoint_statistics import SubtaskMetrics
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import Barrier, ExecutionId, FailureReason, TaskStatus
 
