@@ -1,6 +1,6 @@
 """Snapline: consistent checkpoints for Python pipelines that run on Spark.
 
-What is here is loaded when it is first used: `import snapline` by itself costs next to nothing.
+Names are loaded on first use, so `import snapline` by itself costs next to nothing.
 """
 
 from __future__ import annotations
@@ -9,207 +9,148 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from snapline.api.aggregates import (
-        Aggregate,
-        aggregate,
-        collect,
-        count,
-        count_distinct,
-        first,
-        last,
-        max,
-        mean,
-        min,
-        sum,
-        top_n,
-    )
-    from snapline.api.connected_streams import ConnectedStreams
-    from snapline.api.job import Job
-    from snapline.api.job_handle import JobFailedError, JobHandle, SnapshotFailedError
-    from snapline.api.keyed_stream import KeyedStream
-    from snapline.api.stream import Stream
-    from snapline.api.windowed_stream import WindowedStream
-    from snapline.api.windows import (
-        EventTimeInterval,
-        EveryRows,
-        GivenWindow,
-        GlobalWindow,
-        Session,
-        Sliding,
-        Tumbling,
-        WhenComplete,
-    )
-    from snapline.config import (
-        Checkpoints,
-        Execution,
-        ExponentialDelay,
-        FailureRate,
-        FixedDelay,
-        NoRestart,
-        RestartStrategy,
-    )
-    from snapline.connectors import sinks, sources
-    from snapline.contracts.contexts import BatchContext, ProcessContext
-    from snapline.contracts.functions import AsyncFunction, BatchProcessFunction, CoProcessFunction, ProcessFunction
-    from snapline.contracts.master_hook import MasterHook
-    from snapline.contracts.operator import Operator, OperatorContext
-    from snapline.contracts.schemas import SchemaLike
-    from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
-    from snapline.contracts.source import ReaderContext, Source, SourceReader, Wait, Watermarks
-    from snapline.errors import (
-        ConfigurationError,
-        EngineError,
-        FencedError,
-        PeerError,
-        RestoreError,
-        SnaplineError,
-        StorageError,
-        UserCodeError,
-    )
-    from snapline.state.groups import Groups
-    from snapline.state.timers import TimeDomain
-    from snapline.state.ttl import Ttl
-    from snapline.types import CheckpointScope, JobStatus, SavepointFormat
+    from snapline.api.aggregates import Aggregate as Aggregate
+    from snapline.api.aggregates import aggregate as aggregate
+    from snapline.api.aggregates import collect as collect
+    from snapline.api.aggregates import count as count
+    from snapline.api.aggregates import count_distinct as count_distinct
+    from snapline.api.aggregates import first as first
+    from snapline.api.aggregates import last as last
+    from snapline.api.aggregates import max as max
+    from snapline.api.aggregates import mean as mean
+    from snapline.api.aggregates import min as min
+    from snapline.api.aggregates import sum as sum
+    from snapline.api.aggregates import top_n as top_n
+    from snapline.api.connected_streams import ConnectedStreams as ConnectedStreams
+    from snapline.api.job import Job as Job
+    from snapline.api.job_handle import JobFailedError as JobFailedError
+    from snapline.api.job_handle import JobHandle as JobHandle
+    from snapline.api.job_handle import SnapshotFailedError as SnapshotFailedError
+    from snapline.api.keyed_stream import KeyedStream as KeyedStream
+    from snapline.api.stream import Stream as Stream
+    from snapline.api.windowed_stream import WindowedStream as WindowedStream
+    from snapline.api.windows import EventTimeInterval as EventTimeInterval
+    from snapline.api.windows import EveryRows as EveryRows
+    from snapline.api.windows import GivenWindow as GivenWindow
+    from snapline.api.windows import GlobalWindow as GlobalWindow
+    from snapline.api.windows import Session as Session
+    from snapline.api.windows import Sliding as Sliding
+    from snapline.api.windows import Tumbling as Tumbling
+    from snapline.api.windows import WhenComplete as WhenComplete
+    from snapline.config import CheckpointMode as CheckpointMode
+    from snapline.config import Checkpoints as Checkpoints
+    from snapline.config import Duration as Duration
+    from snapline.config import Execution as Execution
+    from snapline.config import ExponentialDelay as ExponentialDelay
+    from snapline.config import FailureRate as FailureRate
+    from snapline.config import FixedDelay as FixedDelay
+    from snapline.config import NoRestart as NoRestart
+    from snapline.config import RestartStrategy as RestartStrategy
+    from snapline.config import Size as Size
+    from snapline.config import StateBackend as StateBackend
+    from snapline.connectors import sinks as sinks
+    from snapline.connectors import sources as sources
+    from snapline.contracts.contexts import BatchContext as BatchContext
+    from snapline.contracts.contexts import BroadcastMap as BroadcastMap
+    from snapline.contracts.contexts import ProcessContext as ProcessContext
+    from snapline.contracts.contexts import Time as Time
+    from snapline.contracts.functions import AsyncFunction as AsyncFunction
+    from snapline.contracts.functions import BatchProcessFunction as BatchProcessFunction
+    from snapline.contracts.functions import CoProcessFunction as CoProcessFunction
+    from snapline.contracts.functions import ProcessFunction as ProcessFunction
+    from snapline.contracts.master_hook import MasterHook as MasterHook
+    from snapline.contracts.operator import Operator as Operator
+    from snapline.contracts.operator import OperatorContext as OperatorContext
+    from snapline.contracts.schemas import Row as Row
+    from snapline.contracts.schemas import SchemaLike as SchemaLike
+    from snapline.contracts.sink import CommitResult as CommitResult
+    from snapline.contracts.sink import Committable as Committable
+    from snapline.contracts.sink import Permit as Permit
+    from snapline.contracts.sink import Sink as Sink
+    from snapline.contracts.sink import SinkContext as SinkContext
+    from snapline.contracts.sink import SinkWriter as SinkWriter
+    from snapline.contracts.source import Position as Position
+    from snapline.contracts.source import ReaderContext as ReaderContext
+    from snapline.contracts.source import Source as Source
+    from snapline.contracts.source import SourceReader as SourceReader
+    from snapline.contracts.source import Split as Split
+    from snapline.contracts.source import Wait as Wait
+    from snapline.contracts.source import Watermarks as Watermarks
+    from snapline.errors import ConfigurationError as ConfigurationError
+    from snapline.errors import EngineError as EngineError
+    from snapline.errors import FencedError as FencedError
+    from snapline.errors import PeerError as PeerError
+    from snapline.errors import RestoreError as RestoreError
+    from snapline.errors import SnaplineError as SnaplineError
+    from snapline.errors import StorageError as StorageError
+    from snapline.errors import UserCodeError as UserCodeError
+    from snapline.protocol import statistics as statistics
+    from snapline.state.collection_states import ListState as ListState
+    from snapline.state.collection_states import MapState as MapState
+    from snapline.state.collection_states import Spans as Spans
+    from snapline.state.groups import Groups as Groups
+    from snapline.state.operator_state import BroadcastState as BroadcastState
+    from snapline.state.operator_state import OperatorList as OperatorList
+    from snapline.state.operator_state import OperatorStates as OperatorStates
+    from snapline.state.operator_state import RawOperatorState as RawOperatorState
+    from snapline.state.timers import DueTimers as DueTimers
+    from snapline.state.timers import TimeDomain as TimeDomain
+    from snapline.state.timers import Timers as Timers
+    from snapline.state.ttl import Ttl as Ttl
+    from snapline.state.value_states import AggregateFunction as AggregateFunction
+    from snapline.state.value_states import AggregatingState as AggregatingState
+    from snapline.state.value_states import ReducingState as ReducingState
+    from snapline.state.value_states import ValueState as ValueState
+    from snapline.types import CheckpointScope as CheckpointScope
+    from snapline.types import ClaimMode as ClaimMode
+    from snapline.types import ExecutionId as ExecutionId
+    from snapline.types import ExternalizedRetention as ExternalizedRetention
+    from snapline.types import FailureReason as FailureReason
+    from snapline.types import JobStatus as JobStatus
+    from snapline.types import SavepointFormat as SavepointFormat
+    from snapline.types import SnapshotKind as SnapshotKind
+    from snapline.types import SubtaskId as SubtaskId
 
 _MODULES = {
-    "api.aggregates": (
-        "Aggregate",
-        "aggregate",
-        "collect",
-        "count",
-        "count_distinct",
-        "first",
-        "last",
-        "max",
-        "mean",
-        "min",
-        "sum",
-        "top_n",
-    ),
-    "api.connected_streams": ("ConnectedStreams",),
-    "contracts.contexts": ("BatchContext", "ProcessContext"),
-    "contracts.functions": ("AsyncFunction", "BatchProcessFunction", "CoProcessFunction", "ProcessFunction"),
-    "api.job_handle": ("JobFailedError", "JobHandle", "SnapshotFailedError"),
-    "contracts.master_hook": ("MasterHook",),
-    "api.job": ("Job",),
-    "api.keyed_stream": ("KeyedStream",),
-    "contracts.operator": ("Operator", "OperatorContext"),
-    "contracts.schemas": ("SchemaLike",),
-    "contracts.sink": ("CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"),
-    "contracts.source": ("ReaderContext", "Source", "SourceReader", "Wait", "Watermarks"),
-    "api.stream": ("Stream",),
-    "api.windowed_stream": ("WindowedStream",),
-    "api.windows": (
-        "EventTimeInterval",
-        "EveryRows",
-        "GivenWindow",
-        "GlobalWindow",
-        "Session",
-        "Sliding",
-        "Tumbling",
-        "WhenComplete",
-    ),
+    "api.aggregates": "Aggregate aggregate collect count count_distinct first last max mean min sum top_n",
+    "api.connected_streams": "ConnectedStreams",
+    "api.job": "Job",
+    "api.job_handle": "JobFailedError JobHandle SnapshotFailedError",
+    "api.keyed_stream": "KeyedStream",
+    "api.stream": "Stream",
+    "api.windowed_stream": "WindowedStream",
+    "api.windows": "EventTimeInterval EveryRows GivenWindow GlobalWindow Session Sliding Tumbling WhenComplete",
     "config": (
-        "Checkpoints",
-        "Execution",
-        "ExponentialDelay",
-        "FailureRate",
-        "FixedDelay",
-        "NoRestart",
-        "RestartStrategy",
+        "CheckpointMode Checkpoints Duration Execution ExponentialDelay FailureRate FixedDelay NoRestart "
+        "RestartStrategy Size StateBackend"
     ),
+    "contracts.contexts": "BatchContext BroadcastMap ProcessContext Time",
+    "contracts.functions": "AsyncFunction BatchProcessFunction CoProcessFunction ProcessFunction",
+    "contracts.master_hook": "MasterHook",
+    "contracts.operator": "Operator OperatorContext",
+    "contracts.schemas": "Row SchemaLike",
+    "contracts.sink": "CommitResult Committable Permit Sink SinkContext SinkWriter",
+    "contracts.source": "Position ReaderContext Source SourceReader Split Wait Watermarks",
     "errors": (
-        "ConfigurationError",
-        "EngineError",
-        "FencedError",
-        "PeerError",
-        "RestoreError",
-        "SnaplineError",
-        "StorageError",
-        "UserCodeError",
+        "ConfigurationError EngineError FencedError PeerError RestoreError SnaplineError StorageError UserCodeError"
     ),
-    "state.keyed_backend": ("Ttl",),
-    "state.groups": ("Groups",),
-    "state.timers": ("TimeDomain",),
-    "types": ("CheckpointScope", "JobStatus", "SavepointFormat"),
+    "state.collection_states": "ListState MapState Spans",
+    "state.groups": "Groups",
+    "state.operator_state": "BroadcastState OperatorList OperatorStates RawOperatorState",
+    "state.timers": "DueTimers TimeDomain Timers",
+    "state.ttl": "Ttl",
+    "state.value_states": "AggregateFunction AggregatingState ReducingState ValueState",
+    "types": (
+        "CheckpointScope ClaimMode ExecutionId ExternalizedRetention FailureReason JobStatus SavepointFormat "
+        "SnapshotKind SubtaskId"
+    ),
 }
-_WHERE = {name: module for module, names in _MODULES.items() for name in names}
-_NAMESPACES = {"sinks": "connectors.sinks", "sources": "connectors.sources"}
+"""Where each public name is defined; the imports above say the same to type checkers."""
 
-__all__ = [
-    "Aggregate",
-    "AsyncFunction",
-    "BatchContext",
-    "BatchProcessFunction",
-    "CheckpointScope",
-    "Checkpoints",
-    "CoProcessFunction",
-    "CommitResult",
-    "Committable",
-    "ConfigurationError",
-    "ConnectedStreams",
-    "EngineError",
-    "EventTimeInterval",
-    "EveryRows",
-    "Execution",
-    "ExponentialDelay",
-    "FailureRate",
-    "FencedError",
-    "FixedDelay",
-    "GivenWindow",
-    "GlobalWindow",
-    "Groups",
-    "Job",
-    "JobFailedError",
-    "JobHandle",
-    "JobStatus",
-    "KeyedStream",
-    "MasterHook",
-    "NoRestart",
-    "Operator",
-    "OperatorContext",
-    "PeerError",
-    "Permit",
-    "ProcessContext",
-    "ProcessFunction",
-    "ReaderContext",
-    "RestartStrategy",
-    "RestoreError",
-    "SavepointFormat",
-    "SchemaLike",
-    "Session",
-    "Sink",
-    "SinkContext",
-    "SinkWriter",
-    "Sliding",
-    "SnaplineError",
-    "SnapshotFailedError",
-    "Source",
-    "SourceReader",
-    "StorageError",
-    "Stream",
-    "TimeDomain",
-    "Ttl",
-    "Tumbling",
-    "UserCodeError",
-    "Wait",
-    "Watermarks",
-    "WhenComplete",
-    "WindowedStream",
-    "aggregate",
-    "collect",
-    "count",
-    "count_distinct",
-    "first",
-    "last",
-    "max",
-    "mean",
-    "min",
-    "sinks",
-    "sources",
-    "sum",
-    "top_n",
-]
+_WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
+_NAMESPACES = {"sinks": "connectors.sinks", "sources": "connectors.sources", "statistics": "protocol.statistics"}
+
+__all__ = sorted([*_WHERE, *_NAMESPACES])
 
 
 def __getattr__(name: str) -> Any:

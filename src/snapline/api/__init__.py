@@ -1,1 +1,1 @@
-"""What users write with: jobs, streams, sources and sinks."""
+"""The stream API: jobs, streams and their operators."""

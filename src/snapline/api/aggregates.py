@@ -1,7 +1,7 @@
 """The aggregates of keyed streams and windows, as users write them: `aggregate(n=count(), total=sum("value"))`.
 
-Each takes `where=`: a condition that rows have to meet to count in it, as `FILTER` in SQL. It is an expression of
-`pyarrow.compute`, or the name of a column of booleans. Nulls are left out of everything but `count()`.
+Each takes `where=`, a condition that rows must meet to count, like `FILTER` in SQL: an expression of `pyarrow.compute`,
+or the name of a boolean column. All but `count()` ignore nulls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.config import MAX_COUNT
+from snapline.config.setting_checks import count as checked_count
 from snapline.contracts.schemas import empty_batch, misfit, no_column
 from snapline.errors import ConfigurationError
 from snapline.operators.aggregates.accumulators import (
@@ -25,35 +25,28 @@ from snapline.operators.aggregates.accumulators import (
     Mean,
     Reduced,
 )
-from snapline.operators.aggregates.custom_accumulators import AggregateFunction, Custom
+from snapline.operators.aggregates.custom_accumulators import Custom, MergeableFunction
 from snapline.operators.aggregates.list_accumulators import Collected, Greatest
 from snapline.operators.projection import Evaluation
 from snapline.state.batch_keys import key_types
-from snapline.state.value_states import check_reducer
 from snapline.state.state_types import resolve
+from snapline.state.value_states import check_reducer
 
 Where: TypeAlias = "pc.Expression | str | None"
-"""Which rows count: an expression of `pyarrow.compute`, the name of a column of booleans, or none for all."""
+"""Which rows count: an expression of `pyarrow.compute`, or the name of a boolean column. None counts all."""
 
 _SUM_DIGITS = 38
-"""Of sums of decimals: as many as a decimal of 128 bits has."""
+"""Of decimal sums: as many as 128 bits hold."""
 
 
 class Aggregate(ABC):
-    """One value for each key, or for each key and window, made of its rows. Made by the functions of this module."""
+    """One value per key, or per key and window, computed from its rows. Made by the functions of this module."""
 
     where: Where = None
 
     @abstractmethod
     def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        """What keeps it in state for rows of a schema; `ConfigurationError` says what does not fit."""
-
-    def result_type(self, name: str, schema: pa.Schema) -> pa.DataType:
-        """The type of what comes out for rows of a schema; `name` is what an error message calls the result."""
-        try:
-            return self.accumulator(schema, None).result
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{name}={self}: {error}") from error
+        """Its accumulator for rows of a schema; `ConfigurationError` says what does not fit."""
 
     def __repr__(self) -> str:
         return f"snapline.{self}"
@@ -117,7 +110,7 @@ class _TopN(Aggregate):
         by = self.column if self.by is None else self.by
         kind, by_kind = _stored(self.column, schema), _stored(by, schema)
         _reducible("max", by_kind, "top_n")
-        return Greatest(self.column, kind, _checked_count("n", self.n), by, by_kind, where)
+        return Greatest(self.column, kind, checked_count(self.n, "n", least=1), by, by_kind, where)
 
     def __str__(self) -> str:
         by = "" if self.by is None else f", by={self.by!r}"
@@ -131,7 +124,7 @@ class _Collect(Aggregate):
     where: Where = None
 
     def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        limit = None if self.limit is None else _checked_count("limit", self.limit)
+        limit = None if self.limit is None else checked_count(self.limit, "limit", least=1)
         return Collected(self.column, _stored(self.column, schema), limit, where)
 
     def __str__(self) -> str:
@@ -140,7 +133,7 @@ class _Collect(Aggregate):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Custom(Aggregate):
-    function: AggregateFunction
+    function: MergeableFunction
     columns: tuple[str, ...]
     type: object
     where: Where = None
@@ -152,7 +145,7 @@ class _Custom(Aggregate):
         if missing:
             raise ConfigurationError(f"the function has no {', '.join(missing)}; it needs create, add, merge, result")
         if not self.columns:
-            raise ConfigurationError("give the column, or the columns, whose values are to be added")
+            raise ConfigurationError("name the column, or columns, whose values to add")
         for column in self.columns:
             _kind_of(column, schema)
         result = resolve(self.type).arrow
@@ -167,13 +160,13 @@ class _Custom(Aggregate):
 def accumulators(
     aggregates: Mapping[str, Aggregate], schema: pa.Schema, taken: Mapping[str, str], what: str
 ) -> Accumulators:
-    """What keeps named aggregates of rows of a schema in state.
+    """The accumulators of named aggregates for rows of a schema.
 
-    `ConfigurationError` begins with `what`, and says which of them does not fit. `taken` are the columns the result has
-    besides, each with what it is.
+    `ConfigurationError` starts with `what`, and says which aggregate does not fit. `taken` maps the other columns of
+    the result to what each is.
     """
     if not aggregates:
-        raise ConfigurationError(f"{what}: nothing to compute; name what you want, for example n=snapline.count()")
+        raise ConfigurationError(f"{what}: nothing to compute; name an aggregate, for example n=snapline.count()")
     conditions: dict[str, pc.Expression] = {}
     made: dict[str, Accumulator] = {}
     for name, aggregate in aggregates.items():
@@ -182,7 +175,7 @@ def accumulators(
                 f"{what}: {name}={aggregate!r}; use snapline.count(), sum(), min() or another of the aggregates"
             )
         if "/" in name:
-            raise ConfigurationError(f"{what}: {name!r}: states are called so; choose a name without '/'")
+            raise ConfigurationError(f"{what}: {name!r}: names with '/' are reserved for states; choose another")
         if name in taken:
             raise ConfigurationError(f"{what}: {name!r} is {taken[name]} already; choose another name")
         try:
@@ -194,7 +187,7 @@ def accumulators(
 
 
 def _condition(where: Where, schema: pa.Schema, known: dict[str, pc.Expression]) -> int | None:
-    """The number of a condition among those that are known."""
+    """The number of a condition in `known`, where it is added if new; None for no condition."""
     if where is None:
         return None
     if isinstance(where, str):
@@ -202,7 +195,7 @@ def _condition(where: Where, schema: pa.Schema, known: dict[str, pc.Expression])
         where = pc.field(where)
     if not isinstance(where, pc.Expression):
         raise ConfigurationError(
-            f"where={where!r}; give an expression such as pc.field('price') > 10, or the name of a column of booleans"
+            f"where={where!r}; give an expression such as pc.field('price') > 10, or the name of a boolean column"
         )
     try:
         kind = Evaluation([where]).arrays(empty_batch(schema))[0].type
@@ -215,20 +208,20 @@ def _condition(where: Where, schema: pa.Schema, known: dict[str, pc.Expression])
 
 
 def known_column(column: Any, schema: pa.Schema) -> str:
-    """`column`, if the rows have it; `ConfigurationError` says what there is instead."""
+    """Returns `column` if the schema has it; `ConfigurationError` lists the columns otherwise."""
     if isinstance(column, str) and column in schema.names:
         return column
     raise ConfigurationError(no_column(column, schema))
 
 
 def _kind_of(column: Any, schema: pa.Schema) -> pa.DataType:
-    """The type of the values of a column."""
+    """The value type of a column, decoded if it is a dictionary."""
     kind = schema.field(known_column(column, schema)).type
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _stored(column: Any, schema: pa.Schema) -> pa.DataType:
-    """The type of the values of a column that are kept in lists."""
+    """The value type of a column whose values are kept in lists."""
     kind = _kind_of(column, schema)
     try:
         resolve(kind)
@@ -238,7 +231,7 @@ def _stored(column: Any, schema: pa.Schema) -> pa.DataType:
 
 
 def _reducible(reduce: str, kind: pa.DataType, what: str) -> pa.DataType:
-    """The type in which a column of values is reduced."""
+    """The type in which values of this type are reduced."""
     try:
         result = _sum_type(kind) if reduce == "sum" else kind
         check_reducer(what, reduce, resolve(result))
@@ -248,7 +241,7 @@ def _reducible(reduce: str, kind: pa.DataType, what: str) -> pa.DataType:
 
 
 def _sum_type(kind: pa.DataType) -> pa.DataType:
-    """Sums are kept wide, so that they do not overflow where a single value would not."""
+    """Sums are wide, so that they do not overflow where a single value would not."""
     if pa.types.is_integer(kind):
         return pa.uint64() if kind == pa.uint64() else pa.int64()
     if pa.types.is_floating(kind):
@@ -258,19 +251,13 @@ def _sum_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _checked_count(setting: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_COUNT:
-        raise ConfigurationError(f"{setting}={value!r}; use a whole number from 1 to {MAX_COUNT}")
-    return value
-
-
 def count(column: str | None = None, *, where: Where = None) -> Aggregate:
-    """How many rows; with a column those in which it is not null."""
+    """The number of rows; with a column, of those where it is not null."""
     return _Count(column, where)
 
 
 def sum(column: str, *, where: Where = None) -> Aggregate:
-    """Of numbers; null if there are none. Narrow numbers are added up as wide ones."""
+    """The sum of numbers; null if there are none. Narrow types are summed as wide ones."""
     return _Reduce("sum", column, where)
 
 
@@ -285,45 +272,45 @@ def max(column: str, *, where: Where = None) -> Aggregate:
 
 
 def mean(column: str, *, where: Where = None) -> Aggregate:
-    """The sum of numbers divided by how many there are, as a float of 64 bits; null if there are none."""
+    """The mean of numbers as a 64-bit float; null if there are none."""
     return _Reduce("mean", column, where)
 
 
 def first(column: str, *, where: Where = None) -> Aggregate:
     """The value that came first; null if there is none.
 
-    In sliding windows and sessions values that lie apart in event time count in its order, as slices or sessions do.
+    In sliding windows and sessions, values of different slices or merged sessions are in the order of event time.
     """
     return _Reduce("first", column, where)
 
 
 def last(column: str, *, where: Where = None) -> Aggregate:
-    """The value that came last, as `first` is the one that came first."""
+    """The value that came last, in the order of `first`."""
     return _Reduce("last", column, where)
 
 
 def count_distinct(column: str, *, where: Where = None) -> Aggregate:
-    """How many different values. All of them are kept in state."""
+    """The number of distinct values. All of them are kept in state."""
     return _Distinct(column, where)
 
 
 def top_n(column: str, n: int, *, by: str | None = None, where: Where = None) -> Aggregate:
-    """A list of the `n` greatest values, the greatest first; or of the values in the rows with the greatest `by`.
+    """A list of the `n` greatest values, greatest first; or of the values in the rows with the greatest `by`.
 
-    Of equals the one that came first is ahead.
+    Equal values are in order of arrival.
     """
     return _TopN(column, n, by, where)
 
 
 def collect(column: str, limit: int | None = None, *, where: Where = None) -> Aggregate:
-    """A list of all values in the order in which they came, as in `first`, or of the first `limit` of them."""
+    """A list of all values in the order of `first`, or of the first `limit` of them."""
     return _Collect(column, limit, where)
 
 
-def aggregate(function: AggregateFunction, *columns: str, type: object, where: Where = None) -> Aggregate:
-    """An aggregate of one's own, for which Python runs for each row: an object with `create`, `add`, `merge`, `result`.
+def aggregate(function: MergeableFunction, *columns: str, type: object, where: Where = None) -> Aggregate:
+    """An aggregate of your own, which runs Python for each row: an object with `create`, `add`, `merge`, `result`.
 
-    `add` gets the values of one column, without nulls, or of several as tuples. `type` is that of the result. Where no
-    value was added the result is null.
+    `add` gets the values of one column, without nulls, or of several as a tuple. `type` is that of the result, which is
+    null if no value was added.
     """
     return _Custom(function, columns, type, where)

@@ -1,4 +1,4 @@
-"""Two streams that go into one operator."""
+"""Two streams as the inputs of one operator."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class ConnectedStreams:
     """Two streams as the inputs 0 and 1 of one operator.
 
-    If the first is keyed the operator has keyed state; the second is then keyed by columns of the same types, or goes
-    to all subtasks by `broadcast()`.
+    If the first is keyed the operator has keyed state; the second must then be keyed by columns of the same types, or
+    be `broadcast()`.
     """
 
     def __init__(self, job: Job, first: Stream | KeyedStream, second: Stream | KeyedStream) -> None:
@@ -42,22 +42,22 @@ class ConnectedStreams:
 
     @property
     def schemas(self) -> tuple[pa.Schema, pa.Schema]:
-        """Those of the two inputs."""
+        """The schemas of the two inputs."""
         return self._first.schema, self._second.schema
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """What the first input is keyed by; empty if it is not."""
+        """Key columns of the first input; empty if it is not keyed."""
         return tuple(getattr(self._first, "key_columns", ()))
 
     @property
     def other_key_columns(self) -> tuple[str, ...]:
-        """What the second input is keyed by; empty if it is not."""
+        """Key columns of the second input; empty if it is not keyed."""
         return tuple(getattr(self._second, "key_columns", ()))
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """Of the operator's node."""
+        """The inputs of the operator's node."""
         return (*self._first._inputs, *(replace(item, index=1) for item in self._second._inputs))
 
     def apply(
@@ -69,7 +69,7 @@ class ConnectedStreams:
         has_state: bool = True,
         parallelism: int | None = None,
     ) -> Stream:
-        """Put in an operator of one's own that emits batches of `schema`; it is told which input a batch is of."""
+        """Apply an operator of your own that emits batches of `schema`; `process` gets the input's index."""
         node = own_operator(
             operator, uid, self.inputs, schema, self.key_columns, has_state=has_state, parallelism=parallelism
         )
@@ -84,10 +84,9 @@ class ConnectedStreams:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Put in a function of the rows of both streams, which emits rows of `schema`, and to side outputs.
+        """Apply a function to the rows of both streams; it emits rows of `schema`, and to side outputs.
 
-        Both are keyed, and have the state of a key in common; or the second is `broadcast()`, and the first may be
-        keyed.
+        Both are keyed, and share the state of a key; or the second is `broadcast()`, and the first may be keyed.
         """
         node = connected_process_node(
             function,

@@ -1,4 +1,4 @@
-"""Columns as users write them: names, and expressions of `pyarrow.compute`, checked when the job is put together."""
+"""Columns as users write them: names and expressions of `pyarrow.compute`, checked when the job is built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Column: TypeAlias = "str | pc.Expression"
 
 
 def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any]) -> Project:
-    """Rows of these columns and of named ones, in this order."""
+    """Project to these columns and the named ones, in this order."""
     wanted: dict[str, Any] = {}
     for column in columns:
         name = column if isinstance(column, str) else _field_name(column, schema)
@@ -39,17 +39,17 @@ def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any
 
 
 def with_columns(schema: pa.Schema, named: Mapping[str, Any]) -> Project:
-    """All columns, with named ones in the place of those of the same name or behind the others."""
+    """All columns; named ones replace those of the same name, or are appended."""
     if not named:
         raise ConfigurationError(
             "with_columns: nothing to add; write with_columns(name=pc.field('price') * 2). uid= and parallelism= are "
-            "arguments of the call: for a column of such a name use another one, and rename()"
+            "arguments of the call: for a column of such a name use another name, then rename()"
         )
     return _project("with_columns", schema, {**{name: name for name in schema.names}, **named})
 
 
 def drop(schema: pa.Schema, columns: Sequence[str]) -> Project:
-    """All columns but these."""
+    """All columns except these."""
     if not columns:
         raise ConfigurationError("drop: nothing to drop; name at least one column")
     for column in columns:
@@ -76,7 +76,7 @@ def rename(schema: pa.Schema, names: Mapping[str, str]) -> Project:
 
 
 def check_predicate(predicate: pc.Expression, schema: pa.Schema) -> None:
-    """`ConfigurationError` unless this is true or false for each row of the schema."""
+    """Raise `ConfigurationError` unless this is a condition on rows of the schema."""
     kind = _evaluated("filter", {"it": predicate}, schema)[0].type
     if not pa.types.is_boolean(kind):
         raise ConfigurationError(
@@ -85,18 +85,18 @@ def check_predicate(predicate: pc.Expression, schema: pa.Schema) -> None:
 
 
 def check_column(call: str, column: Any, schema: pa.Schema) -> None:
-    """`ConfigurationError` unless there is such a column; `call` is what the user has called."""
+    """Raise `ConfigurationError` unless there is such a column; `call` is the method the user called."""
     if not isinstance(column, str) or column not in schema.names:
         raise ConfigurationError(f"{call}: {no_column(column, schema)}")
 
 
 def check_own_arguments(call: str, uid: Any, parallelism: Any) -> None:
-    """`ConfigurationError` if somebody has tried to name a column by an argument that the call has itself."""
+    """Raise `ConfigurationError` if an argument of the call itself was used to name a column."""
     for name, value, kind in (("uid", uid, str), ("parallelism", parallelism, int)):
         if value is not None and not isinstance(value, kind):
             raise ConfigurationError(
-                f"{call}: {name}= is an argument of the call, and {value} is no {kind.__name__}; for a column of that "
-                f"name choose another one here, and rename({{'other': {name!r}}}) it afterwards"
+                f"{call}: {name}= is an argument of the call, and {value} is not of type {kind.__name__}; for a column "
+                f"of that name use another name here, then rename({{'other': {name!r}}})"
             )
 
 
@@ -126,21 +126,21 @@ def _project(call: str, schema: pa.Schema, wanted: Mapping[str, Any]) -> Project
     for field in fields:
         if pa.types.is_null(field.type):
             raise ConfigurationError(
-                f"{call}: the type of the column {field.name!r} is unknown; say which with cast(), for example "
+                f"{call}: the type of the column {field.name!r} is unknown; set it with cast(), for example "
                 "pc.scalar(None).cast(pyarrow.string())"
             )
     return Project(call, columns, checked_schema(pa.schema(fields), f"{call}()"))
 
 
 def _field_name(column: Any, schema: pa.Schema) -> str | None:
-    """The column that an expression stands for, if it is no more than that."""
+    """The column that an expression refers to, or None if it computes something."""
     if not isinstance(column, pc.Expression):
         raise ConfigurationError(f"select({column!r}): give names of columns, or expressions such as pc.field('price')")
     return next((name for name in schema.names if column.equals(pc.field(name))), None)
 
 
 def _evaluated(call: str, expressions: Mapping[str, pc.Expression], schema: pa.Schema) -> list[pa.Array]:
-    """What expressions make of a batch without rows, which shows their types."""
+    """Evaluates expressions on an empty batch, which shows their types."""
     try:
         return Evaluation(list(expressions.values())).arrays(empty_batch(schema))
     except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
@@ -150,7 +150,7 @@ def _evaluated(call: str, expressions: Mapping[str, pc.Expression], schema: pa.S
 
 
 def _explain(call: str, name: str, expression: pc.Expression, schema: pa.Schema) -> None:
-    """`ConfigurationError` for an expression that cannot be evaluated by itself."""
+    """Raise `ConfigurationError` if this expression alone cannot be evaluated."""
     try:
         Evaluation([expression]).arrays(empty_batch(schema))
     except (pa.ArrowException, TypeError, KeyError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The logical graph of a job: what the user has put together, before it is checked as a whole and planned."""
+"""Nodes of the logical graph: the job as the user built it, before it is checked as a whole and planned."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.contracts.source import Source
 from snapline.errors import ConfigurationError
+from snapline.operators.source_head import ChainMember
 from snapline.types import Partitioning
 
 _SHOWN = 8
-"""So many columns are told where a stream is shown."""
+"""Most columns listed in the `repr` of a stream."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Input:
-    """Rows of `node` on their way to another one. Those with the same `index` arrive there as one stream.
+    """An edge from `node` to another one. Inputs with the same `index` arrive there as one stream.
 
-    `output` is which of the node's outputs they come from: "" is what it emits, others are its side outputs.
+    `output` names the side output the rows come from; "" is the main output.
     """
 
     node: Node
@@ -32,7 +33,7 @@ class Input:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the rows."""
+        """Schema of the rows."""
         return self.node.side_outputs[self.output] if self.output else self.node.schema
 
 
@@ -40,15 +41,14 @@ class Input:
 class Node:
     """One operator of the logical graph.
 
-    `schema` is that of what it emits, none for a sink. `key_columns` are what its input is keyed by, if it is.
-    `parallelism` is none unless the user set it here, and `uid` none if the user gave none. `source` is set for a
-    source only. `side_outputs` are the schemas of the outputs it has besides, by name. `time_column` is the column its
-    watermarks are made of, if it makes some: those that come in end there. `copies` is set where columns get other
-    names: of those columns it emits that are none but copies, which ones they are copies of.
+    `schema` is that of its output, None for a sink. `key_columns` are what its input is keyed by, if it is.
+    `parallelism` and `uid` are None unless the user set them. `source` is set for sources only. `side_outputs` maps
+    names to schemas. `time_column` is the column it makes watermarks from, if it does: incoming watermarks stop there.
+    `copies` is set where columns are renamed: it maps output columns that are mere copies to the input columns.
     """
 
     name: str
-    operator: Operator
+    operator: ChainMember
     uid: str | None
     inputs: tuple[Input, ...]
     schema: pa.Schema | None
@@ -63,22 +63,22 @@ class Node:
 
     @property
     def needs_uid(self) -> bool:
-        """Whether something in checkpoints or outside is filed under its uid, so that the user has to choose it."""
+        """Whether checkpoints or external systems refer to its uid, so that the user must choose one."""
         return self.has_state or self.is_sink or self.source is not None
 
     @property
     def event_time(self) -> frozenset[str] | None:
-        """The columns event time is told from in what it emits; none if there are no watermarks in one of its inputs.
+        """The watermark columns of its output; None if one of its inputs has no watermarks.
 
-        They are those of its nearest ancestors that make watermarks, whether or not its rows still have them, under
-        the names they have here.
+        They come from the nearest ancestors that make watermarks, under the names they have here, whether or not the
+        output still has them.
         """
         columns = self._time_columns
         return None if columns is None else frozenset(names[0] for names in columns)
 
     @property
     def _time_columns(self) -> frozenset[tuple[str, ...]] | None:
-        """Of each column event time is told from all names it has by now, the best known first."""
+        """All names that each watermark column has by now, the preferred one first."""
         if self.time_column is not None:
             return frozenset({(self.time_column,)})
         columns = [item.node._time_columns for item in self.inputs]
@@ -92,14 +92,14 @@ class Node:
 
 
 def _names_now(names: tuple[str, ...], copies: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of a column behind an operator that makes copies; the one it had if it is gone."""
+    """The names of a column after an operator that copies columns; its old name if it is gone."""
     kept = [name for name in names if copies.get(name) == name]
     added = [new for new, old in copies.items() if old in names and new not in kept]
     return (*kept, *added) or names[:1]
 
 
 def shown(inputs: tuple[Input, ...], schema: pa.Schema) -> str:
-    """Where rows come from and what they are, in short."""
+    """Origin and columns of a stream in short, for its `repr`."""
     ahead = " and ".join(str(item.node) + (f" ({item.output})" if item.output else "") for item in inputs)
     fields = [f"{field.name} {field.type}" for field in schema]
     more = f", and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
@@ -116,7 +116,7 @@ def own_operator(
     has_state: bool,
     parallelism: int | None,
 ) -> Node:
-    """The node of an operator of the user's."""
+    """The node of a user's own operator."""
     if not isinstance(operator, Operator):
         raise ConfigurationError(f"apply({operator!r}): give an Operator; for a function there is map_batches()")
     name = type(operator).__name__

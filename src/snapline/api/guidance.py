@@ -1,4 +1,4 @@
-"""What streams say when they are asked for something they do not have, or when an operator cannot be built."""
+"""Error messages that lead to the right call, for missing methods and for operators that cannot be built."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SPARK: Mapping[str, str] = {
     "keyBy": "key_by(...)",
     "mapInArrow": "map_batches(...)",
     "mapInPandas": "map_batches(..., format='pandas')",
-    "orderBy": "key_by(...).top_n(...); a stream has no end that could be waited for to sort it",
+    "orderBy": "key_by(...).top_n(...); an endless stream cannot be sorted",
     "printSchema": "schema",
     "repartition": "rebalance()",
     "selectExpr": "select(name=pc.field(...) ...)",
     "show": "collect(where), which gives a pyarrow.Table",
-    "sort": "key_by(...).top_n(...); a stream has no end that could be waited for to sort it",
+    "sort": "key_by(...).top_n(...); an endless stream cannot be sorted",
     "toArrow": "collect(where), which gives a pyarrow.Table",
     "toDF": "to_dataframe(spark)",
     "toPandas": "collect(where).to_pandas()",
@@ -51,13 +51,13 @@ _SPARK: Mapping[str, str] = {
     "write": "sink(snapline.sinks.Files(directory), uid=...)",
     "writeStream": "sink(snapline.sinks.Files(directory), uid=...)",
 }
-"""What PySpark, or a slip, calls the things that streams have under other names."""
+"""Names from PySpark, and likely slips, with the calls that streams have instead."""
 
 
 def missing(owner: object, name: str, *others: tuple[type, str]) -> AttributeError:
-    """What to raise if `owner` has no attribute `name`.
+    """The error to raise if `owner` has no attribute `name`.
 
-    `others` are the classes that may have it, each with what to do to get there from here.
+    `others` are classes that may have it, each with the call that leads there.
     """
     kind = type(owner)
     text = f"{kind.__name__!r} object has no attribute {name!r}"
@@ -79,7 +79,7 @@ def _advice(kind: type, name: str, others: tuple[tuple[type, str], ...]) -> str:
 
 
 def names_its_operators(kind: Kind) -> Kind:
-    """A class whose methods take `uid=`: what they raise begins with the uid, so that one finds the call it is of."""
+    """Class decorator: errors of methods with `uid=` start with that uid, so that the user finds the call."""
     for name, found in list(vars(kind).items()):
         if inspect.isfunction(found) and "uid" in found.__code__.co_varnames[: _arguments(found)]:
             setattr(kind, name, _naming(found))

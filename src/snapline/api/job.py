@@ -1,4 +1,4 @@
-"""A job: sources, operators and sinks put together, and how to run them."""
+"""A job: sources, operators and sinks, and how to run them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.schemas import checked_schema
 from snapline.contracts.source import Source, Watermarks, checked_watermarks
 from snapline.errors import ConfigurationError
-from snapline.operators.source_head import SourceOperator
+from snapline.operators.source_head import SourceHead
 from snapline.storage.storage_factory import check_job_id, has_ended
 from snapline.text import shortened
 from snapline.types import JobStatus
@@ -36,14 +36,14 @@ class Launcher(Protocol):
 
 
 class Job:
-    """A job. Nothing of it runs before `start` or `run`.
+    """A job. Nothing runs before `start` or `run`.
 
-    `id` is what its checkpoints and its output are filed under: a job that has ended is never run again under the same
-    one. Without one it is made of the name, so that a new driver finds the checkpoints of the old one, with a number
-    behind it once that has ended; if checkpoints have no `storage`, every start has an id of its own.
-    `parallelism` is that of all operators that set none. `max_parallelism` is the number of key groups: it bounds the
-    parallelism for the life of the job's state. `restart` says what happens after a failure; without it the job is
-    restarted with growing pauses if it has checkpoints, and fails if not. `hooks` take part in every checkpoint.
+    `id` identifies its checkpoints and its output; a job that has ended never runs again under the same id. By default
+    the id is made from the name, so that a new driver finds the checkpoints of the old one, with a number appended once
+    that job has ended; if checkpoints have no `storage`, every start gets a new id. `parallelism` is that of operators
+    that set none. `max_parallelism` is the number of key groups, which limits the parallelism for the life of the
+    job's state. `restart` is what to do after a failure; by default a job with checkpoints restarts with growing
+    delays, and one without fails. `hooks` take part in every checkpoint.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Job:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The operators so far, each behind those its rows come from."""
+        """The operators so far, each after its inputs."""
         return tuple(self._nodes)
 
     def source(
@@ -85,7 +85,7 @@ class Job:
         parallelism: int | None = None,
         watermarks: Watermarks | None = None,
     ) -> Stream:
-        """The rows of a source. `watermarks` says how event time is told from them; without it there is none."""
+        """The rows of a source. `watermarks` derive event time from them; without, the stream has no event time."""
         if not isinstance(source, Source):
             raise _no_source(source)
         name = type(source).__name__
@@ -93,7 +93,7 @@ class Job:
         if watermarks is not None:
             checked_watermarks(watermarks, schema, f"the source {uid!r}")
         time_column = None if watermarks is None else watermarks.column
-        operator = SourceOperator(source, watermarks)
+        operator = SourceHead(source, watermarks)
         return self._behind(
             Node(
                 name,
@@ -117,22 +117,22 @@ class Job:
         parallelism: int | None = None,
         directory: Path | None = None,
     ) -> Stream:
-        """The rows of a Spark DataFrame that is no stream; the job ends when all are read. It runs on Spark only.
+        """The rows of a batch DataFrame of Spark; the job ends when all are read. Such a job runs only on Spark.
 
-        The DataFrame is computed once, when the job starts from its beginning, and written to Parquet files that the
-        job then reads; `start` returns after that. The files are in `directory`, which driver and executors share,
-        without one beside the checkpoints, and without `storage` for those among temporary files. A new driver that
-        goes on with the job reads the same files. They are deleted once the job has ended, unless it leaves a savepoint
-        or checkpoints to go on from.
+        The DataFrame is computed once, when the job starts from scratch, and written to Parquet files that the job
+        reads; `start` returns after that. The files are in `directory`, which driver and executors share; by default
+        beside the checkpoints, or if those have no `storage` in a temporary directory. A new driver that resumes the
+        job reads the same files. They are deleted once the job has ended, unless it leaves a savepoint or checkpoints
+        to resume from.
         """
         return spark_side("dataframes").from_dataframe(  # type: ignore[no-any-return]
             self, dataframe, uid, watermarks=watermarks, parallelism=parallelism, directory=directory
         )
 
     def id_for_start(self) -> str:
-        """The id that a start of the job has now.
+        """The id under which the job would start now.
 
-        Without an `id` it is that of the last start which has not ended, so that the job goes on; else a new one.
+        Without an `id` it is that of the last start that has not ended, so that the job resumes, or else a new one.
         """
         if self.id is not None:
             return self.id
@@ -145,11 +145,11 @@ class Job:
                 return job_id
         raise ConfigurationError(
             f"job {self.name!r} has ended {_MAX_STARTS} times in {self.checkpoints.storage}; give it an id of its own, "
-            "or remove what is there of older runs"
+            "or remove what older runs left there"
         )
 
     def start(self, where: Any) -> JobHandle:
-        """Run the job and return while it runs. `where` is a SparkSession, or anything with a method `start_job`."""
+        """Start the job and return at once. `where` is a SparkSession, or an object with a method `start_job`."""
         if isinstance(where, Launcher):
             return where.start_job(self)
         if not any(kind.__module__.startswith("pyspark.") for kind in type(where).__mro__):
@@ -160,8 +160,8 @@ class Job:
     def run(self, where: Any) -> JobStatus:
         """Run the job and wait for its end.
 
-        An interrupt from the keyboard suspends it: started again, it goes on from its last checkpoint. Where that would
-        be lost with this process, since checkpoints have no `storage`, it is cancelled.
+        Ctrl-C suspends it: started again, it resumes from its last checkpoint. If checkpoints have no `storage`, and so
+        are lost with this process, it is cancelled instead.
         """
         handle = self.start(where)
         try:

@@ -1,4 +1,4 @@
-"""Joins of keyed streams, as users ask for them: what goes together is checked here, and the node made."""
+"""Joins of keyed streams: arguments are checked, and nodes made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snapline.operators.joins.interval_join import Interval, JoinIntervals
 from snapline.operators.joins.join_rows import LEFT, NAMES, RIGHT, JoinLayout
 from snapline.operators.joins.regular_join import JoinStreams
 from snapline.operators.joins.window_join import JoinWindows
-from snapline.operators.kept_rows import RowType, plain_type
+from snapline.operators.kept_rows import RowType, kept_type
 from snapline.operators.windows.window_assigners import FixedAssigner
 from snapline.state.state_types import has_views, resolve
 from snapline.state.ttl import Lifetime, as_ttl
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from snapline.api.stream import Stream
 
 Suffixes: TypeAlias = tuple[str, str]
-"""What is put behind the names of left and right columns that both sides have."""
+"""Appended to the names of left and right columns that both sides have."""
 
 _PADDED = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
 _BOUNDS = ("window_start", "window_end")
@@ -83,8 +83,8 @@ def interval_join(
     lower_ms, upper_ms = _signed_ms(lower, "lower"), _signed_ms(upper, "upper")
     if lower_ms > upper_ms:
         raise ConfigurationError(
-            f"interval_join: lower={lower!r} is later than upper={upper!r}; exchange them: a right row belongs to a "
-            "left one if its time is from that + lower to that + upper"
+            f"interval_join: lower={lower!r} is later than upper={upper!r}; swap them: a right row matches a left row "
+            "if its time is between that + lower and that + upper"
         )
     layout = _layout("interval_join", left, right, padded, suffixes)
     columns = _time_columns("interval_join", left, right, on)
@@ -143,11 +143,11 @@ def _with_late_rows(
     return left._job._behind(node)
 
 
-# What is checked.
+# Checks.
 
 
 def _checked_how(call: str, how: Any) -> tuple[bool, bool]:
-    """For each side whether its rows come out also without a partner."""
+    """For each side, whether its rows are emitted without a match too."""
     if how not in _PADDED:
         raise ConfigurationError(f"{call}: how={how!r}; use one of {', '.join(map(repr, _PADDED))}")
     return _PADDED[how]
@@ -156,7 +156,7 @@ def _checked_how(call: str, how: Any) -> tuple[bool, bool]:
 def _fixed_windows(window: Any) -> FixedAssigner:
     if not isinstance(window, Tumbling | Sliding) or window.processing_time:
         raise ConfigurationError(
-            f"window_join({window}): give windows of event time and of a fixed size, Tumbling(...) or Sliding(...)"
+            f"window_join({window}): give event-time windows of a fixed size, Tumbling(...) or Sliding(...)"
         )
     every_ms = window.size_ms if isinstance(window, Tumbling) else window.every_ms
     copies = -(-window.size_ms // every_ms)
@@ -187,14 +187,14 @@ def _is_text(value: Any) -> bool:
 
 
 def check_storable(call: str, fields: Iterable[pa.Field]) -> None:
-    """`ConfigurationError` for a column that state cannot hold."""
+    """Raise `ConfigurationError` if state cannot hold one of these columns."""
     for field in fields:
         try:
             resolve(field.type)
         except ConfigurationError as error:
             raise _not_storable(call, field, str(error)) from error
         if has_views(field.type):
-            raise _not_storable(call, field, "views are not kept inside of other types")
+            raise _not_storable(call, field, "views cannot be kept inside other types")
 
 
 def _not_storable(call: str, field: pa.Field, why: str) -> ConfigurationError:
@@ -205,21 +205,21 @@ def _not_storable(call: str, field: pa.Field, why: str) -> ConfigurationError:
 
 
 def _time_columns(call: str, left: KeyedStream, right: KeyedStream, on: tuple[str, str] | None) -> tuple[str, str]:
-    """The column of each side that tells its event time."""
+    """The time column of each side."""
     found: list[str] = []
     for side, stream in enumerate((left, right)):
         known = _event_time(stream)
         if known is None:
             raise ConfigurationError(
-                f"{call}: the {NAMES[side]} side has no watermarks, so nothing says when all rows of a time have come; "
+                f"{call}: the {NAMES[side]} side has no watermarks, which say when all rows up to a time have arrived; "
                 "give the source watermarks=snapline.Watermarks(column), or use with_watermarks() before key_by()"
             )
         if on is None:
             there = [name for name in stream.schema.names if name in known]
             if len(there) != 1:
                 raise ConfigurationError(
-                    f"{call}: event time of the {NAMES[side]} side is told from {', '.join(map(repr, sorted(known)))}, "
-                    f"and its rows have {len(there)} of these columns; say which to use with on=(left, right)"
+                    f"{call}: watermarks of the {NAMES[side]} side come from {', '.join(map(repr, sorted(known)))}, "
+                    f"and its rows have {len(there)} of these columns; choose one with on=(left, right)"
                 )
             found.append(there[0])
             continue
@@ -248,10 +248,10 @@ def _check_keys(call: str, left: KeyedStream, right: KeyedStream) -> None:
     if len(ours) != len(theirs):
         raise ConfigurationError(
             f"{call}: the left side is keyed by {', '.join(map(repr, ours))}, the right one by "
-            f"{', '.join(map(repr, theirs))}; key both by as many columns"
+            f"{', '.join(map(repr, theirs))}; key both by the same number of columns"
         )
     for one, other in zip(ours, theirs, strict=True):
-        kinds = plain_type(left.schema.field(one).type), plain_type(right.schema.field(other).type)
+        kinds = kept_type(left.schema.field(one).type), kept_type(right.schema.field(other).type)
         if kinds[LEFT] != kinds[RIGHT]:
             raise ConfigurationError(
                 f"{call}: the key column {one!r} of the left side is {kinds[LEFT]}, {other!r} of the right one is "
@@ -267,7 +267,7 @@ def _layout(
     suffixes: Suffixes,
     added: Sequence[pa.Field] = (),
 ) -> JoinLayout:
-    """What comes out: all left columns in their order, the right ones but for the key, and what the join adds."""
+    """Layout of the result: all left columns in their order, the right ones without the key, then added ones."""
     if not hasattr(right, "key_columns"):
         raise ConfigurationError(f"{call}: the right side is not keyed; write {call}(right.key_by(...)), not {right!r}")
     if right._job is not left._job:
@@ -277,7 +277,7 @@ def _layout(
     sides = RowType(left.schema, left.key_columns), RowType(right.schema, right.key_columns)
     for kind in sides:
         check_storable(call, kind.fields)
-    keys = [pa.field(name, plain_type(left.schema.field(name).type)) for name in left.key_columns]
+    keys = [pa.field(name, kept_type(left.schema.field(name).type)) for name in left.key_columns]
     ours = _named(sides[LEFT], left.schema, sides[RIGHT].columns, suffixes[LEFT], is_padded=padded[RIGHT])
     theirs = _named(sides[RIGHT], right.schema, left.schema.names, suffixes[RIGHT], is_padded=padded[LEFT])
     fields = [*keys, *ours, *theirs, *added]
@@ -288,13 +288,13 @@ def _layout(
     for name in names:
         if names.count(name) > 1:
             raise ConfigurationError(
-                f"{call}: there would be two columns {name!r}; give other suffixes=, or rename() one of them before"
+                f"{call}: there would be two columns {name!r}; give other suffixes=, or rename() one of them first"
             )
     return JoinLayout(sides, checked_schema(pa.schema([fields[number] for number in order]), call), tuple(order))
 
 
 def _named(kind: RowType, schema: pa.Schema, others: Iterable[str], suffix: str, *, is_padded: bool) -> list[pa.Field]:
-    """The columns of a side as they come out: nulls if they are padded, and not under the names of others."""
+    """The result columns of a side: nullable if padded, with the suffix where another column has the same name."""
     return [
         field.with_name(field.name + suffix if field.name in others else field.name).with_nullable(
             is_padded or schema.field(field.name).nullable

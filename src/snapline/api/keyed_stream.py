@@ -21,8 +21,8 @@ from snapline.api.late_imports import spark_side
 from snapline.api.process_nodes import process_node
 from snapline.api.state_nodes import map_with_state, update_state
 from snapline.api.windowed_stream import WindowedStream, key_fields
-from snapline.api.windows import Sliding, Tumbling, WindowAssigner, positive_ms
-from snapline.config import Duration
+from snapline.api.windows import Sliding, Tumbling, WindowAssigner
+from snapline.config.units import Duration, positive_duration_ms
 from snapline.contracts.functions import BatchProcessFunction, ProcessFunction
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, key_type
@@ -40,7 +40,7 @@ _TO_WINDOWS = "call window(...) first"
 
 
 def _stream_class() -> type:
-    # Streams are made of keyed streams too: which of the two modules comes first has to wait for the other.
+    # Imported here, since the two modules import each other.
     from snapline.api.stream import Stream
 
     return Stream
@@ -48,7 +48,7 @@ def _stream_class() -> type:
 
 @names_its_operators
 class KeyedStream:
-    """Rows of one schema, those of the same key in the same subtask."""
+    """A stream partitioned by key: rows with the same key are in the same subtask."""
 
     def __init__(self, job: Job, inputs: tuple[Input, ...], schema: pa.Schema, key_columns: tuple[str, ...]) -> None:
         self._job = job
@@ -69,13 +69,13 @@ class KeyedStream:
         key = ", ".join(map(repr, self._key_columns))
         return f"<KeyedStream by {key} {shown(self._inputs, self._schema)}>"
 
-    if not TYPE_CHECKING:  # which would take any name for one that is there
+    if not TYPE_CHECKING:  # a type checker would accept any name
 
         def __getattr__(self, name: str) -> Any:
             raise missing(self, name, (_stream_class(), "call it before key_by(...)"), (WindowedStream, _TO_WINDOWS))
 
     def connect(self, other: Stream | KeyedStream) -> ConnectedStreams:
-        """This stream and another one as the two inputs of one operator: keyed by the same types, or broadcast."""
+        """This stream and another one as the two inputs of one operator; the other is keyed alike, or broadcast."""
         return ConnectedStreams(self._job, self, other)
 
     def aggregate(
@@ -86,12 +86,11 @@ class KeyedStream:
         parallelism: int | None = None,
         **aggregates: Aggregate,
     ) -> Stream:
-        """Running aggregates: for each batch one row for each key in it, with the values of all its rows so far.
+        """Running aggregates: emits, for each batch, one row per key in it, with the values over all its rows so far.
 
-        The rows have the key columns and one column for each of the named aggregates: `n=count()`,
-        `total=sum("value")`. With `emit_every` the keys that have changed come at that interval of processing time
-        instead, and ahead of every checkpoint; rows are then put together by key before they are sent, where the
-        aggregates allow it.
+        The rows have the key columns and one column per named aggregate: `n=count()`, `total=sum("value")`. With
+        `emit_every` changed keys are emitted at that interval of processing time instead, and before every checkpoint;
+        rows are then combined by key before they are sent, where the aggregates allow it.
         """
         check_own_arguments("aggregate", uid, parallelism)
         fields = key_fields(self._schema, self._key_columns)
@@ -99,7 +98,7 @@ class KeyedStream:
         what = "aggregate" if uid is None else f"aggregate {uid!r}"
         made = accumulators(aggregates, self._schema, taken, what)
         schema = pa.schema([*fields, *made.fields])
-        every_ms = None if emit_every is None else positive_ms(emit_every, "aggregate: emit_every")
+        every_ms = None if emit_every is None else positive_duration_ms(emit_every, "aggregate: emit_every")
         inputs = self._inputs
         if every_ms is not None and (parts := made.parts) is not None and not parts.keys() & {*self._key_columns}:
             combined = pa.schema([*fields, *(pa.field(name, part.result) for name, part in parts.items())])
@@ -111,7 +110,7 @@ class KeyedStream:
         )
 
     def _combined(self, item: Input, made: Accumulators, schema: pa.Schema, every_ms: int, what: str) -> Input:
-        """Rows of an input, put together by key where they are before they are sent."""
+        """An input whose rows are combined by key before they are sent."""
         operator = Combine(self._key_columns, key_type(self._schema, self._key_columns), made, schema, every_ms, what)
         straight = replace(item, partitioning=Partitioning.FORWARD, key_columns=())
         node = Node("combine", operator, None, (straight,), schema, parallelism=item.node.parallelism)
@@ -121,8 +120,8 @@ class KeyedStream:
     def window(self, windows: WindowAssigner, *, on: str | None = None) -> WindowedStream:
         """The rows of each key in windows: `Tumbling`, `Sliding`, `Session`, `GlobalWindow` or `GivenWindow`.
 
-        `on` is the column that has the time of a row, timestamps or whole milliseconds; without it the column is taken
-        that the stream's watermarks are made of.
+        `on` is the column with the time of a row, a timestamp or whole milliseconds; by default the column of the
+        stream's watermarks.
         """
         return WindowedStream(self._job, self._inputs, self._schema, self._key_columns, windows, on)
 
@@ -135,9 +134,9 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Put in a function with state of each key and timers, which emits rows of `schema`.
+        """Apply a function with keyed state and timers, which emits rows of `schema`.
 
-        `side_outputs` are the schemas of what it may emit besides, by name; see `Stream.side_output`.
+        `side_outputs` are the schemas of its side outputs by name; see `Stream.side_output`.
         """
         return self._job._behind(
             process_node(
@@ -162,14 +161,13 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Call `function(state, row)` for each row, which gives the new state of its key and a row, or None for none.
+        """Call `function(state, row)` for each row; it returns the new state of the key, and a row to emit or None.
 
-        `state` is the type of the state, such as `int` or "total DOUBLE, n BIGINT"; the first time it is None, and
-        giving None removes it. A row is a dict. With `columns` the function gets the values of these instead,
-        `function(state, value)`, which is quicker, and gives only those columns of `schema` that are no key columns:
-        the value of an only one, or a tuple of several; the key columns are copied. A state with fields is a dict, and
-        with `columns` a tuple. `ttl` lets a state end that was
-        not changed for so long.
+        `state` is the type of the state, such as `int` or "total DOUBLE, n BIGINT". The function gets None for a new
+        key, and returns None to remove the state. A row is a dict. With `columns` the function gets the values of these
+        columns instead, `function(state, value)`, which is faster, and returns only the columns of `schema` that are
+        not key columns: one value, or a tuple of several; the key columns are copied. A state with fields is a dict,
+        and with `columns` a tuple. With `ttl` a state that has not changed for that long expires.
         """
         operator, made = map_with_state(
             function, self._schema, self._key_columns, state=state, schema=schema, columns=columns, ttl=ttl
@@ -186,11 +184,10 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Call `function(old, groups, batch)` once for each batch, which gives new states and a batch, or None.
+        """Call `function(old, groups, batch)` once per batch; it returns the new states, and a batch to emit or None.
 
-        `old` are the states of the distinct keys, an Arrow array with nulls for keys that have none; `groups`, of the
-        type `Groups`, says which rows belong to which of them; the new states are in the same order. What comes out may
-        not depend on where a batch ends.
+        `old` are the states of the distinct keys, an Arrow array with nulls for new keys; `groups`, a `Groups`, maps
+        rows to these keys; the new states are in the same order. Results must not depend on batch boundaries.
         """
         operator, made = update_state(function, state=state, schema=schema, ttl=ttl)
         return self._stateful("update_state", operator, made, uid, parallelism)
@@ -214,14 +211,13 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Run a `pyspark.sql.streaming.StatefulProcessor` as it is; `schema` is that of the rows it gives.
+        """Run a `pyspark.sql.streaming.StatefulProcessor` unchanged; `schema` is that of the rows it returns.
 
-        `time_mode` is what its timers go by: "none", "processing_time" or "event_time", which needs watermarks.
-        `output_mode` is "append" or "update": what the processor gives goes on in either. `initial_state` is a Spark
-        DataFrame, grouped or not, or a `pyarrow.Table`, with the key columns of this stream; the processor has the rows
-        of a key before any other of that key, once in the life of the state. `format` is what the processor is
-        written for: "rows" (`pyspark.sql.Row`), or "pandas". See `snapline.spark.stateful` for what is not
-        as in Spark.
+        `time_mode` is the clock of its timers: "none", "processing_time" or "event_time", which needs watermarks.
+        `output_mode` is "append" or "update", with the same effect: all rows that it returns are emitted.
+        `initial_state` is a Spark DataFrame, grouped or not, or a `pyarrow.Table`, with the key columns of this stream;
+        the processor gets the rows of a key once, before any other row of that key. `format` is what the processor is
+        written for: "rows" (`pyspark.sql.Row`) or "pandas". `snapline.spark.stateful` lists the differences from Spark.
         """
         return spark_side("stateful.processor_operator").transform_with_state(  # type: ignore[no-any-return]
             self,
@@ -247,13 +243,12 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Each row of this stream with each of another one that has the same key, whichever comes first.
+        """Join each row of this stream with each row of another one that has the same key, whichever comes first.
 
-        The keys come out once, under the names they have here; other columns that both streams have get `suffixes`.
-        `how` is "inner", "left", "right" or "full". But for an inner join a row without a partner comes out with nulls
-        at once, and is taken back when its first partner comes: `change_column` says "insert" or "delete". `where`, an
-        expression over the joined row, has to be true for a pair besides. Rows are kept for ever, or with `ttl` for at
-        least so long after they came.
+        Key columns appear once, under the names they have here; other columns that both streams have get `suffixes`.
+        `how` is "inner", "left", "right" or "full". In an outer join a row without a match is emitted with nulls at
+        once, and retracted when its first match arrives: `change_column` says "insert" or "delete". `where`, an
+        expression over the joined row, must also hold. Rows are kept forever, or with `ttl` at least that long.
         """
         return joins.join(
             self,
@@ -279,12 +274,12 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Each row of this stream with those of another one of the same key whose time is close to its own.
+        """Join each row of this stream with rows of another one that have the same key and are close in time.
 
-        That of a right row is from `lower` to `upper` later than the left one's, both included: "-5s" is earlier. `on`
-        are the columns with the times of both, without it those their watermarks are made of. In joins that are not
-        inner, rows without a partner come out with nulls once the watermark says that there will be none. Late rows
-        are dropped, or read from the side outputs "late_left" and "late_right".
+        The time of the right row is from `lower` to `upper` after that of the left row, inclusive; "-5s" is earlier.
+        `on` are the time columns of both, by default those of their watermarks. In an outer join, rows without a match
+        are emitted with nulls once the watermark rules one out. Late rows are dropped, or read from the side outputs
+        "late_left" and "late_right".
         """
         return joins.interval_join(
             self,
@@ -309,11 +304,11 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Each row of this stream with each of another one that has the same key and is in the same window.
+        """Join each row of this stream with each row of another one that has the same key and is in the same window.
 
-        They come once the watermark has passed the end of the window, with the columns `window_start` and
-        `window_end`; in joins that are not inner, rows without a partner come with nulls then. `on` and late rows are
-        as for `interval_join`.
+        Results are emitted once the watermark has passed the end of the window, with the columns `window_start` and
+        `window_end`; in an outer join rows without a match are emitted with nulls then. `on` and late rows are as for
+        `interval_join`.
         """
         return joins.window_join(
             self, right, window, how=how, on=on, suffixes=suffixes, uid=uid, parallelism=parallelism
@@ -328,11 +323,11 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """One row of each key: with `keep="first"` the one that comes first, and no other ever.
+        """One row per key: with `keep="first"` the one that comes first, and never another.
 
-        With "last" whenever a row comes that is as new as all before it, which replaces what came out for its key
-        before: new by the column `by`, or by several, or without it by the order in which rows come. Of rows that come
-        at the same time only the newest one comes out. With `ttl` a key is forgotten so long after its row came.
+        With "last" every row that is at least as new as all before it is emitted, and replaces the last one of its key:
+        newer by the column or columns `by`, or without them by arrival. Of rows that arrive at the same time only the
+        newest is emitted. With `ttl` a key is forgotten that long after its row came.
         """
         return updates.deduplicate(self, keep=keep, by=by, ttl=ttl, uid=uid, parallelism=parallelism)
 
@@ -346,10 +341,10 @@ class KeyedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """The `n` best rows of each key so far: greatest first by the columns `by`, or least first, nulls last.
+        """The top `n` rows of each key so far: greatest first by the columns `by`, or least first, nulls last.
 
-        Of equal rows the one that came first is better. The column `rank`, from 1 on, says how good a row is; a row
-        replaces the one that came out for the same key and rank before. Only what has changed comes out.
+        Among equal rows the one that came first ranks higher. The column `rank` counts from 1; a row replaces the last
+        one with the same key and rank. Only changes are emitted.
         """
         return updates.top_n(self, n, by=by, descending=descending, rank=rank, uid=uid, parallelism=parallelism)
 
@@ -362,7 +357,7 @@ class KeyedStream:
         has_state: bool = True,
         parallelism: int | None = None,
     ) -> Stream:
-        """Put in an operator of one's own that emits batches of `schema` and may use keyed state."""
+        """Apply an operator of your own that emits batches of `schema` and may use keyed state."""
         return self._job._behind(
             own_operator(
                 operator, uid, self._inputs, schema, self._key_columns, has_state=has_state, parallelism=parallelism

@@ -1,4 +1,4 @@
-"""Lookups in tables that do not change, as users ask for them."""
+"""Lookups in static tables: arguments are checked, and nodes made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapline.config import Size, size_bytes
 from snapline.contracts.schemas import checked_schema, key_type
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators.joins.lookup_join import LookUp, StaticTable
-from snapline.operators.kept_rows import plain_type
+from snapline.operators.kept_rows import kept_type
 from snapline.state.exact_cast import exact_cast
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def lookup(
     limit, size = size_bytes(max_size, setting="max_size"), table.nbytes
     if size > limit:
         raise ConfigurationError(
-            f"lookup: the table has {size:,} bytes and travels with the job to every subtask; more than {limit:,} are "
-            "refused. Select the columns and rows that are needed, join it as a stream, or allow more by max_size="
+            f"lookup: the table has {size:,} bytes and is shipped with the job to every subtask; the limit is "
+            f"{limit:,}. Select only the columns and rows you need, join it as a stream, or raise max_size="
         )
     table = _with_key_types(table, stream.schema, columns)
     schema = _schema(stream.schema, table.schema, columns, check_suffixes("lookup", suffixes), is_left=how == "left")
@@ -56,7 +56,7 @@ def lookup(
 
 
 def _table(static: Any) -> pa.Table:
-    """What the user gave as a table; DataFrames are known by what they can do, since nobody needs to have them."""
+    """The user's table; DataFrames are recognised by their methods, since their packages are optional."""
     if isinstance(static, pa.Table):
         return static
     if isinstance(static, pa.RecordBatch):
@@ -68,14 +68,14 @@ def _table(static: Any) -> pa.Table:
         try:
             return pa.Table.from_pandas(static, preserve_index=False)
         except (pa.ArrowException, TypeError, AttributeError) as error:
-            raise ConfigurationError(f"lookup: the DataFrame cannot be made a table of Arrow: {error}") from error
+            raise ConfigurationError(f"lookup: the DataFrame cannot be converted to an Arrow table: {error}") from error
     raise ConfigurationError(
-        f"lookup: {type(static).__name__} is no table; give a pyarrow.Table, or a DataFrame of Spark, pandas or Polars"
+        f"lookup: {type(static).__name__} is not a table; give a pyarrow.Table, or a Spark, pandas or Polars DataFrame"
     )
 
 
 def _columns(on: Any) -> dict[str, str]:
-    """The column of the table for each of the stream."""
+    """Maps columns of the stream to columns of the table."""
     if isinstance(on, Mapping):
         columns = dict(on)
     elif isinstance(on, str):
@@ -86,23 +86,23 @@ def _columns(on: Any) -> dict[str, str]:
         columns = {}
     if not columns or len(set(columns.values())) < len(columns):
         raise ConfigurationError(
-            f"lookup: on={on!r}; give the columns that have to be equal, ['user'], or {{'user': 'id'}} if the table "
-            "has them under other names"
+            f"lookup: on={on!r}; give the columns that must be equal, ['user'], or {{'user': 'id'}} if they have "
+            "other names in the table"
         )
     return columns
 
 
 def _with_key_types(table: pa.Table, schema: pa.Schema, columns: Mapping[str, str]) -> pa.Table:
-    """The table with the key columns as the stream has them, if that changes none of its values."""
+    """The table with its key columns cast to the stream's types, if that changes no value."""
     for mine, theirs in columns.items():
-        kind, position = plain_type(schema.field(mine).type), table.schema.get_field_index(theirs)
+        kind, position = kept_type(schema.field(mine).type), table.schema.get_field_index(theirs)
         column = table.column(position)
-        found = plain_type(column.type)
+        found = kept_type(column.type)
         if found == kind:
             continue
         try:
             if not _is_alike(found, kind):
-                raise UserCodeError("they are of different sorts")
+                raise UserCodeError("the types are unrelated")
             chunks = [exact_cast(chunk.cast(found), kind, may_round=False) for chunk in column.chunks]
         except UserCodeError as error:
             raise ConfigurationError(
@@ -129,7 +129,7 @@ def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
 def _schema(
     stream: pa.Schema, table: pa.Schema, columns: Mapping[str, str], suffixes: Suffixes, *, is_left: bool
 ) -> pa.Schema:
-    """The columns of the stream, and those of the table but for the key."""
+    """The columns of the stream, and those of the table without the key."""
     added = [field for field in table if field.name not in columns.values()]
     taken = {field.name for field in added}
     fields = [
@@ -138,5 +138,5 @@ def _schema(
     ]
     for field in added:
         name = field.name + suffixes[1] if field.name in stream.names else field.name
-        fields.append(pa.field(name, plain_type(field.type), nullable=is_left or field.nullable))
+        fields.append(pa.field(name, kept_type(field.type), nullable=is_left or field.nullable))
     return checked_schema(pa.schema(fields), "lookup()")

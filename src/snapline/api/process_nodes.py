@@ -1,4 +1,4 @@
-"""Nodes of functions with state and timers, from what users give to `process`."""
+"""Nodes of `process`: functions with state and timers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
-from snapline.operators.process_functions import FunctionOutputs, Process, ProcessBatches, Side
+from snapline.operators.process_functions import FunctionOutputs, Process, ProcessBatches, FunctionInput
 from snapline.types import Partitioning
 
 
@@ -26,20 +26,20 @@ def process_node(
     uid: str | None,
     parallelism: int | None,
 ) -> Node:
-    """The operator that calls a function with the rows, or batches, of one stream."""
+    """The node of a function of rows, or batches, of one stream."""
     outputs = _outputs(schema, side_outputs)
     has_uid = uid is not None
     operator: Operator
     if isinstance(function, BatchProcessFunction):
         operator = ProcessBatches(function, outputs, has_uid=has_uid)
     elif isinstance(function, ProcessFunction):
-        side = Side(key_columns, time_column(inputs))
+        side = FunctionInput(key_columns, time_column(inputs))
         operator = Process(function, [side], outputs, has_uid=has_uid, has_event_time=_has_event_time(inputs))
     else:
         raise ConfigurationError(
-            f"process({function!r}): give an object of a subclass of snapline.ProcessFunction or BatchProcessFunction"
-            f"{', so with parentheses behind its name' if isinstance(function, type) else ''}; for a plain function "
-            "there are map(), flat_map() and map_batches()"
+            f"process({function!r}): give an instance of a subclass of snapline.ProcessFunction or BatchProcessFunction"
+            f"{', not the class' if isinstance(function, type) else ''}; for a plain function use map(), flat_map() or "
+            "map_batches()"
         )
     return _node(operator, inputs, key_columns, outputs, uid, parallelism)
 
@@ -55,11 +55,11 @@ def connected_process_node(
     uid: str | None,
     parallelism: int | None,
 ) -> Node:
-    """The operator that calls a function with the rows of two streams."""
+    """The node of a function of the rows of two streams."""
     if not isinstance(function, CoProcessFunction):
         raise ConfigurationError(
-            f"process({function!r}): give an object of a subclass of snapline.CoProcessFunction, which has a method "
-            "for each of the two streams"
+            f"process({function!r}): give an instance of a subclass of snapline.CoProcessFunction, which has a "
+            "method for each of the two streams"
         )
     first = tuple(item for item in inputs if item.index == 0)
     second = tuple(item for item in inputs if item.index == 1)
@@ -67,21 +67,24 @@ def connected_process_node(
     if key_columns and not other_key_columns and not is_broadcast:
         raise ConfigurationError(
             "process: the first stream is keyed and the second is not; key it too, by columns of the same types, or "
-            "let all subtasks get it with connect(other.broadcast())"
+            "broadcast it with connect(other.broadcast())"
         )
     if other_key_columns and not key_columns:
         raise ConfigurationError(
-            "process: the second stream is keyed and the first is not; key the first too, or connect them the other "
-            "way round with broadcast()"
+            "process: the second stream is keyed and the first is not; key the first too, or swap them and broadcast "
+            "the second"
         )
     outputs = _outputs(schema, side_outputs)
-    sides = [Side(key_columns, time_column(first)), Side(other_key_columns, time_column(second), is_broadcast)]
+    sides = [
+        FunctionInput(key_columns, time_column(first)),
+        FunctionInput(other_key_columns, time_column(second), is_broadcast),
+    ]
     operator = Process(function, sides, outputs, has_uid=uid is not None, has_event_time=_has_event_time(inputs))
     return _node(operator, inputs, key_columns, outputs, uid, parallelism)
 
 
 def time_column(inputs: tuple[Input, ...]) -> str | None:
-    """The column of rows that event time is told from; none if there is none, or more than one."""
+    """The watermark column of the rows; None if there is none, or more than one."""
     found: set[str] = set()
     for item in inputs:
         found |= item.node.event_time or frozenset()
@@ -112,7 +115,7 @@ def _node(
     uid: str | None,
     parallelism: int | None,
 ) -> Node:
-    # A stream without keys needs no uid unless the function asks for state, which it is refused then.
+    # Without keys a uid is needed only for operator state, which the function is refused without one.
     has_state = bool(key_columns) or uid is not None
     return Node(
         "process",

@@ -1,4 +1,4 @@
-"""Nodes of functions with one state for each key, from what users give to `map_with_state` and `update_state`."""
+"""Operators of `map_with_state` and `update_state`: functions with one state per key."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.state_functions import MapColumnsWithState, MapWithState, UpdateState
-from snapline.state.ttl import Lifetime, as_ttl
 from snapline.state.state_types import StateType, resolve
+from snapline.state.ttl import Lifetime, as_ttl
 
 
 def map_with_state(
@@ -26,20 +26,20 @@ def map_with_state(
     columns: Sequence[str] | None,
     ttl: Lifetime | None,
 ) -> tuple[Operator, pa.Schema]:
-    """The operator for rows of a schema, and the schema of what it emits."""
+    """The operator for rows of a schema, and the schema of its output."""
     kind, lifetime = _checked("map_with_state", function, state), as_ttl(ttl, "map_with_state")
     made = checked_schema(schema, "map_with_state()")
     if columns is None:
         return MapWithState(function, kind, lifetime, made), made
     if isinstance(columns, str):
-        raise ConfigurationError(f"map_with_state: columns={columns!r}; give several names, such as ({columns!r},)")
+        raise ConfigurationError(f"map_with_state: columns={columns!r}; give a list of names, such as [{columns!r}]")
     for column in columns:
         check_column("map_with_state: columns=", column, rows)
     given = tuple(name for name in made.names if name not in key_columns)
     if not given:
         raise ConfigurationError(
-            "map_with_state: its schema has no columns but those of the key, which are copied; name in schema= what "
-            "the function gives"
+            "map_with_state: the schema has only key columns, which are copied; add to schema= what the function "
+            "returns"
         )
     return MapColumnsWithState(function, kind, lifetime, made, tuple(columns), given), made
 
@@ -47,7 +47,7 @@ def map_with_state(
 def update_state(
     function: Callable[..., Any], *, state: object, schema: SchemaLike, ttl: Lifetime | None
 ) -> tuple[Operator, pa.Schema]:
-    """The operator, and the schema of what it emits."""
+    """The operator, and the schema of its output."""
     kind = _checked("update_state", function, state)
     made = checked_schema(schema, "update_state()")
     return UpdateState(function, kind, as_ttl(ttl, "update_state"), made), made
@@ -61,9 +61,9 @@ def _checked(call: str, function: Any, state: object) -> StateType:
     except ConfigurationError as error:
         raise ConfigurationError(f"{call}: state={state!r}: {error}") from error
     if call == "map_with_state" and kind.arrow is not None and _has_narrow_float(kind.arrow):
-        # Within a batch the state is what the function gave, and only behind it what is kept of that.
+        # Within a batch the state is what the function returned, and only after it what is stored.
         raise ConfigurationError(
-            f"{call}: state={state!r} would be rounded wherever a batch ends; declare floats as double"
+            f"{call}: state={state!r} would be rounded at every batch boundary; declare floats as double"
         )
     return kind
 

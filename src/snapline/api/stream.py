@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _TO_WINDOWS = "call key_by(...).window(...) first"
 
 Predicate: TypeAlias = "pc.Expression | Callable[[Any], Any]"
-"""Which rows to keep: an expression of `pyarrow.compute`, or a function that says true or false."""
+"""Which rows to keep: an expression of `pyarrow.compute`, or a function that returns True or False."""
 
 
 @names_its_operators
@@ -67,12 +67,12 @@ class Stream:
     def __repr__(self) -> str:
         return f"<Stream {shown(self._inputs, self._schema)}>"
 
-    if not TYPE_CHECKING:  # which would take any name for one that is there
+    if not TYPE_CHECKING:  # a type checker would accept any name
 
         def __getattr__(self, name: str) -> Any:
             raise missing(self, name, (KeyedStream, "call key_by(...) first"), (WindowedStream, _TO_WINDOWS))
 
-    # Rows by rows.
+    # Row by row.
 
     def map(
         self,
@@ -82,7 +82,7 @@ class Stream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Make one row of each: the function takes a row, a dict, and gives a dict with each column of `schema`."""
+        """Map each row to one: the function takes a row, a dict, and returns a dict with each column of `schema`."""
         made = checked_schema(schema, "map()")
         operator = MapRows(checked_function("map", function), made)
         return self._then(Node("map", operator, uid, self._inputs, made, parallelism=parallelism))
@@ -95,7 +95,7 @@ class Stream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Make any number of rows of each: the function takes a row, and gives or yields rows of `schema`."""
+        """Map each row to any number of rows: the function takes a row, and returns or yields rows of `schema`."""
         made = checked_schema(schema, "flat_map()")
         operator = FlatMapRows(checked_function("flat_map", function), made)
         return self._then(Node("flat_map", operator, uid, self._inputs, made, parallelism=parallelism))
@@ -110,8 +110,8 @@ class Stream:
     ) -> Stream:
         """Keep the rows for which the predicate is true, not false or null.
 
-        It is an expression such as `pc.field("value") > 0`, or a function of a row. With a `format` as `map_batches`
-        has it the function takes a batch, and gives true or false for each of its rows.
+        The predicate is an expression such as `pc.field("value") > 0`, or a function of a row. With a `format`, as in
+        `map_batches`, the function takes a batch and returns True or False for each of its rows.
         """
         operator = filter_operator(predicate, format, self._schema)
         return self._then(Node("filter", operator, uid, self._inputs, self._schema, parallelism=parallelism))
@@ -125,11 +125,11 @@ class Stream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Apply a function to each batch, which gives one, none or several.
+        """Apply a function to each batch; it returns one batch, several, or None.
 
-        `format` is what it takes and gives: "arrow" is a `pyarrow.RecordBatch`, "pandas" and "polars" a DataFrame,
-        "rows" a list of dicts. A DataFrame of pandas has Arrow types inside, so that nothing is lost. Without `schema`
-        the function is called once now, without rows, to learn what it gives; for "rows" it is needed.
+        `format` is what it takes and returns: "arrow" is a `pyarrow.RecordBatch`, "pandas" and "polars" a DataFrame,
+        "rows" a list of dicts. A pandas DataFrame has Arrow types, so that nothing is lost. Without `schema` the
+        function is called once now, with an empty batch, to learn its result type; "rows" needs a `schema`.
         """
         form = make_format(format, "map_batches")
         checked_function("map_batches", function)
@@ -145,12 +145,12 @@ class Stream:
     def select(
         self, *columns: Column, uid: str | None = None, parallelism: int | None = None, **named: Column
     ) -> Stream:
-        """Rows of these columns only, and of named ones: `select("user", gross=pc.field("net") * 1.19)`."""
+        """Rows with only these columns and named ones: `select("user", gross=pc.field("net") * 1.19)`."""
         expressions.check_own_arguments("select", uid, parallelism)
         return self._projected(expressions.select(self._schema, columns, named), uid, parallelism)
 
     def with_columns(self, *, uid: str | None = None, parallelism: int | None = None, **named: Column) -> Stream:
-        """Rows with more columns, or with others of the same name: `with_columns(gross=pc.field("net") * 1.19)`."""
+        """Rows with columns added or replaced: `with_columns(gross=pc.field("net") * 1.19)`."""
         expressions.check_own_arguments("with_columns", uid, parallelism)
         return self._projected(expressions.with_columns(self._schema, named), uid, parallelism)
 
@@ -159,10 +159,10 @@ class Stream:
         return self._projected(expressions.drop(self._schema, columns), uid, parallelism)
 
     def rename(self, names: Mapping[str, str], *, uid: str | None = None, parallelism: int | None = None) -> Stream:
-        """Rows with other names for some columns: `rename({"old": "new"})`."""
+        """Rows with some columns renamed: `rename({"old": "new"})`."""
         return self._projected(expressions.rename(self._schema, names), uid, parallelism)
 
-    # Functions with state, and with answers from elsewhere.
+    # Stateful functions, and calls to other systems.
 
     def process(
         self,
@@ -173,9 +173,9 @@ class Stream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Put in a function that emits rows of `schema`, and to side outputs, given as their schemas by name.
+        """Apply a function that emits rows of `schema`, and to side outputs, given as their schemas by name.
 
-        Here it has no key, so no timers and no state of keys; for those call `key_by` first.
+        Without a key it has neither timers nor keyed state; for those call `key_by` first.
         """
         return self._then(
             process_node(
@@ -203,14 +203,14 @@ class Stream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Ask something outside for each row, up to `capacity` of them at the same time in each subtask.
+        """Call an external system for each row, up to `capacity` calls at a time in each subtask.
 
-        The function takes a row and gives a row of `schema`, a list of rows or None. It is an `async def`, or a
-        blocking one, which runs in threads, or an `AsyncFunction`. If not `ordered`, rows go on as their answers come,
-        but never past a watermark. If it raises it is asked again up to `retries` times, after a pause of `backoff`
-        that doubles each time. `timeout` is for all that together: a row that has no answer by then fails the job, or
-        what `on_timeout` gives for it takes its place. Rows whose answers are not there yet are in every checkpoint,
-        and are asked for again after a restart.
+        The function takes a row and returns a row of `schema`, a list of rows or None. It is an `async def`, a blocking
+        function, which runs in threads, or an `AsyncFunction`. If not `ordered`, rows are emitted as their results
+        arrive, but never past a watermark. If it raises it is called again up to `retries` times, after a pause of
+        `backoff` that doubles each time. `timeout` covers all attempts: a row without a result by then fails the job,
+        or is replaced by what `on_timeout` returns for it. Rows that are still waiting are part of every checkpoint,
+        and are called for again after a restart.
         """
         operator, made = async_operator(
             function,
@@ -234,7 +234,7 @@ class Stream:
         has_state: bool = False,
         parallelism: int | None = None,
     ) -> Stream:
-        """Put in an operator of one's own that emits batches of `schema`; one that `has_state` needs a uid."""
+        """Apply an operator of your own that emits batches of `schema`; with `has_state` it needs a uid."""
         return self._then(
             own_operator(operator, uid, self._inputs, schema, has_state=has_state, parallelism=parallelism)
         )
@@ -250,17 +250,17 @@ class Stream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Add the columns of a table that does not change: for each row those of the table's rows with equal keys.
+        """Join a static table: add to each row the columns of the table's rows with equal keys.
 
-        `static` is a `pyarrow.Table`, or a DataFrame of Spark, pandas or Polars. It is read now and travels with the
-        job, so it may have `max_size` at most. `on` are the columns that have to be equal, `["user"]`, or
-        `{"user": "id"}` where the table calls them otherwise. A row with several partners comes out with each; one
-        without, or with a null in its key, is left out, or with `how="left"` comes with nulls.
+        `static` is a `pyarrow.Table`, or a DataFrame of Spark, pandas or Polars. It is read now and shipped with the
+        job, so `max_size` limits it. `on` are the columns that must be equal, `["user"]`, or `{"user": "id"}` if they
+        have other names in the table. A row with several matches is emitted with each; one without a match, or with a
+        null in its key, is dropped, or with `how="left"` emitted with nulls.
         """
         return lookup(self, static, on, how=how, suffixes=suffixes, max_size=max_size, uid=uid, parallelism=parallelism)
 
     def with_watermarks(self, watermarks: Watermarks, *, uid: str | None = None) -> Stream:
-        """Tell event time from a column of these rows from here on, instead of what their sources told."""
+        """Generate watermarks from a column of these rows, replacing those of their sources from here on."""
         checked_watermarks(watermarks, self._schema, "with_watermarks()")
         return self._then(
             Node(
@@ -274,21 +274,21 @@ class Stream:
         )
 
     def side_output(self, name: str) -> Stream:
-        """What the operator in front emits to one of its side outputs, as a stream of its own."""
+        """The rows that the preceding operator emits to one of its side outputs."""
         known = self._inputs[0].node.side_outputs if len(self._inputs) == 1 else {}
         if name not in known:
-            there = f"there are {', '.join(map(repr, known))}" if known else "the operator in front has none"
+            there = f"there are {', '.join(map(repr, known))}" if known else "the preceding operator has none"
             raise ConfigurationError(f"side_output({name!r}): there is no such output; {there}")
         return Stream(self._job, (Input(self._inputs[0].node, output=name),), known[name])
 
     def connect(self, other: Stream | KeyedStream) -> ConnectedStreams:
-        """This stream and another one, with rows of another schema, as the two inputs of one operator."""
+        """This stream and another one, which may have another schema, as the two inputs of one operator."""
         return ConnectedStreams(self._job, self, other)
 
-    # Where rows go.
+    # Partitioning.
 
     def rebalance(self) -> Stream:
-        """Deal batches out to the next operator's subtasks in turn."""
+        """Distribute batches to the next operator's subtasks round-robin."""
         return self._to(Partitioning.REBALANCE)
 
     def broadcast(self) -> Stream:
@@ -300,9 +300,9 @@ class Stream:
         return self._to(Partitioning.GLOBAL)
 
     def key_by(self, *columns: str | Sequence[str]) -> KeyedStream:
-        """Bring the rows with equal values in these columns to the same subtask, where they share state.
+        """Partition by these columns: rows with equal values go to the same subtask, where they share state.
 
-        The columns are given one by one, `key_by("user", "city")`, or as one list.
+        Give the columns one by one, `key_by("user", "city")`, or as one list.
         """
         given = columns[0] if len(columns) == 1 and isinstance(columns[0], list | tuple) else columns
         keys: tuple[Any, ...] = tuple(given)
@@ -311,13 +311,13 @@ class Stream:
         return KeyedStream(self._job, inputs, self._schema, keys)
 
     def union(self, *others: Stream) -> Stream:
-        """The rows of this stream and others of the same schema, in no particular order."""
+        """The rows of this stream and of others with the same schema, in no particular order."""
         for other in others:
             if not isinstance(other, Stream) or other._job is not self._job:
                 raise ConfigurationError("union: give streams of the same job")
             if not other._schema.equals(self._schema):
                 raise ConfigurationError(
-                    f"union: the schemas differ; bring them together with map_batches() first.\n"
+                    f"union: the schemas differ; align them with map_batches() first.\n"
                     f"{self._schema}\n--- and ---\n{other._schema}"
                 )
         inputs = (*self._inputs, *(item for other in others for item in other._inputs))
@@ -342,12 +342,12 @@ class Stream:
         uid: str = "collect",
         parallelism: int | None = None,
     ) -> pa.Table:
-        """Run the job, whose sources all have to end, and give the rows of this stream as a table.
+        """Run the job, whose sources must all be bounded, and return the rows of this stream as a table.
 
-        `where` is what `Job.run` takes: a SparkSession, or a cluster of `snapline.testing`. For small results, of which
-        more than `max_rows` fail the job; they are in no particular order. They travel as those of
-        `snapline.sinks.Collect` do: if executors are on other machines give a `directory` that all share. What the job
-        writes to its sinks it writes too. The job is left as it was.
+        `where` is what `Job.run` takes: a SparkSession, or a cluster of `snapline.testing`. Meant for small results:
+        more than `max_rows` fail the job. Rows are in no particular order. As with `snapline.sinks.Collect`, give a
+        shared `directory` if executors run on other machines. The job's own sinks are written too. The job itself is
+        not changed.
         """
         from snapline.connectors.collect import Collect  # here, since file formats take long to load
 
@@ -356,11 +356,11 @@ class Stream:
         return rows.table()
 
     def to_dataframe(self, spark: Any, *, uid: str = "to_dataframe", directory: Path | None = None) -> Any:
-        """Run the job, whose sources all have to end, and give the rows of this stream as a Spark DataFrame.
+        """Run the job, whose sources must all be bounded, and return the rows of this stream as a Spark DataFrame.
 
-        They are written to Parquet files exactly once, which the DataFrame then reads. The files are in `directory`,
-        which driver and executors share; without one beside the checkpoints, where they stay, and without `storage` for
-        those among temporary files, which go with the program. The job is left as it was.
+        The rows are written exactly once to Parquet files, which the DataFrame reads. They are in `directory`, which
+        driver and executors share; by default beside the checkpoints, where they stay, or if checkpoints have no
+        `storage` in a temporary directory, which is deleted with the program. The job itself is not changed.
         """
         return spark_side("dataframes").to_dataframe(self, spark, uid=uid, directory=directory)
 

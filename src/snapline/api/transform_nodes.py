@@ -1,4 +1,4 @@
-"""What users give to `map`, `filter` and `map_batches`, checked when the job is put together."""
+"""Arguments of `map`, `filter` and `map_batches`, checked when the job is built."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapline.operators.transforms import Filter, FilterRows
 
 
 def checked_function(call: str, function: Any) -> Callable[..., Any]:
-    """The function; `ConfigurationError` if it is none. `call` is what the user has called."""
+    """Returns the function; `ConfigurationError` if it is not one. `call` is the method the user called."""
     if not callable(function):
         raise ConfigurationError(f"{call}({function!r}): give a function")
     checked: Callable[..., Any] = function
@@ -29,7 +29,7 @@ def filter_operator(predicate: Any, format: str | None, schema: pa.Schema) -> Op
     """The operator that keeps the rows for which an expression or a function is true."""
     if isinstance(predicate, pc.Expression):
         if format is not None:
-            raise ConfigurationError(f"filter: format={format!r} is for functions of batches; leave it out")
+            raise ConfigurationError(f"filter: format={format!r} is for batch functions; leave it out")
         check_predicate(predicate, schema)
         return FilterExpression(predicate)
     if not callable(predicate):
@@ -40,7 +40,7 @@ def filter_operator(predicate: Any, format: str | None, schema: pa.Schema) -> Op
 
 
 def inferred_schema(function: Callable[[Any], Any], schema: pa.Schema, form: Format) -> pa.Schema:
-    """The schema of what a function gives, by what it makes of a batch without rows."""
+    """The schema of a function's result, found by calling it with an empty batch."""
     advice = "give the schema of its result with map_batches(..., schema='user STRING, n BIGINT')"
     if not form.shows_schema:
         raise ConfigurationError(f"map_batches: rows do not show their schema; {advice}")
@@ -48,22 +48,21 @@ def inferred_schema(function: Callable[[Any], Any], schema: pa.Schema, form: For
         made = next(form.batches(function(form.given(empty_batch(schema))), None, "map_batches"), None)
     except Exception as error:
         raise ConfigurationError(
-            f"map_batches: the function cannot be called with a batch without rows, "
-            f"{type(error).__name__}: {error}; {advice}"
+            f"map_batches: the function cannot be called with an empty batch, {type(error).__name__}: {error}; {advice}"
         ) from error
     if made is None:
-        raise ConfigurationError(f"map_batches: the function gives nothing for a batch without rows; {advice}")
+        raise ConfigurationError(f"map_batches: the function returns nothing for an empty batch; {advice}")
     for field in made.schema:
         if pa.types.is_null(field.type):
             raise ConfigurationError(
-                f"map_batches: without rows the type of the column {field.name!r} is unknown; {advice}"
+                f"map_batches: from an empty batch the type of the column {field.name!r} is unknown; {advice}"
             )
     found = [_as_before(field, schema) if form.changes_width else field for field in made.schema]
-    return checked_schema(pa.schema(found), "what map_batches() gives")
+    return checked_schema(pa.schema(found), "map_batches()")
 
 
 def _as_before(field: pa.Field, schema: pa.Schema) -> pa.Field:
-    """A column of a result with the type that the column of the same name had, if they differ in width only."""
+    """A result column with the type of the input column of the same name, if only their widths differ."""
     if field.name not in schema.names:
         return field
     before = schema.field(field.name).type
@@ -71,7 +70,7 @@ def _as_before(field: pa.Field, schema: pa.Schema) -> pa.Field:
 
 
 def _narrow(kind: pa.DataType) -> pa.DataType:
-    """A type with short offsets instead of long ones and of views, also inside of others."""
+    """A type with short offsets instead of long ones and views, nested types included."""
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):

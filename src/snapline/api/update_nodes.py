@@ -1,4 +1,4 @@
-"""One row, or the best rows, of each key, as users ask for them."""
+"""Nodes of `deduplicate` and `top_n`: arguments are checked, and nodes made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.deduplication import KeepFirst, KeepLast
-from snapline.operators.kept_rows import RowType, plain_type
+from snapline.operators.kept_rows import RowType, kept_type
 from snapline.operators.top_rows import MAX_COUNT, TopRows
 from snapline.state.ttl import Lifetime, as_ttl
 
@@ -43,7 +43,7 @@ def deduplicate(
         operator = KeepFirst(lifetime)
     elif keep == "last":
         if by is None and lifetime is not None:
-            raise ConfigurationError("deduplicate: without by= nothing is kept of the rows; leave ttl= out")
+            raise ConfigurationError("deduplicate: without by= no state is kept; leave ttl= out")
         columns = [] if by is None else [by] if isinstance(by, str) else list(by)
         for column in columns:
             _check_sortable("deduplicate", column, stream.schema)
@@ -77,7 +77,7 @@ def top_n(
 ) -> Stream:
     """See `KeyedStream.top_n`."""
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MAX_COUNT:
-        raise ConfigurationError(f"top_n({n!r}): give how many rows to keep of each key, from 1 to {MAX_COUNT}")
+        raise ConfigurationError(f"top_n({n!r}): give the number of rows to keep per key, from 1 to {MAX_COUNT}")
     columns = [by] if isinstance(by, str) else list(by)
     if not columns:
         raise ConfigurationError("top_n: by= is empty; name at least one column to sort by")
@@ -89,14 +89,12 @@ def top_n(
     for column in columns:
         _check_sortable("top_n", column, stream.schema)
         if column in stream.key_columns:
-            raise ConfigurationError(
-                f"top_n: all rows of a key have the same {column!r}, which is one of its columns; sort by others"
-            )
+            raise ConfigurationError(f"top_n: {column!r} is a key column, equal in all rows of a key; sort by others")
     if not isinstance(rank, str) or rank in stream.schema.names:
-        raise ConfigurationError(f"top_n: rank={rank!r}; give the name of a column that is not there yet")
+        raise ConfigurationError(f"top_n: rank={rank!r}; give a column name that is not taken")
     rows = RowType(stream.schema, stream.key_columns)
     check_storable("top_n", rows.fields)
-    fields = [field.with_type(plain_type(field.type)) for field in stream.schema]
+    fields = [field.with_type(kept_type(field.type)) for field in stream.schema]
     schema = checked_schema(pa.schema([*fields, pa.field(rank, pa.int64(), nullable=False)]), "top_n()")
     operator = TopRows(n, list(zip(columns, directions, strict=True)), rows, schema, rank)
     return stream._job._behind(

@@ -1,4 +1,4 @@
-"""Windowed streams: the rows of a key by window, on their way to an aggregate or a function."""
+"""Windowed streams: the rows of each key by window, ready for an aggregate or a function."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 _PROCESSING_TIME = pa.timestamp("ms", tz="UTC")
 _MAX_COPIES = 1000
-"""In so many windows a row may be if each has rows of its own."""
+"""Most windows a row may be in if each window stores its own rows."""
 
 
 @names_its_operators
 class WindowedStream:
-    """Rows of a keyed stream in windows. Calls change nothing in it; `aggregate` and `process` give a stream."""
+    """Rows of a keyed stream in windows. Immutable: the settings return a copy, `aggregate` and `process` a stream."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class WindowedStream:
         self._late_output: str | None = None
         self._time_column, self._bounds = self._times(on)
 
-    # How results come.
+    # Settings.
 
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
-        """Keep windows for so long after they are complete: rows that come in that time lead to a new result.
+        """Keep windows this long after they are complete: rows that come in that time lead to a new result.
 
-        A row is late if each of its windows was complete so long ago; in sessions, if a window of it alone was.
+        A row is late if all its windows have been complete for longer; for sessions, if a window of this row alone has.
         """
         if not self._has_end or self._is_processing_time:
             raise ConfigurationError(f"{self}: no row can be late here; leave allowed_lateness() out")
@@ -91,7 +91,7 @@ class WindowedStream:
         return changed
 
     def trigger(self, trigger: Trigger) -> WindowedStream:
-        """When results come: `WhenComplete`, which is the default, `EveryRows` or `EventTimeInterval`."""
+        """When to emit results: `WhenComplete`, the default, `EveryRows` or `EventTimeInterval`."""
         if not isinstance(trigger, WhenComplete | EveryRows | EventTimeInterval):
             raise ConfigurationError(
                 f"{self}: trigger({trigger!r}); give snapline.WhenComplete(...), EveryRows(...) or "
@@ -99,9 +99,7 @@ class WindowedStream:
             )
         is_by_row = isinstance(trigger, EveryRows) or getattr(trigger, "early_rows", None) is not None
         if isinstance(self._windows, Session) and (is_by_row or isinstance(trigger, EventTimeInterval)):
-            raise ConfigurationError(
-                f"{self}: sessions grow together, so they have no trigger but WhenComplete(early_every=...)"
-            )
+            raise ConfigurationError(f"{self}: sessions merge, so their only trigger is WhenComplete(early_every=...)")
         if isinstance(trigger, EventTimeInterval) and (self._is_processing_time or not self._has_end):
             raise ConfigurationError(
                 f"{self}: EventTimeInterval needs windows in event time; use WhenComplete(early_every=...)"
@@ -110,13 +108,12 @@ class WindowedStream:
         changed._trigger = trigger
         return changed
 
-    # What comes out.
+    # Results.
 
     def aggregate(self, *, uid: str | None = None, parallelism: int | None = None, **aggregates: Aggregate) -> Stream:
-        """A row for each key and window: the key columns, `window_start`, `window_end`, and the named aggregates.
+        """One row per key and window: the key columns, `window_start`, `window_end`, and the named aggregates.
 
-        The bounds have the type of the time column, but milliseconds if that has seconds; the end does not belong to
-        the window.
+        The bounds have the type of the time column, with milliseconds if that has seconds; the end is exclusive.
         """
         check_own_arguments("window aggregate", uid, parallelism)
         what = f"window aggregate {uid!r}" if uid is not None else "window aggregate"
@@ -135,11 +132,10 @@ class WindowedStream:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Call a function for each key and window with all its rows; `schema` is that of the rows it gives.
+        """Call a function for each key and window with all its rows; `schema` is that of the rows it returns.
 
-        It gets the key, a tuple for several columns, the window with `start` and `end`, none for a global one, and a
-        table of the rows in the order in which `collect` has values; and gives a batch, a table, a dict for each row,
-        several of these, or None.
+        It gets the key, a tuple for several columns; the window with `start` and `end`, None for a global one; and a
+        table of the rows, in the order of `collect`. It returns a batch, a table, a dict, several of these, or None.
         """
         if not callable(function):
             raise ConfigurationError(f"{self}.process({function!r}): give a function of key, window and table")
@@ -184,7 +180,7 @@ class WindowedStream:
         if isinstance(windows, GlobalWindow):
             if firing.early_rows is None and firing.early_every_ms is None:
                 raise ConfigurationError(
-                    f"{self} is never complete, so nothing would come out; set a trigger with "
+                    f"{self} is never complete, so nothing would be emitted; set a trigger with "
                     ".trigger(snapline.EveryRows(...))"
                 )
             return PlainWindows(settings, kept, results, GlobalAssigner())
@@ -201,7 +197,7 @@ class WindowedStream:
         if copies > _MAX_COPIES:
             raise ConfigurationError(
                 f"{self}: every row would be in {copies} windows that cannot share their sums; let every= divide size, "
-                f"without early_rows or intervals of event time, or use at most {_MAX_COPIES}"
+                f"without early_rows or event-time intervals, or at most {_MAX_COPIES} windows"
             )
         return PlainWindows(
             settings, kept, results, FixedAssigner(windows.size_ms, windows.every_ms, windows.offset_ms)
@@ -215,7 +211,7 @@ class WindowedStream:
             return Firing(event_every_ms=trigger.every_ms)
         return Firing(early_rows=trigger.early_rows, early_every_ms=trigger.early_every_ms)
 
-    # The time of rows.
+    # Event time.
 
     @property
     def _is_processing_time(self) -> bool:
@@ -227,22 +223,22 @@ class WindowedStream:
 
     @property
     def _columns(self) -> tuple[str, ...]:
-        """Those of the window columns that results have besides the key columns."""
+        """The window columns of the result that are not key columns."""
         return tuple(name for name in WINDOW_COLUMNS if name not in self._key_columns) if self._has_end else ()
 
     def _check_names(self) -> None:
-        """Results have the bounds of the window under names that only given windows may have as keys."""
+        """Raise `ConfigurationError` if a key column, except those of a given window, is named like a window column."""
         windows = self._windows
         allowed = (windows.start, windows.end) if isinstance(windows, GivenWindow) else ()
         for name, bound in zip(WINDOW_COLUMNS, allowed or (None, None), strict=True):
             if self._has_end and name in self._key_columns and name != bound:
                 raise ConfigurationError(
-                    f"{self}: the key column {name!r} is called like a column of the result; rename it before "
-                    "key_by(), or use GivenWindow() if it is the window the rows have"
+                    f"{self}: the key column {name!r} has the name of a result column; rename it before key_by(), or "
+                    "use GivenWindow() if it is the window of the rows"
                 )
 
     def _times(self, on: str | None) -> tuple[str | None, pa.DataType | None]:
-        """The column with the time of rows, and the type of the bounds of windows."""
+        """The time column of the rows, and the type of the window bounds."""
         windows = self._windows
         if not isinstance(windows, Tumbling | Sliding | Session | GlobalWindow | GivenWindow):
             raise ConfigurationError(
@@ -251,7 +247,7 @@ class WindowedStream:
         self._check_names()
         if self._is_processing_time or not self._has_end:
             if on is not None:
-                raise ConfigurationError(f"{self}: on={on!r} is of no use without event time; leave it out")
+                raise ConfigurationError(f"{self}: on={on!r} has no effect without event time; leave it out")
             return None, _PROCESSING_TIME if self._has_end else None
         told = [item.node.event_time for item in self._inputs]
         if None in told:
@@ -262,7 +258,7 @@ class WindowedStream:
         if isinstance(windows, GivenWindow):
             if on is not None:
                 raise ConfigurationError(
-                    f"{self}: on={on!r} is of no use here: the window is in the rows; leave it out"
+                    f"{self}: on={on!r} has no effect: the rows contain their window; leave it out"
                 )
             kinds = [self._time_kind(name) for name in (windows.start, windows.end)]
             if kinds[0] != kinds[1]:
@@ -275,14 +271,14 @@ class WindowedStream:
             if len(candidates) != 1 or not candidates <= set(self._schema.names):
                 made_of, known = (", ".join(map(repr, names)) for names in (sorted(candidates), self._schema.names))
                 raise ConfigurationError(
-                    f"{self}: the watermarks are made of {made_of}, which does not say where the time of rows is; "
+                    f"{self}: the watermarks come from {made_of}, which does not identify the time column; "
                     f"give on= with one of {known}"
                 )
             (on,) = candidates
         return on, self._time_kind(on)
 
     def _time_kind(self, column: str) -> pa.DataType:
-        """The type of bounds that are told from a column."""
+        """The type of window bounds for a time column."""
         try:
             kind = self._schema.field(known_column(column, self._schema)).type
         except ConfigurationError as error:
@@ -302,14 +298,14 @@ class WindowedStream:
         key = ", ".join(map(repr, self._key_columns))
         return f"<WindowedStream {self._windows} by {key} {shown(self._inputs, self._schema)}>"
 
-    if not TYPE_CHECKING:  # which would take any name for one that is there
+    if not TYPE_CHECKING:  # a type checker would accept any name
 
         def __getattr__(self, name: str) -> Any:
             raise missing(self, name)
 
 
 def key_fields(schema: pa.Schema, key_columns: tuple[str, ...]) -> list[pa.Field]:
-    """The key columns of results: as in the rows, but without dictionaries."""
+    """The key columns of a result: those of the rows, decoded if they are dictionaries."""
     return [schema.field(name).with_type(_decoded(schema.field(name).type)) for name in key_columns]
 
 

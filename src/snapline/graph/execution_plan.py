@@ -1,4 +1,4 @@
-"""The execution plan: vertices of chained operators and the edges between them, as every process of a job knows it."""
+"""The execution plan: vertices of chained operators and the edges between them. Every process of a job has it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from snapline.types import Partitioning
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a stream is keyed by: its columns, and the Arrow type of the key, a struct for several columns."""
+    """Key of a stream: its columns, and the Arrow type of the key, a struct for several columns."""
 
     columns: tuple[str, ...]
     type: pa.DataType
@@ -19,10 +19,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperator:
-    """One operator of a chain. `schema` is that of what it emits, none for a sink.
+    """One operator of a chain. `schema` is that of its output, None for a sink.
 
-    `has_state` says that it takes part in checkpoints with state of its own; `has_coordinator` that it is a source,
-    whose splits are dealt out on the driver; `is_sink` that it commits.
+    `has_state` says that it has state of its own in checkpoints; `has_coordinator` that it is a source, whose splits
+    the driver assigns; `is_sink` that it commits.
     """
 
     uid: str
@@ -36,10 +36,10 @@ class PlannedOperator:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEdge:
-    """From the last operator of one vertex to the first of another; `id` is the same in every version of the job.
+    """From the last operator of one vertex to the first of another; `id` is stable across versions of the job.
 
-    `key_columns` are what a hash edge is partitioned by; `input_index` is which input of the target it is,
-    and `output` which of the source's outputs.
+    `key_columns` partition a hash edge; `input_index` is the input of the target; `output` names the side output of
+    the source, "" for its main output.
     """
 
     id: str
@@ -56,7 +56,7 @@ class PlannedEdge:
 class PlannedVertex:
     """Operators that run in one thread, from head to tail. `id` is the uid of the first.
 
-    `max_parallelism` is none unless the user set it; `union_state` says that an operator has declared union state.
+    `max_parallelism` is None unless the user set it; `union_state` says that an operator declares union state.
     """
 
     id: str
@@ -73,14 +73,14 @@ class PlannedVertex:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """Vertices in topological order. Holds no code: that is in `Shipment`."""
+    """Vertices in topological order. Holds no code: `Shipment` does."""
 
     vertices: tuple[PlannedVertex, ...]
     edges: tuple[PlannedEdge, ...]
 
     @property
     def slots(self) -> int:
-        """Slot i runs subtask i of every vertex that has one."""
+        """Number of slots: slot i runs subtask i of every vertex that has one."""
         return max(vertex.parallelism for vertex in self.vertices)
 
     def vertex(self, vertex_id: str) -> PlannedVertex:

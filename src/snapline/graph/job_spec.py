@@ -1,4 +1,4 @@
-"""Everything the driver knows of a job that is about to run."""
+"""Everything the driver knows about a job that is about to run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapline.graph.execution_plan import ExecutionPlan
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job, checked and planned. `shipment` is what its processes get: see `graph/shipment.py`."""
+    """A job, checked and planned. `shipment` is sent to its processes: see `graph/shipment.py`."""
 
     job_id: str
     name: str
@@ -33,7 +33,7 @@ class JobSpec:
 def takes_last_checkpoint(checkpoints: Checkpoints, restart: RestartStrategy) -> bool:
     """Whether subtasks that have read everything wait for one more checkpoint, which makes their last output final.
 
-    If not, each makes it final at its own end: that is right only for a job that never goes back.
+    If not, each makes it final at its own end, which is correct only for a job that never restarts from a checkpoint.
     """
     may_go_back = checkpoints.is_periodic or not isinstance(restart, NoRestart)
     return may_go_back and checkpoints.after_tasks_finish

@@ -1,4 +1,4 @@
-"""The logical graph, checked as a whole: order, uids and parallelism of its operators."""
+"""Checks of the logical graph as a whole: order, uids and parallelism of its operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 
 def in_order(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, each behind all that its rows come from, else as they were; `EngineError` if they go in circles."""
+    """The nodes in topological order, otherwise unchanged; `EngineError` if there is a cycle."""
     known = set(nodes)
     placed: set[Node] = set()
     ordered: list[Node] = []
@@ -23,11 +23,11 @@ def in_order(nodes: Sequence[Node]) -> list[Node]:
     for node in nodes:
         for item in node.inputs:
             if item.node not in known:
-                raise EngineError(f"{node} takes rows of {item.node}, which is not in the job")
+                raise EngineError(f"{node} has the input {item.node}, which is not in the job")
     while waiting:
         ready = next((node for node in waiting if all(item.node in placed for item in node.inputs)), None)
         if ready is None:
-            raise EngineError(f"rows would go in circles between {', '.join(map(str, waiting))}")
+            raise EngineError(f"cycle in the dataflow between {', '.join(map(str, waiting))}")
         placed.add(ready)
         ordered.append(ready)
         waiting.remove(ready)
@@ -35,25 +35,23 @@ def in_order(nodes: Sequence[Node]) -> list[Node]:
 
 
 def check_ends(nodes: Sequence[Node]) -> None:
-    """`ConfigurationError` if nothing comes in, or nothing goes out."""
+    """Raise `ConfigurationError` if there is no source, or no sink."""
     if not any(node.source is not None for node in nodes):
-        raise ConfigurationError("the job has no source; begin with job.source(...)")
+        raise ConfigurationError("the job has no source; start with job.source(...)")
     if not any(node.is_sink for node in nodes):
-        raise ConfigurationError(
-            "the job has no sink, so all its work would be for nothing; end with .sink(..., uid=...)"
-        )
+        raise ConfigurationError("the job has no sink, so its results would be lost; end with .sink(..., uid=...)")
 
 
 def uids(nodes: Iterable[Node]) -> dict[Node, str]:
-    """The uid of each node: the user's, or one made of its name and of how many of that name come before it."""
+    """The uid of each node: the user's, or its name with a number."""
     nodes = list(nodes)
     given = Counter(node.uid for node in nodes if node.uid is not None)
     for node in nodes:
         if node.uid is None:
             if node.needs_uid:
                 raise ConfigurationError(
-                    f"the operator {node.name!r} needs a uid, which its state is found by when the job is changed and "
-                    'started again; give one, for example uid="per-user"'
+                    f"the operator {node.name!r} needs a uid, by which its state is found when a changed job is "
+                    'restarted; give one, for example uid="per-user"'
                 )
         elif not isinstance(node.uid, str) or not _UID.fullmatch(node.uid):
             raise ConfigurationError(
@@ -77,7 +75,7 @@ def uids(nodes: Iterable[Node]) -> dict[Node, str]:
 
 
 def parallelisms(job: Job, nodes: Iterable[Node]) -> dict[Node, int]:
-    """In how many subtasks each node runs; `ConfigurationError` if that is out of bounds."""
+    """The parallelism of each node; `ConfigurationError` if one is out of bounds."""
     most = job.max_parallelism
     if most is not None and not _is_count(most, MAX_PARALLELISM_LIMIT):
         raise ConfigurationError(f"max_parallelism={most!r}: use a whole number from 1 to {MAX_PARALLELISM_LIMIT}")

@@ -1,4 +1,4 @@
-"""From a job as the user has put it together to one that is checked, planned and packed."""
+"""Turns a job as the user built it into one that is checked, planned and packed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 from snapline.api.graph_nodes import Input, Node
 from snapline.api.job import Job
 from snapline.contracts.master_hook import MasterHook
-from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import key_type
 from snapline.errors import ConfigurationError
 from snapline.graph.execution_plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex
@@ -19,11 +18,12 @@ from snapline.graph.job_spec import JobSpec, takes_last_checkpoint
 from snapline.graph.logical_graph import check_ends, in_order, parallelisms, uids
 from snapline.graph.shipment import pack
 from snapline.operators.sink_operator import SinkOperator
+from snapline.operators.source_head import ChainMember
 from snapline.types import Partitioning
 
 
 def make_spec(job: Job) -> JobSpec:
-    """The job, ready to run, under the id of a new start; `ConfigurationError` says what is wrong with it."""
+    """The job, ready to run, under the id of a new start; `ConfigurationError` says what is wrong."""
     planned = plan(job)
     job_id = job.id_for_start()
     for node in planned.uids:
@@ -51,10 +51,10 @@ def make_spec(job: Job) -> JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A plan, with the operators of each vertex and the uid of each node of the logical graph."""
+    """A plan, the operators of each vertex, and the uid of each node of the logical graph."""
 
     plan: ExecutionPlan
-    operators: Mapping[str, tuple[Operator, ...]]
+    operators: Mapping[str, tuple[ChainMember, ...]]
     uids: Mapping[Node, str]
 
 
@@ -75,7 +75,7 @@ def plan(job: Job) -> PlannedJob:
 
 
 def _chains(nodes: list[Node], counts: Mapping[Node, int]) -> list[list[Node]]:
-    """The nodes of each vertex, from head to tail. Only a tail has outputs to other vertices."""
+    """The nodes of each vertex, from head to tail. Only a tail has edges to other vertices."""
     outputs = Counter(item.node for node in nodes for item in node.inputs)
     chains: list[list[Node]] = []
     chain_of: dict[Node, list[Node]] = {}
@@ -94,7 +94,7 @@ def _chains(nodes: list[Node], counts: Mapping[Node, int]) -> list[list[Node]]:
 
 
 def _partitioning(item: Input, target: Node, counts: Mapping[Node, int]) -> Partitioning:
-    """How the rows really go: they cannot go straight on to a different number of subtasks."""
+    """The partitioning in effect: a forward edge needs the same parallelism at both ends."""
     if item.partitioning is Partitioning.FORWARD and counts[item.node] != counts[target]:
         return Partitioning.REBALANCE
     return item.partitioning
@@ -125,7 +125,7 @@ def _operator(node: Node, uid: str) -> PlannedOperator:
 
 
 def _key(node: Node) -> Key | None:
-    """What a node is keyed by: that of its keyed inputs, which must agree on the type."""
+    """The key of a node: that of its keyed inputs, which must agree on the type."""
     if not node.key_columns:
         return None
     types = [key_type(item.schema, item.key_columns) for item in node.inputs if item.partitioning is Partitioning.HASH]

@@ -1,4 +1,4 @@
-"""A job as it travels to the processes that run it: pickled by the driver, carried by Spark, never by our sockets."""
+"""A job as it is sent to its processes: pickled by the driver, carried by Spark, never by our own sockets."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import cloudpickle
 
 from snapline.config import Checkpoints, Execution
-from snapline.contracts.operator import Operator
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.graph.execution_plan import ExecutionPlan
+from snapline.operators.source_head import ChainMember
 
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """What a process of the job unpacks. `operators` are pickled by vertex, each operator for itself.
+    """What a process of the job unpacks. `operators` are grouped by vertex, each pickled separately.
 
     `takes_last_checkpoint` is as in `graph/job_spec.py`.
     """
@@ -29,16 +29,16 @@ class Shipment:
     takes_last_checkpoint: bool
     operators: Mapping[str, tuple[bytes, ...]]
 
-    def make_operators(self, vertex_id: str) -> list[Operator]:
+    def make_operators(self, vertex_id: str) -> list[ChainMember]:
         """New copies of a vertex's operators; `UserCodeError` if something they need is not there."""
-        made: list[Operator] = []
+        made: list[ChainMember] = []
         planned = self.plan.vertex(vertex_id).operators
         for operator, data in zip(planned, self.operators[vertex_id], strict=True):
             try:
                 made.append(pickle.loads(data))  # noqa: S301  # the driver's own, brought by Spark like any closure
             except ModuleNotFoundError as error:
                 raise UserCodeError(
-                    f"operator {operator.uid!r} needs the module {error.name!r}, which Spark's executors do not have; "
+                    f"operator {operator.uid!r} needs the module {error.name!r}, which the executors do not have; "
                     "install it where they run, or ship it: spark.sparkContext.addPyFile(...), or --py-files and "
                     "--archives of spark-submit"
                 ) from error
@@ -56,7 +56,7 @@ def pack(
     checkpoints: Checkpoints,
     execution: Execution,
     takes_last_checkpoint: bool,
-    operators: Mapping[str, Sequence[Operator]],
+    operators: Mapping[str, Sequence[ChainMember]],
 ) -> bytes:
     """The job as bytes; `ConfigurationError` names the operator that cannot be pickled, and why."""
     packed: dict[str, tuple[bytes, ...]] = {}
@@ -69,20 +69,20 @@ def pack(
                 raise ConfigurationError(
                     f"operator {planned.uid!r} ({planned.name}) cannot be pickled and sent to the executors: "
                     f"{type(error).__name__}: {error}. Functions may not hold connections, locks, open files or the "
-                    "SparkSession; make those in the operator's `open`, or on first use"
+                    "SparkSession; create those in the operator's `open`, or on first use"
                 ) from error
         packed[vertex.id] = tuple(parts)
     shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed)
-    # The version apart: what another one has packed may not even be unpickled.
+    # The version is packed separately: the shipment of another version may not even unpickle.
     return pickle.dumps((_version(), cloudpickle.dumps(shipment)))
 
 
 def unpack(data: bytes) -> Shipment:
-    """The job again; `data` must come from the driver through Spark. `UserCodeError` if another version packed it."""
+    """Reverses `pack`; `data` must come from the driver by Spark. `UserCodeError` if another version packed it."""
     version, packed = pickle.loads(data)  # noqa: S301  # as above
     if version != _version():
         raise UserCodeError(
-            f"the driver has version {version} of Snapline, and the executors have {_version()}; install the same one"
+            f"the driver runs Snapline {version}, the executors run {_version()}; install the same version on both"
         )
     shipment = pickle.loads(packed)  # noqa: S301  # as above
     assert isinstance(shipment, Shipment)

@@ -114,7 +114,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: keyed().aggregate(n=sl.count(where="price > 3")), "write pc.field('price') > 3"),
     (lambda: rows().with_columns(uid=pc.field("user")), "with_columns: uid= is an argument of the call"),
     (lambda: rows().select("user", parallelism=pc.field("time")), "rename({'other': 'parallelism'})"),
-    (lambda: rows().with_columns(uid="user"), "for a column of such a name use another one, and rename()"),
+    (lambda: rows().with_columns(uid="user"), "for a column of such a name use another name, then rename()"),
     (lambda: keyed().aggregate(uid=sl.count()), "aggregate: uid= is an argument of the call"),
     # Watermarks.
     (lambda: rows(watermarks="time"), "the source 'clicks': 'time' does not say how late"),  # type: ignore[arg-type]
@@ -131,21 +131,24 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: keyed().window("10s"), "window('10s'): give snapline.Tumbling(...)"),
     (lambda: keyed().window(sl.Tumbling("10s")).trigger(sl.count()), "trigger(snapline.count()); give"),
     (lambda: keyed().window(sl.GlobalWindow()).aggregate(n=sl.count()), ".trigger(snapline.EveryRows(...))"),
-    (lambda: keyed().window(sl.Tumbling("10s")).aggregate(), "nothing to compute; name what you want"),
+    (lambda: keyed().window(sl.Tumbling("10s")).aggregate(), "nothing to compute; name an aggregate"),
     # Two streams.
     (lambda: two()[0].join(rows()), "join: the right side is not keyed; write join(right.key_by(...)), not <Stream"),
     (lambda: keyed().connect(5), "give a stream of the same job"),
     (lambda: rows().union(keyed()), "union: give streams of the same job"),
-    (lambda: rows().lookup({"user": ["ann"]}, on="user"), "give a pyarrow.Table, or a DataFrame"),
+    (
+        lambda: rows().lookup({"user": ["ann"]}, on="user"),
+        "give a pyarrow.Table, or a Spark, pandas or Polars DataFrame",
+    ),
     (lambda: rows().lookup(PRICES, on={"user": "vpi"}), "in the table: there is no column 'vpi'; there are 'user'"),
-    (lambda: rows().side_output("late"), "the operator in front has none"),
+    (lambda: rows().side_output("late"), "the preceding operator has none"),
     # Schemas.
     (lambda: rows().map(dict, schema="user STRIN", uid="mine"), "operator 'mine': the schema of map(): "),
     (lambda: rows().map(dict, schema="STRING"), "a type without columns; name them, as in 'value STRING'"),
     (lambda: rows().map(dict, schema={"user": "string"}), "give a pyarrow.Schema, text such as 'user STRING"),
     (lambda: rows().flat_map(dict, schema="a INT, a INT"), "the column 'a' is there twice"),
     (lambda: rows().map_batches(lambda batch: batch.column(0)), "give the schema of its result with"),
-    (lambda: rows().process(Nothing, schema=SCHEMA), "so with parentheses behind its name"),
+    (lambda: rows().process(Nothing, schema=SCHEMA), "not the class"),
     (lambda: rows().process(lambda row: row, schema=SCHEMA, uid="mine"), "operator 'mine': process("),
     (lambda: rows().map("upper", schema=SCHEMA), "map('upper'): give a function"),
     (lambda: rows().filter("price > 3"), "give an expression such as pc.field('value') > 0"),
@@ -180,12 +183,12 @@ def wrong_type(row: dict[str, Any]) -> dict[str, Any]:
     [
         (
             lambda stream: stream.map(wrong_type, schema="user STRING, n BIGINT", uid="mine"),
-            "map 'mine' gave the column 'user' other values than its schema says, string: 5 is no value of type "
+            "map 'mine' gave the column 'user' values that are not string, as its schema says: 5 is no value of type "
             "string: it is int, and text is wanted",
         ),
         (
             lambda stream: stream.map(lambda row: {"n": 1.5}, schema="n BIGINT", uid="mine"),
-            "map 'mine' gave the column 'n' other values than its schema says, int64: 1.5 is no value of type int64",
+            "map 'mine' gave the column 'n' values that are not int64, as its schema says: 1.5 is no value of type int64",
         ),
         (
             lambda stream: stream.map(lambda row: {"usr": "x"}, schema="user STRING", uid="mine"),

@@ -89,7 +89,7 @@ def test_an_expression_that_fails_for_a_row_names_the_operator() -> None:
         (lambda: expressions.with_columns(ROWS, {"x": 5}), r"x=5; give the name of a column.*pc.scalar"),
         (lambda: expressions.drop(ROWS, []), "nothing to drop"),
         (lambda: expressions.drop(ROWS, ["x"]), "drop: there is no column 'x'"),
-        (lambda: expressions.drop(ROWS, [5]), "5 is no name of a column"),  # type: ignore[list-item]
+        (lambda: expressions.drop(ROWS, [5]), "5 is not a column name"),  # type: ignore[list-item]
         (lambda: expressions.drop(ROWS, ROWS.names), "no column would be left"),
         (lambda: expressions.rename(ROWS, {}), "give the new names by the old ones"),
         (lambda: expressions.rename(ROWS, {"users": "x"}), "rename: there is no column 'users'.*Did you mean 'user'"),

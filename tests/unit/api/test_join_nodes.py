@@ -112,8 +112,8 @@ Call = Callable[[Any, Any], Any]
             "'price' of the right side is double",
         ),
         (lambda a, b: a.interval_join(b, lower=0, upper="5s", on="at"), "on=(left, right)"),
-        (lambda a, b: a.window_join(b, sl.Session("5s")), "give windows of event time and of a fixed size"),
-        (lambda a, b: a.window_join(b, sl.Tumbling("5s", processing_time=True)), "give windows of event time"),
+        (lambda a, b: a.window_join(b, sl.Session("5s")), "give event-time windows of a fixed size"),
+        (lambda a, b: a.window_join(b, sl.Tumbling("5s", processing_time=True)), "give event-time windows"),
         (lambda a, b: a.window_join(b, sl.Sliding("1h", every="1s")), "every row would be kept in 3600 windows"),
         (lambda a, b: a.deduplicate(keep="newest"), "keep='newest'; use 'first' or 'last'"),
         (lambda a, b: a.deduplicate(by="at"), "by='at' goes with keep='last'"),
@@ -125,7 +125,7 @@ Call = Callable[[Any, Any], Any]
         (lambda a, b: a.top_n(1, by="prise"), "Did you mean 'price'?"),
         (lambda a, b: b.top_n(1, by="id"), "sort by others"),
         (lambda a, b: a.top_n(1, by="price", descending=[True, False]), "for 1 columns"),
-        (lambda a, b: a.top_n(1, by="price", rank="at"), "rank='at'; give the name of a column that is not there yet"),
+        (lambda a, b: a.top_n(1, by="price", rank="at"), "rank='at'; give a column name that is not taken"),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Call, message: str) -> None:
@@ -139,7 +139,7 @@ def test_keys_have_to_be_of_the_same_types() -> None:
     with pytest.raises(ConfigurationError, match=r"'price' of the left side is int64, 'id' of the right one is string"):
         numbers.join(right)
     both = right._job.source(source(LEFT), "both").key_by("user", "price")
-    with pytest.raises(ConfigurationError, match="key both by as many columns"):
+    with pytest.raises(ConfigurationError, match="key both by the same number of columns"):
         left.join(both)
 
 
@@ -151,7 +151,7 @@ def test_joins_by_time_need_watermarks_and_one_time_column() -> None:
         right.window_join(left, sl.Tumbling("5s"))
     left, right = pair()
     joined = left.interval_join(right, lower=0, upper="5s", uid="once").key_by("user")
-    with pytest.raises(ConfigurationError, match="its rows have 2 of these columns; say which"):
+    with pytest.raises(ConfigurationError, match="its rows have 2 of these columns; choose one"):
         joined.interval_join(right, lower=0, upper="5s", suffixes=("", "_again"))
     by_time = right._job.source(source(RIGHT), "timed", watermarks=sl.Watermarks("when")).key_by("when")
     with pytest.raises(ConfigurationError, match="'when' of the left side is one of its keys"):
@@ -176,11 +176,11 @@ TABLE = pa.table({"id": ["a"], "price": [1.5]})
             "lookup, in the table: there is no column 'user'; there are 'id', 'price'",
         ),
         (lambda s: s.lookup(TABLE, {"usr": "id"}), "Did you mean 'user'?"),
-        (lambda s: s.lookup(TABLE, []), "give the columns that have to be equal"),
+        (lambda s: s.lookup(TABLE, []), "give the columns that must be equal"),
         (lambda s: s.lookup(TABLE, {"user": "id"}, how="full"), "how='full'; use one of 'inner', 'left'"),
         (lambda s: s.lookup(TABLE, {"price": "id"}), "'price' is int64, 'id' of the table is string"),
-        (lambda s: s.lookup([1, 2], ["user"]), "list is no table; give a pyarrow.Table"),
-        (lambda s: s.lookup(TABLE, {"user": "id"}, max_size=5), "more than 5 are refused"),
+        (lambda s: s.lookup([1, 2], ["user"]), "list is not a table; give a pyarrow.Table"),
+        (lambda s: s.lookup(TABLE, {"user": "id"}, max_size=5), "the limit is 5"),
         (
             lambda s: s.lookup(pa.table({"price": [1 << 70]}, pa.schema([("price", pa.decimal128(30))])), "price"),
             "cast one",

@@ -113,9 +113,9 @@ def test_the_schema_is_inferred_from_generators_and_tables(rows: sl.Stream) -> N
 @pytest.mark.parametrize(
     ("function", "complaint"),
     [
-        (lambda batch: batch.column("nowhere"), "cannot be called with a batch without rows, KeyError"),
-        (lambda _: None, "gives nothing for a batch without rows"),
-        (lambda _: [], "gives nothing for a batch without rows"),
+        (lambda batch: batch.column("nowhere"), "cannot be called with an empty batch, KeyError"),
+        (lambda _: None, "returns nothing for an empty batch"),
+        (lambda _: [], "returns nothing for an empty batch"),
         (lambda _: 5, "TypeError: it gave 5"),
         (lambda _: pa.record_batch({"a": []}), "the type of the column 'a' is unknown"),
     ],

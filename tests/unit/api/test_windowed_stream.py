@@ -81,23 +81,23 @@ def aggregated(**aggregates: Any) -> Callable[[], Any]:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: sl.Tumbling("0s"), "Tumbling: size='0s' is 0"),
-        (lambda: sl.Sliding("1s", every=0), "Sliding: every=0 is 0"),
+        (lambda: sl.Tumbling("0s"), "Tumbling: size='0s': must be longer than nothing"),
+        (lambda: sl.Sliding("1s", every=0), "Sliding: every=0: must be longer than nothing"),
         (lambda: sl.Session(10), "Session: gap=10.*has no unit"),
         (lambda: sl.EveryRows(0), "EveryRows: n=0"),
         (lambda: sl.WhenComplete(early_rows=True), "WhenComplete: early_rows=True"),
-        (lambda: sl.EventTimeInterval("0s"), "EventTimeInterval: every='0s' is 0"),
+        (lambda: sl.EventTimeInterval("0s"), "EventTimeInterval: every='0s': must be longer than nothing"),
         (lambda: keyed().window(ANYTHING), r"window\(5\): give snapline.Tumbling"),
         (lambda: keyed(None).window(sl.Tumbling("1s")), "there are no watermarks.*watermarks=snapline.Watermarks"),
         (lambda: keyed().window(sl.Tumbling("1s"), on="tim"), "no column 'tim'.*Did you mean 'time'"),
         (lambda: keyed().window(sl.Tumbling("1s"), on="tags"), "the column 'tags' is list.*use a timestamp"),
-        (lambda: keyed().window(sl.Tumbling("1s", processing_time=True), on="time"), "on='time' is of no use"),
-        (lambda: keyed().window(sl.GivenWindow(), on="time"), "on='time' is of no use"),
+        (lambda: keyed().window(sl.Tumbling("1s", processing_time=True), on="time"), "on='time' has no effect"),
+        (lambda: keyed().window(sl.GivenWindow(), on="time"), "on='time' has no effect"),
         (lambda: keyed().window(sl.GivenWindow()), "no column 'window_start'"),
         (lambda: keyed().window(sl.GivenWindow("time", "value")), "'time' is timestamp.*'value' is int64"),
         (lambda: keyed().window(sl.GlobalWindow()).aggregate(n=sl.count()), "never complete.*snapline.EveryRows"),
         (lambda: keyed().window(sl.GlobalWindow()).allowed_lateness("1s"), "no row can be late"),
-        (lambda: keyed().window(sl.Session("1s")).trigger(sl.EveryRows(5)), "sessions grow together"),
+        (lambda: keyed().window(sl.Session("1s")).trigger(sl.EveryRows(5)), "sessions merge"),
         (lambda: keyed().window(sl.GlobalWindow()).trigger(sl.EventTimeInterval("1s")), "needs windows in event time"),
         (lambda: keyed().window(sl.Tumbling("1s")).trigger(ANYTHING), r"trigger\(5\); give snapline.WhenComplete"),
         (lambda: keyed().window(sl.Tumbling("1s")).late_output(""), "give the name of a side output"),
@@ -112,7 +112,7 @@ def aggregated(**aggregates: Any) -> Callable[[], Any]:
         (aggregated(n=sl.sum("valeu")), r"window aggregate 'w': n=sum\('valeu'\).*Did you mean 'value'"),
         (aggregated(n=sl.mean("user")), "string has no mean"),
         (aggregated(n=sl.count_distinct("tags")), "has no count_distinct"),
-        (aggregated(n=sl.top_n("user", 0)), "n=0; use a whole number"),
+        (aggregated(n=sl.top_n("user", 0)), "n=0: too small; use at least 1"),
         (aggregated(n=sl.top_n("user", 2, by="tags")), "has no top_n"),
         (aggregated(n=sl.collect("user", 0)), "limit=0"),
         (aggregated(n=sl.count(where=5)), "where=5; give an expression"),
@@ -122,7 +122,7 @@ def aggregated(**aggregates: Any) -> Callable[[], Any]:
             "is wrong: there is no column 'price'; there are 'user', 'time'",
         ),
         (aggregated(n=sl.aggregate(ANYTHING, "value", type="int")), "has no create, add, merge, result"),
-        (aggregated(**{"n/count": sl.count()}), "choose a name without '/'"),
+        (aggregated(**{"n/count": sl.count()}), "names with '/' are reserved for states"),
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], Any], complaint: str) -> None:
@@ -134,7 +134,7 @@ def test_the_time_column_has_to_be_known() -> None:
     gone = keyed()._job.source(NoRows(), "others", watermarks=sl.Watermarks("time"))
     renamed = gone.map_batches(lambda batch: batch.rename_columns(["user", "at", "value", "tags"]), uid="rename")
     with pytest.raises(
-        ConfigurationError, match=r"made of 'time', which does not say .* give on= with one of 'user', 'at'"
+        ConfigurationError, match=r"come from 'time', which does not identify .* give on= with one of 'user', 'at'"
     ):
         renamed.key_by("user").window(sl.Tumbling("1s"))
     stream = renamed.key_by("user").window(sl.Tumbling("1s"), on="at").aggregate(uid="w", n=sl.count())
@@ -147,10 +147,10 @@ def test_a_key_may_not_be_called_like_a_bound_unless_it_is_one() -> None:
         ._job.source(NoRows(), "others", watermarks=sl.Watermarks("time"))
         .map_batches(lambda batch: batch.rename_columns(["window_end", "time", "value", "tags"]))
     )
-    with pytest.raises(ConfigurationError, match="the key column 'window_end' is called like a column of the result"):
+    with pytest.raises(ConfigurationError, match="the key column 'window_end' has the name of a result column"):
         renamed.key_by("window_end").window(sl.Tumbling("1s"))
 
 
 def test_emit_every_is_a_duration() -> None:
-    with pytest.raises(ConfigurationError, match="aggregate: emit_every='0s' is 0"):
+    with pytest.raises(ConfigurationError, match="aggregate: emit_every='0s': must be longer than nothing"):
         keyed().aggregate(uid="a", emit_every="0s", n=sl.count())

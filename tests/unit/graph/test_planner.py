@@ -20,7 +20,7 @@ from snapline.graph.shipment import unpack
 from snapline.operators.aggregates.running_aggregates import RunningAggregates
 from snapline.operators.projection import FilterExpression
 from snapline.operators.sink_operator import SinkOperator
-from snapline.operators.source_head import SourceOperator
+from snapline.operators.source_head import SourceHead
 from snapline.types import Partitioning
 
 P = Partitioning
@@ -95,7 +95,7 @@ def test_a_whole_job(tmp_path: Path) -> None:
     assert list(spec.sources) == ["rate"]
     shipment = unpack(spec.shipment)
     assert shipment.plan == spec.plan
-    assert [type(item) for item in shipment.make_operators("rate")] == [SourceOperator, FilterExpression]
+    assert [type(item) for item in shipment.make_operators("rate")] == [SourceHead, FilterExpression]
     assert [type(item) for item in shipment.make_operators("per-user")] == [RunningAggregates, SinkOperator]
 
 
@@ -273,13 +273,13 @@ def test_a_graph_that_leads_outside_or_in_circles_is_a_defect() -> None:
     source, sink = job.nodes
     outside = rate(sl.Job("y"), "z")._inputs
     job._nodes[:] = [source, replace(sink, inputs=outside)]
-    with pytest.raises(EngineError, match="takes rows of Rate 'z', which is not in the job"):
+    with pytest.raises(EngineError, match="has the input Rate 'z', which is not in the job"):
         plan(job)
     one = Node("one", Own(), None, (Input(source),), source.schema)
     two = Node("two", Own(), None, (Input(one),), source.schema)
     object.__setattr__(one, "inputs", (Input(two),))
     job._nodes[:] = [source, one, two, sink]
-    with pytest.raises(EngineError, match="rows would go in circles between one, two"):
+    with pytest.raises(EngineError, match="cycle in the dataflow between one, two"):
         plan(job)
 
 

@@ -31,7 +31,7 @@ def test_every_subtask_gets_operators_of_its_own() -> None:
 
 def test_another_version_of_snapline_is_told_of() -> None:
     _, packed = pickle.loads(make_spec(job()).shipment)
-    with pytest.raises(UserCodeError, match=r"the driver has version 0\.0\.9 of Snapline, and the executors have"):
+    with pytest.raises(UserCodeError, match=r"the driver runs Snapline 0\.0\.9, the executors run"):
         unpack(pickle.dumps(("0.0.9", b"what nobody can read" + packed)))
 
 

@@ -222,7 +222,7 @@ def test_restored_rows_of_other_columns_are_refused(run: Run) -> None:
         retries=0,
         backoff="0ms",
     )[0]
-    with pytest.raises(RestoreError, match="async_map 'it' was saved with rows of other columns"):
+    with pytest.raises(RestoreError, match="async_map 'it' was saved with pending rows of other columns"):
         run(other, states=harness.states).open()
 
 
@@ -280,7 +280,7 @@ def test_errors_are_tried_again(run: Run) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        (5, "async_map 'it' gave 5 for a row; it must give a row"),
+        (5, "async_map 'it' gave 5 for a row; it must return a row"),
         ("text", "gave 'text' for a row"),
         ([5], "async_map 'it' gave 5; a row must be a dict"),
         ({"x": 1}, "gave a row without 'id' and with 'x'"),
@@ -340,11 +340,11 @@ def test_closing_breaks_off_what_is_asked_and_leaves_no_thread(run: Run) -> None
     ("options", "complaint"),
     [
         ({"function": 5}, r"async_map\(5\): give an async function of a row"),
-        ({"function": Client}, "an object of a subclass of snapline.AsyncFunction"),
-        ({"capacity": 0}, "capacity=0; use a number from 1 to 100000"),
-        ({"function": print, "capacity": 5000}, "capacity=5000; use a number from 1 to 1000"),
-        ({"retries": -1}, "retries=-1; use a number from 0"),
-        ({"timeout": 0}, "async_map: timeout is 0"),
+        ({"function": Client}, "an instance of a subclass of snapline.AsyncFunction"),
+        ({"capacity": 0}, "capacity=0: too small; use at least 1"),
+        ({"function": print, "capacity": 5000}, "capacity=5000: too large; use at most 1000"),
+        ({"retries": -1}, "retries=-1: too small; use at least 0"),
+        ({"timeout": 0}, "async_map: timeout=0: must be longer than nothing"),
         ({"timeout": 5}, "a bare number has no unit"),
         ({"on_timeout": 5}, "on_timeout=5; give a function"),
         ({"schema": "nothing"}, r"the schema of async_map\(\)"),

@@ -171,12 +171,12 @@ def test_wrong_updates_name_the_operator(run: Run, function: Any, complaint: str
     [
         ({"function": 5}, r"map_with_state\(5\): give a function"),
         ({"state": "flaot"}, "map_with_state: state='flaot'"),
-        ({"state": "float"}, "would be rounded wherever a batch ends; declare floats as double"),
+        ({"state": "float"}, "would be rounded at every batch boundary; declare floats as double"),
         ({"state": "a STRING, b ARRAY<FLOAT>"}, "declare floats as double"),
         ({"ttl": 5}, "map_with_state: .*a bare number has no unit"),
-        ({"columns": "value"}, r"give several names, such as \('value',\)"),
+        ({"columns": "value"}, r"give a list of names, such as \['value'\]"),
         ({"columns": ("valeu",)}, "no column 'valeu'; .*Did you mean 'value'"),
-        ({"columns": ("value",), "schema": "user STRING"}, "has no columns but those of the key"),
+        ({"columns": ("value",), "schema": "user STRING"}, "has only key columns"),
         ({"schema": None}, r"the schema of map_with_state\(\) is None"),
     ],
 )
