@@ -1,4 +1,4 @@
-"""The exception tree, split by whose fault it is. Every message says what to do next; every error carries its data."""
+"""The exception tree, split by whose fault it is. Messages say what to do next; errors carry their data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class SnaplineError(Exception):
-    """Base of everything this package raises on purpose. Can be pickled: errors travel from task to driver."""
+    """Base of everything this package raises on purpose. Can be pickled: errors are sent from tasks to the driver."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuilt, (type(self), self.args, dict(self.__dict__))
@@ -20,11 +20,11 @@ def _rebuilt(kind: type[SnaplineError], arguments: tuple[Any, ...], fields: dict
 
 
 class ConfigurationError(SnaplineError, ValueError):
-    """A setting is wrong. The job was not started and nothing was changed."""
+    """A setting is wrong. Nothing was started or changed."""
 
 
 class UserCodeError(SnaplineError):
-    """A function of the user's raised, or broke its contract."""
+    """A user's function raised, or broke its contract."""
 
 
 class StorageError(SnaplineError):
@@ -39,7 +39,7 @@ class StorageError(SnaplineError):
 
 
 class ObjectNotFoundError(StorageError):
-    """There is no object under this path. `path` is the path."""
+    """There is no object at `path`."""
 
     def __init__(self, message: str, *, path: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class ObjectNotFoundError(StorageError):
 
 
 class DamagedError(StorageError):
-    """What was read is not what was written: cut off, altered, or of a format this version does not know."""
+    """Stored data is truncated, altered, or in a format this version does not know."""
 
 
 class FencedError(SnaplineError):
@@ -64,7 +64,7 @@ class PeerError(SnaplineError):
 
 
 class RestoreError(SnaplineError):
-    """A snapshot does not fit the job that is to be restored from it. Nothing was started and nothing was changed."""
+    """A snapshot does not fit the job to restore from it. Nothing was started or changed."""
 
 
 class EngineError(SnaplineError, AssertionError):

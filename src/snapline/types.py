@@ -1,4 +1,4 @@
-"""The words every layer speaks: identifiers, kinds and reasons. Plain values, no behaviour beyond derivation."""
+"""The vocabulary of every layer: identifiers, kinds and reasons. Plain values, no behaviour beyond derivation."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from enum import Enum
 from typing import NamedTuple
 
 MAX_WATERMARK = (1 << 63) - 1
-"""Event time after the last row of all."""
+"""Watermark after the last row of all."""
 
 IDLE = -(1 << 63)
-"""Passed on in place of a watermark by who is not to be waited for until the next one."""
+"""Sent instead of a watermark by an idle subtask: do not wait for it until its next watermark."""
 
 NO_CHECKPOINT = -1
-"""Stands for «no checkpoint» wherever a checkpoint id is expected; real ids start at 1."""
+"""Stands for "no checkpoint" where a checkpoint id is expected; real ids start at 1."""
 
 
 class SubtaskId(NamedTuple):
-    """One parallel instance of a vertex, whatever attempt runs it."""
+    """One parallel instance of a vertex, in any attempt."""
 
     vertex: str
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody calls on an id
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no id needs
 
     def __str__(self) -> str:
         return f"{self.vertex}/{self.index}"
 
 
 class ExecutionId(NamedTuple):
-    """One execution of a subtask: the subtask and the job attempt it was deployed by."""
+    """One execution of a subtask: the subtask, and the job attempt that deployed it."""
 
     subtask: SubtaskId
     attempt: int
@@ -89,8 +89,8 @@ class Barrier:
     """The line between what belongs to checkpoint `id` and what does not.
 
     `timeout_ms` is how long alignment may take before the checkpoint turns unaligned; it is set for
-    ALIGNED_WITH_TIMEOUT, and for a FORCED_ALIGNED barrier that is to regain that kind behind the edge. `location` is
-    where the objects of the snapshot go, none if the driver keeps them; a savepoint also has a `format`.
+    ALIGNED_WITH_TIMEOUT, and for a FORCED_ALIGNED barrier that regains that kind after the edge. `location` is where
+    the objects of the snapshot go, None if the driver keeps them; a savepoint also has a `format`.
     """
 
     id: int
@@ -125,7 +125,7 @@ class Barrier:
         return replace(self, kind=kind)
 
     def as_unaligned(self) -> Barrier:
-        """The barrier once it no longer waits for alignment; it stays so behind an edge that forces it to align."""
+        """The barrier once it no longer waits for alignment, also after an edge that forces it to align."""
         return replace(self, kind=BarrierKind.UNALIGNED, timeout_ms=None)
 
     def for_aligned_only_edge(self) -> Barrier:
@@ -140,7 +140,7 @@ class Barrier:
 
 
 class AbortReason(Enum):
-    """Why a barrier handler gave up a checkpoint."""
+    """Why a barrier handler aborted a checkpoint."""
 
     SUBSUMED = "SUBSUMED"
     CANCELLED = "CANCELLED"
@@ -148,7 +148,7 @@ class AbortReason(Enum):
 
 
 class FailureReason(Enum):
-    """Why a checkpoint failed, in the coordinator's words."""
+    """Why a checkpoint failed, as the coordinator reports it."""
 
     PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
     TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
@@ -177,7 +177,7 @@ class FailureReason(Enum):
 
     @property
     def is_preflight(self) -> bool:
-        """Whether the checkpoint failed before any task heard of it."""
+        """Whether the checkpoint failed before any task was triggered."""
         return self in _PREFLIGHT
 
     @property
@@ -208,7 +208,7 @@ _COUNTED = frozenset(
 
 
 class TaskStatus(Enum):
-    """Where an execution stands."""
+    """State of an execution."""
 
     CREATED = "CREATED"
     DEPLOYING = "DEPLOYING"
@@ -219,7 +219,7 @@ class TaskStatus(Enum):
 
 
 class JobStatus(Enum):
-    """Where a job stands."""
+    """State of a job."""
 
     CREATED = "CREATED"
     INITIALIZING = "INITIALIZING"
@@ -258,7 +258,7 @@ class Partitioning(Enum):
 
 
 class OperatorStateMode(Enum):
-    """How operator list state is dealt out on restore."""
+    """How operator list state is redistributed on restore."""
 
     SPLIT = "SPLIT"
     UNION = "UNION"
@@ -266,10 +266,10 @@ class OperatorStateMode(Enum):
 
 
 class ExternalizedRetention(Enum):
-    """What becomes of the retained checkpoints when the job ends.
+    """What happens to the retained checkpoints when the job ends.
 
-    All three delete them on FINISHED. On top of that NO_EXTERNALIZED deletes on every other end,
-    DELETE_ON_CANCELLATION keeps only on FAILED, RETAIN_ON_CANCELLATION keeps on cancel, failure and suspension.
+    All three delete them on FINISHED. NO_EXTERNALIZED also deletes them on every other end, DELETE_ON_CANCELLATION
+    keeps them only on FAILED, RETAIN_ON_CANCELLATION keeps them on cancellation, failure and suspension.
     """
 
     NO_EXTERNALIZED = "NO_EXTERNALIZED"

@@ -12,7 +12,7 @@ from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
-from snapline.operators.process_functions import FunctionOutputs, Process, ProcessBatches, FunctionInput
+from snapline.operators.process_functions import FunctionInput, FunctionOutputs, Process, ProcessBatches
 from snapline.types import Partitioning
 
 

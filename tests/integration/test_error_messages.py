@@ -1,4 +1,4 @@
-"""Mistakes are told when the job is put together: which operator, which column, and what to write instead."""
+"""Mistakes are reported when the job is built: which operator, which column, and what to write instead."""
 
 from __future__ import annotations
 
@@ -183,12 +183,12 @@ def wrong_type(row: dict[str, Any]) -> dict[str, Any]:
     [
         (
             lambda stream: stream.map(wrong_type, schema="user STRING, n BIGINT", uid="mine"),
-            "map 'mine' gave the column 'user' values that are not string, as its schema says: 5 is no value of type "
+            "map 'mine' gave the column 'user' other values than its schema says, string: 5 is no value of type "
             "string: it is int, and text is wanted",
         ),
         (
             lambda stream: stream.map(lambda row: {"n": 1.5}, schema="n BIGINT", uid="mine"),
-            "map 'mine' gave the column 'n' values that are not int64, as its schema says: 1.5 is no value of type int64",
+            "map 'mine' gave the column 'n' other values than its schema says, int64: 1.5 is no value of type",
         ),
         (
             lambda stream: stream.map(lambda row: {"usr": "x"}, schema="user STRING", uid="mine"),
@@ -198,7 +198,7 @@ def wrong_type(row: dict[str, Any]) -> dict[str, Any]:
         (lambda stream: stream.map(lambda row: row["x"], schema=SCHEMA, uid="mine"), "map 'mine' raised KeyError: 'x'"),
         (
             lambda stream: stream.flat_map(lambda row: row, schema=SCHEMA, uid="mine"),
-            "it must give several rows, for example a list of dicts",
+            "it must return several rows, for example a list of dicts",
         ),
         (lambda stream: stream.filter(lambda row: "yes", uid="mine"), "filter 'mine': the function gave 'yes'"),
         (
@@ -207,7 +207,7 @@ def wrong_type(row: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda stream: stream.map_batches(lambda batch: 5, schema="user STRING", uid="mine"),
-            "map_batches 'mine' raised TypeError: it gave 5; it must give a RecordBatch",
+            "map_batches 'mine' raised TypeError: it gave 5; it must return a RecordBatch",
         ),
         (
             lambda stream: stream.key_by("user").map_with_state(
