@@ -1,4 +1,4 @@
-"""S3 for the tests: a moto server on loopback, with a fresh bucket for every test that asks for one. And ZooKeeper."""
+"""Servers for the tests: S3 from moto on loopback, with a fresh bucket per test, and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 
 @pytest.fixture(scope="session")
 def s3_options() -> Iterator[dict[str, Any]]:
-    """Storage options of fsspec for the scheme `s3`; the server behind them lives as long as the test session."""
+    """fsspec storage options for `s3`; the server lives as long as the test session."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
-    # One request at a time: moto looks whether an object is there and then puts it, which S3 does in one step.
+    # One request at a time: moto checks and creates an object in two steps, S3 in one.
     server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_app), threaded=False)
     thread = threading.Thread(target=server.serve_forever, name="moto", daemon=True)
     thread.start()
@@ -35,7 +35,7 @@ def s3_options() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def s3_client(s3_options: dict[str, Any]) -> Any:
-    """A client of the server that is not ours: to prepare buckets and to look at what is in them."""
+    """An independent client, to prepare and inspect buckets."""
     import s3fs
 
     return s3fs.S3FileSystem(**s3_options, skip_instance_cache=True, use_listings_cache=False)
@@ -43,7 +43,7 @@ def s3_client(s3_options: dict[str, Any]) -> Any:
 
 @pytest.fixture
 def s3_root(s3_client: Any) -> str:
-    """`s3://` and the name of a fresh, empty bucket."""
+    """The URL of a fresh, empty bucket."""
     bucket = f"bucket-{uuid.uuid4().hex}"
     s3_client.call_s3("create_bucket", Bucket=bucket)
     return f"s3://{bucket}"
@@ -51,6 +51,6 @@ def s3_root(s3_client: Any) -> str:
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A real ZooKeeper server, for all tests that do it no harm."""
+    """A real ZooKeeper server, for tests that do not disturb it."""
     with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server

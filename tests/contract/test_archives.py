@@ -1,4 +1,4 @@
-"""One suite for a driver's storage, over every store of objects and journals: the life of a job's checkpoints."""
+"""The life of a job's checkpoints, as one suite over every object store and journal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,7 +34,7 @@ PAUSE_S = 0.01
 
 
 class Job:
-    """The storage of one job, and of what lies around it; each of its drivers has connections of its own."""
+    """The storage of one job and its surroundings; each driver has its own connections."""
 
     def __init__(self, root: str, objects: ObjectStore, journal: Callable[[str], JournalStore]) -> None:
         self.root = root
@@ -43,7 +44,7 @@ class Job:
 
     @property
     def is_durable(self) -> bool:
-        """Whether whole checkpoints that were never published can be told from those of an earlier run."""
+        """Whether unpublished checkpoints can be distinguished from those of an earlier run."""
         return self._journal(self.directory).outlives_driver
 
     def driver(self, token: str, directory: str | None = None) -> Driver:
@@ -52,7 +53,7 @@ class Job:
 
 
 class Driver:
-    """What a driver does with its archive, step by step, as its coordinator would order it."""
+    """A driver that uses its archive step by step, as its coordinator would."""
 
     def __init__(self, archive: Archive, objects: ObjectStore) -> None:
         self.archive = archive
@@ -75,7 +76,7 @@ class Driver:
         return [snapshot.id for snapshot in self.retained.snapshots]
 
     def prepare(self, *, after: int = 0, shared: Iterable[str] = (), reused: Iterable[StoredObject] = ()) -> Snapshot:
-        """A checkpoint whose data and metadata are stored, but which is not published."""
+        """A checkpoint whose data and metadata are stored, but not published."""
         checkpoint_id = self.archive.reserve_id(self.attempt, uuid.uuid4().hex, after)
         snapshot = store_objects(self.objects, self.archive, self.attempt, checkpoint_id, shared=shared, reused=reused)
         assert self.archive.write_metadata(snapshot) == self.objects.size_bytes(snapshot.metadata_path)
@@ -107,7 +108,7 @@ class Driver:
         self.archive.finish(self.attempt, status, policy, self.retained, claimed)
 
     def leftovers(self, *snapshots: Snapshot) -> list[str]:
-        """What is in the job's directory beside these, which have to be whole."""
+        """What else is in the job's directory; the snapshots themselves must be intact."""
         assert [damage(self.objects, snapshot) for snapshot in snapshots] == [[] for _ in snapshots]
         return leftovers(self.objects, self.archive.directory, snapshots)
 
@@ -140,7 +141,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Job]:
 
 @pytest.fixture
 def small() -> Job:
-    """For what does not depend on the store."""
+    """For tests that do not depend on the store."""
     objects = MemoryObjects()
     return Job("memory://store", objects, lambda place: ObjectJournal(objects, f"{place}/{JOURNAL}"))
 
@@ -327,7 +328,7 @@ def test_an_older_checkpoint_of_which_nothing_is_left_is_passed_over_with_a_warn
 
 
 def test_a_checkpoint_that_the_driver_before_is_deleting_is_no_problem(small: Job) -> None:
-    """That driver does not know yet that it is fenced; it deletes the record before the rest."""
+    """That driver is fenced without knowing it yet; it deletes the record first."""
     first = small.driver("first").start()
     one, _ = first.complete()
     two = first.prepare()
@@ -615,7 +616,7 @@ def test_a_cleaner_deletes_in_the_background(job: Job) -> None:
     driver.archive.publish(two)
     (old,) = driver.retained.add(two).delete
     errors: list[Exception | None] = []
-    cleaner = Cleaner(driver.archive)
+    cleaner = Cleaner(driver.archive, ThreadPoolExecutor(1))
     cleaner.delete_snapshot(old, driver.retained, errors.append)
     cleaner.close(wait=True)
     assert errors == [None]

@@ -1,4 +1,4 @@
-"""One suite for every store of journals: what is created once stays so, and the rules of the journal hold on top."""
+"""One suite for every journal store: a record is created once, and the rules of the journal hold on top."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one journal is: `open` is how one more driver gets at it, `overwrite` how an accident does.
+    """One journal: `open` connects another driver, `overwrite` damages a record.
 
-    In memory nothing is encoded, so that no accident gets at it.
+    A journal in memory encodes nothing, so nothing can be damaged.
     """
 
     open: Callable[[], JournalStore]
@@ -104,7 +104,7 @@ def snapshot(checkpoint_id: int, attempt: int, kind: SnapshotKind = SnapshotKind
 
 
 def in_parallel(operations: Sequence[Callable[[], T]]) -> list[T]:
-    """Begin all at the same moment."""
+    """Run all at once."""
     barrier = threading.Barrier(len(operations))
 
     def run(operation: Callable[[], T]) -> T:
@@ -296,7 +296,7 @@ def test_what_else_lies_beside_the_records_is_passed_over(place: Place) -> None:
 
 
 def test_readings_beside_a_writer_are_never_a_mix(tmp_path: Path) -> None:
-    """Each attempt publishes once and then deletes all before it: at each moment just the newest is there."""
+    """Each attempt publishes once and then deletes all before it, so the newest is always there."""
     journal = ObjectJournal(FileObjects(), f"{tmp_path}/journal")
     is_over = threading.Event()
 

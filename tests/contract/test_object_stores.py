@@ -1,4 +1,4 @@
-"""One suite for every object store: what the contract says of each method, against all of them."""
+"""The contract of object stores, as one suite over all of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AWKWARD_NAMES = [
 
 
 class Place:
-    """A store, and a path in it under which there is nothing yet."""
+    """A store, and an unused path in it."""
 
     def __init__(self, objects: ObjectStore, root: str) -> None:
         self.objects = objects
@@ -60,7 +60,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def s3_objects(s3_options: dict[str, Any]) -> FileObjects:
-    """One for all tests: a client of S3 takes long to make."""
+    """One for all tests: creating an S3 client is slow."""
     return FileObjects(options={"s3": s3_options})
 
 
@@ -86,10 +86,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 class HdfsStandIn:
-    """Local files that move as HDFS does through pyarrow, read from the source of both.
+    """Local files that move as in HDFS through pyarrow, according to the source code of both.
 
-    HDFS renames into a directory that is there, and refuses to replace a file; pyarrow then deletes a file in the way
-    and renames once more. The name node does one rename at a time.
+    HDFS renames into an existing directory, and refuses to replace a file; pyarrow then deletes the file and renames
+    again. The name node does one rename at a time.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -377,7 +377,7 @@ def test_of_many_threads_one_creates(place: Place) -> None:
         ]
 
 
-# Not on HDFS: pyarrow deletes the old object before it renames the new one, so for a moment there is none.
+# Not on HDFS: pyarrow deletes the old object before it renames the new one.
 @pytest.mark.parametrize("place", [*LOCAL, "memory_url", "memory_objects", S3], indirect=True)
 def test_readers_never_see_a_part_of_an_object(place: Place) -> None:
     path = place.path("contended")
@@ -555,10 +555,10 @@ def test_s3_without_its_bucket(s3_options: dict[str, Any], s3_root: str) -> None
 
 
 class ScriptedS3:
-    """An S3 endpoint that gives the answers of a script, then succeeds. Its one object has the metadata sent last."""
+    """An S3 endpoint that answers from a script, then succeeds. Its one object has the metadata sent last."""
 
     DROP = (0, "")
-    """Read the request and close the connection, as a server does that dies after its work."""
+    """Read the request and close the connection, like a server that dies after its work."""
 
     def __init__(self) -> None:
         self.script: list[tuple[int, str]] = []
@@ -652,7 +652,7 @@ def test_s3_recovers_from_what_passes(scripted_s3: ScriptedS3) -> None:
     assert scripted_s3.sleeps == [0.1, 0.2]
 
 
-# The HTTP client, aiohttp, repeats a request once that got no answer, and cannot be told not to.
+# The HTTP client, aiohttp, always resends a request once that got no answer.
 NO_ANSWER = [ScriptedS3.DROP, ScriptedS3.DROP]
 
 

@@ -1,4 +1,4 @@
-"""Stateful processors do on Snapline what they do in PySpark's own `TwsTester`, with and without restores between."""
+"""Stateful processors return the same on Snapline as in PySpark's `TwsTester`, with and without restores."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ CASES = {
 
 
 def told_by_spark(case: Case) -> Iterator[list[dict[str, Any]]]:
-    """What `TwsTester` gives for each step."""
+    """The output of `TwsTester` for each step."""
     import pandas
 
     is_pandas = case.format == "pandas"
@@ -140,7 +140,7 @@ def told_by_spark(case: Case) -> Iterator[list[dict[str, Any]]]:
 
 
 def by_key(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Keys come in no particular order; what comes for one of them does."""
+    """Keys are in any order; the rows of one key are in order."""
     return sorted(rows, key=lambda row: str(row["user"]))
 
 

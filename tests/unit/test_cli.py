@@ -1,4 +1,4 @@
-"""The command `snapline`: what it shows, and that a mistake costs one line and exit status 2."""
+"""The command `snapline`: its output, and that a mistake costs one line and exit status 2."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _state(info: StateInfo, **columns: Any) -> Any:
 
 
 def _write(directory: Path, number: int = 7) -> Path:
-    """A checkpoint of a job in `directory`, whose first state has 60 rows, 30 a subtask."""
+    """A checkpoint of a job in `directory`, whose first state has 60 rows, 30 per subtask."""
     objects, location = FileObjects(), f"{directory}/chk-{number}"
     subtasks = {}
     for index in range(2):

@@ -1,4 +1,4 @@
-"""What the demo makes of the events and metrics of its job."""
+"""The demo's view of the events and metrics of its job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of Spark jobs as users get to see them."""
+"""Errors of Spark jobs as users see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the form `spark.snapline.*`."""
+"""`spark.snapline.*` settings."""
 
 from __future__ import annotations
 

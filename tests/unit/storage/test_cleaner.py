@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -20,6 +21,10 @@ PAUSE_S = 0.01
 @pytest.fixture
 def archive() -> Archive:
     return Archive(MemoryObjects(), MemoryJournal(), "memory://store/job", "driver")
+
+
+def threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, "snapline-cleaner")
 
 
 class Results:
@@ -40,7 +45,7 @@ class Results:
 
 
 def test_a_cleaner_deletes_several_things_at_once(archive: Archive) -> None:
-    results, cleaner = Results(), Cleaner(archive, 3)
+    results, cleaner = Results(), Cleaner(archive, threads(3))
     together = threading.Barrier(3)
 
     def meet() -> None:
@@ -55,7 +60,7 @@ def test_a_cleaner_deletes_several_things_at_once(archive: Archive) -> None:
 def test_a_cleaner_repeats_what_fails_and_reports_what_fails_for_good(
     archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
-    results, cleaner = Results(), Cleaner(archive, 1, retries=2, retry_pause_s=PAUSE_S)
+    results, cleaner = Results(), Cleaner(archive, threads(1), retries=2, retry_pause_s=PAUSE_S)
     tries: list[str] = []
 
     def fail(name: str, times: int) -> None:
@@ -80,7 +85,7 @@ def test_a_cleaner_repeats_what_fails_and_reports_what_fails_for_good(
 
 
 def test_a_cleaner_counts_what_waits_and_takes_no_more_than_its_limit(archive: Archive) -> None:
-    results, cleaner = Results(), Cleaner(archive, 1, queue_limit=2)
+    results, cleaner = Results(), Cleaner(archive, threads(1), queue_limit=2)
     begun, go_on = threading.Event(), threading.Event()
 
     def wait() -> None:

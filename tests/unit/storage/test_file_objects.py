@@ -1,4 +1,4 @@
-"""Paths, routing, retries and messages of the store for files; what every store does is in `tests/contract`."""
+"""Paths, routing, retries and messages; `tests/contract/test_object_stores.py` covers what every store does."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_wrong_settings_are_refused(settings: dict[str, int], advice: str) -> No
 
 
 class Failing:
-    """Stands for a function of `os`: fails with each of the numbers given, then does what the function does."""
+    """Replaces a function of `os`: fails with each given errno, then calls the function."""
 
     def __init__(self, function: Any, *numbers: int) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""The `_metadata` file: what is in it, what moves with it, and what is refused."""
+"""The `_metadata` file: its content, relative paths, and damage."""
 
 from __future__ import annotations
 

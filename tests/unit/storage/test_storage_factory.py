@@ -1,4 +1,4 @@
-"""From settings to storage."""
+"""Storage opened from settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_in_the_driver() -> None:
     archive = open_archive(Checkpoints(), "job", "me")
     assert archive.location(3) == "/driver/job/chk-3"
     assert archive.claim()[1]
-    # Another one knows nothing of it.
+    # Another archive shares nothing with it.
     journal, is_ours = open_archive(Checkpoints(), "job", "other").claim()
     assert (journal.attempt, is_ours) == (1, True)
 

@@ -1,4 +1,4 @@
-"""Stateful processors as people write them for Spark, and nothing of Snapline."""
+"""Stateful processors as written for Spark, without Snapline."""
 
 # mypy: ignore-errors
 # ruff: noqa: N803  # the names are PySpark's
@@ -57,7 +57,7 @@ class MinAndMax(StatefulProcessor):
 
 
 class TopTwo(StatefulProcessor):
-    """The two greatest values, in a list that is put anew."""
+    """The two greatest values, in a list that is replaced."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._top = handle.getListState("top", "n BIGINT")
@@ -72,7 +72,7 @@ class TopTwo(StatefulProcessor):
 
 
 class Basket(StatefulProcessor):
-    """Gathers words until somebody pays: appends one by one and several at once, and clears."""
+    """Collects words until the user pays: appends one by one and several at once, and clears."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._items = handle.getListState("items", "word STRING, n BIGINT")
@@ -90,7 +90,7 @@ class Basket(StatefulProcessor):
 
 
 class WordCount(StatefulProcessor):
-    """Counts words in a map, forgets words that begin with a minus, and shows everything there is."""
+    """Counts words in a map, forgets words that start with a minus, and emits the whole map."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._counts = handle.getMapState("counts", "word STRING", "n BIGINT")
@@ -111,7 +111,7 @@ class WordCount(StatefulProcessor):
 
 
 class Distinct(StatefulProcessor):
-    """Only what is new goes on, by a map with a key of two columns; `clear` makes all of it new again."""
+    """Emits only new pairs, by a map with a key of two columns; `clear` forgets them all."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._seen = handle.getMapState("seen", "word STRING, n BIGINT", "at BIGINT")
@@ -146,7 +146,7 @@ class Session(StatefulProcessor):
 
 
 class Downtime(StatefulProcessor):
-    """Tells of sensors that have not been heard of for ten seconds of event time, and goes on doing so."""
+    """Reports sensors silent for ten seconds of event time, repeatedly."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -172,7 +172,7 @@ class Downtime(StatefulProcessor):
 
 
 class Alarm(StatefulProcessor):
-    """A few timers for each key; whichever fires shows all that are left, deletes one and registers itself again."""
+    """A few timers per key; one that fires emits the rest, deletes one and registers itself again."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -192,7 +192,7 @@ class Alarm(StatefulProcessor):
 
 
 class Clock(StatefulProcessor):
-    """What times a processor is told."""
+    """Emits the times a processor sees."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         pass
@@ -202,7 +202,7 @@ class Clock(StatefulProcessor):
 
 
 class FirstOnly(StatefulProcessor):
-    """Does not take all of its rows, and gives a list instead of a generator, with columns in another order."""
+    """Consumes only some rows, and returns a list instead of a generator, with columns in another order."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._first = handle.getValueState("first", "word STRING")
@@ -243,7 +243,7 @@ class Nested(StatefulProcessor):
 
 
 class WithoutOld(RunningCount):
-    """A newer version of a processor that had another state once."""
+    """A newer version of a processor that used to have another state."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         handle.deleteIfExists("old")
