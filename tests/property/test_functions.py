@@ -15,8 +15,8 @@ from tests.unit.operators.conftest import Harness
 
 import snapline as sl
 from snapline.api.state_nodes import map_with_state, update_state
-from snapline.operators import row_values
-from snapline.operators.process_functions import FunctionOutputs, Process, Side
+from snapline.operators import value_cache
+from snapline.operators.process_functions import FunctionOutputs, Process, FunctionInput
 from snapline.state.groups import Groups
 from snapline.types import MAX_WATERMARK
 
@@ -129,8 +129,10 @@ def fired(items: Sequence[Event]) -> list[tuple[int, str, int]]:
 @settings(deadline=None, max_examples=50)
 @given(items=events, at=cuts, least_rows=st.sampled_from([1, 5, 64]))
 def test_process_is_a_model_with_states_and_timers(items: list[Event], at: list[int], least_rows: int) -> None:
-    operator = Process(Stepping(), [Side(("user",), None)], FunctionOutputs(OUT, {}), has_uid=True, has_event_time=True)
-    with mock.patch.object(row_values, "_LEAST_ROWS", least_rows):
+    operator = Process(
+        Stepping(), [FunctionInput(("user",), None)], FunctionOutputs(OUT, {}), has_uid=True, has_event_time=True
+    )
+    with mock.patch.object(value_cache, "_LEAST_ROWS", least_rows):
         made = emitted(operator, batches(items, at))
     expected = modelled(items)
     assert made[: len(expected)] == expected

@@ -32,7 +32,7 @@ from snapline.state.batch_keys import key_types
 from snapline.state.state_types import resolve
 from snapline.state.value_states import check_reducer
 
-Where: TypeAlias = "pc.Expression | str | None"
+Where: TypeAlias = pc.Expression | str | None
 """Which rows count: an expression of `pyarrow.compute`, or the name of a boolean column. None counts all."""
 
 _SUM_DIGITS = 38

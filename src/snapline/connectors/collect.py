@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from snapline.config import Path as AnyPath
+from snapline.config.setting_checks import count
 from snapline.connectors.files.file_sink import Files, FilesWriter, read_files
-from snapline.connectors.generate import whole_number
 from snapline.contracts.sink import Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, StorageError, UserCodeError
 
@@ -39,7 +39,7 @@ class Collect(Sink):
     """
 
     def __init__(self, directory: AnyPath | None = None, *, max_rows: int = 1_000_000) -> None:
-        self._max_rows = whole_number("max_rows", max_rows, 1, _MAX_ROWS)
+        self._max_rows = count(max_rows, "max_rows", least=1, most=_MAX_ROWS)
         self._schema: pa.Schema | None = None
         if directory is None:
             self._directory = tempfile.mkdtemp(prefix="snapline-collect-")

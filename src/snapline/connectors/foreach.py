@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from snapline.config import Size, size_bytes
-from snapline.connectors.generate import whole_number
+from snapline.config.setting_checks import count
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, UserCodeError
 
@@ -63,7 +63,7 @@ class Print(Sink):
     """
 
     def __init__(self, limit: int | None = 1000) -> None:
-        self._limit = None if limit is None else whole_number("limit", limit, 0, _MAX_LIMIT)
+        self._limit = None if limit is None else count(limit, "limit", least=0, most=_MAX_LIMIT)
 
     def writer(self, context: SinkContext) -> SinkWriter:
         return _PrintWriter(self._limit, context)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from snapline.config.setting_checks import count
 from snapline.contracts.schemas import SchemaLike, checked_schema, conform
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
@@ -60,10 +61,10 @@ class Generate(Source):
             raise ConfigurationError(f"rows_per_second={rows_per_second!r}: use a number above 0, or leave it out")
         self._function = function
         self._schema = checked_schema(schema, type(self).__name__)
-        self._rows = None if rows is None else whole_number("rows", rows, 0, MAX_ROWS)
+        self._rows = None if rows is None else count(rows, "rows", least=0, most=MAX_ROWS)
         self._rows_per_second = rows_per_second
-        self._splits = None if splits is None else whole_number("splits", splits, 1, MAX_SPLITS)
-        self._batch_rows = None if batch_rows is None else whole_number("batch_rows", batch_rows, 1, MAX_BATCH_ROWS)
+        self._splits = None if splits is None else count(splits, "splits", least=1, most=MAX_SPLITS)
+        self._batch_rows = None if batch_rows is None else count(batch_rows, "batch_rows", least=1, most=MAX_BATCH_ROWS)
 
     @property
     def schema(self) -> pa.Schema:
@@ -192,13 +193,6 @@ class _Blocks:
     @property
     def is_done(self) -> bool:
         return self.start >= self._end
-
-
-def whole_number(setting: str, value: Any, least: int, most: int) -> int:
-    """Returns `value`; raises `ConfigurationError` unless it is an int within the limits."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ConfigurationError(f"{setting}={value!r}: use a whole number from {least} to {most}")
-    return value
 
 
 def _is_number(value: Any) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapline.connectors.generate import MAX_BATCH_ROWS, MAX_ROWS, Generate, whole_number
+from snapline.config.setting_checks import count
+from snapline.connectors.generate import MAX_BATCH_ROWS, MAX_ROWS, Generate
 from snapline.errors import ConfigurationError
 
 _TIME = pa.timestamp("ms", tz="UTC")
@@ -44,7 +45,7 @@ class Rate(Generate):
         splits: int | None = None,
         batch_rows: int | None = None,
     ) -> None:
-        self._users = whole_number("users", users, 1, _MAX_USERS)
+        self._users = count(users, "users", least=1, most=_MAX_USERS)
         super().__init__(
             RateRows(users),
             rows,
@@ -114,12 +115,12 @@ class Sequence(Generate):
         splits: int | None = None,
         batch_rows: int | None = None,
     ) -> None:
-        whole_number("start", start, -MAX_ROWS, MAX_ROWS)
-        whole_number("step", step, -MAX_ROWS, MAX_ROWS)
+        count(start, "start", least=-MAX_ROWS, most=MAX_ROWS)
+        count(step, "step", least=-MAX_ROWS, most=MAX_ROWS)
         if step == 0:
             raise ConfigurationError("step=0: the numbers would never change; use another step")
         if end is not None:
-            whole_number("end", end, -MAX_ROWS, MAX_ROWS)
+            count(end, "end", least=-MAX_ROWS, most=MAX_ROWS)
         super().__init__(
             SequenceRows(start, step),
             None if end is None else len(range(start, end, step)),

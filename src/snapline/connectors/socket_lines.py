@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from snapline.connectors.generate import whole_number
+from snapline.config.setting_checks import count
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, PeerError
 
@@ -29,7 +29,7 @@ class Socket(Source):
     """
 
     def __init__(self, host: str, port: int, *, remote: bool = False) -> None:
-        self._port = whole_number("port", port, 1, 65_535)
+        self._port = count(port, "port", least=1, most=65_535)
         if not remote and not _is_loopback(host):
             raise ConfigurationError(
                 f"Socket({host!r}): the connection is neither encrypted nor authenticated; use localhost, or "

@@ -1,4 +1,4 @@
-"""Watermarks made in the middle of a job."""
+"""Watermarks assigned in the middle of a job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from snapline.types import IDLE, MAX_WATERMARK
 
 
 class AssignWatermarks(Operator):
-    """Passes rows on and tells event time from them; the watermarks that come in end here, but for the last.
+    """Passes rows on and makes watermarks from them; incoming watermarks end here, except `MAX_WATERMARK`.
 
-    It is idle when those before it are, or when nothing has come for the time its watermarks say.
+    It is idle when its input is, or when no row has come for `idle_after_ms`.
     """
 
     makes_watermarks = True
@@ -42,7 +42,7 @@ class AssignWatermarks(Operator):
             self.context.emit_watermark(self._watermark_ms)
 
     def watermark(self, timestamp_ms: int) -> None:
-        # Those before it may have been idle, which was passed on: they are no more.
+        # The input may have been idle, which was passed on; it no longer is.
         if timestamp_ms != MAX_WATERMARK and self._watermark_ms != -MAX_WATERMARK and not self._is_idle:
             self.context.emit_watermark(self._watermark_ms)
 

@@ -1,4 +1,4 @@
-"""Questions asked on other threads: coroutines on a loop of their own, or blocking calls in threads."""
+"""Calls of a user function on other threads: coroutines on an event loop, or blocking calls in a thread pool."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ from typing import Any, Generic, TypeVar
 from snapline.contracts.schemas import Row
 
 _CLOSE_TIMEOUT_S = 10.0
-"""For what the user closes, and for the thread to end."""
+"""Limit for the user's `close`, and for the thread to end."""
 
-Q = TypeVar("Q")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[Q]):
-    """What has come of a question: a result, an error, or neither in time."""
+class CallOutcome(Generic[R]):
+    """The outcome of a request: a result, an error, or neither in time."""
 
-    question: Q
+    request: R
     result: Any = None
     error: Exception | None = None
     is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for an answer in all, and how often to ask again after an error, with growing pauses."""
+class RetryPolicy:
+    """The timeout of a call including retries, and how often to retry after an error, with doubling pauses."""
 
     timeout_s: float
     retries: int
     backoff_s: float
 
 
-class Asker(Generic[Q]):
-    """Asks a function. `tell` is called from another thread when there are answers to `take`.
+class AsyncCalls(Generic[R]):
+    """Calls a function for requests. `notify` is called from another thread when there are outcomes to `take`.
 
-    `open` comes first; `ask` and `take` are for one thread only. After `close` nothing is told any more.
+    One thread calls `start` and `take`. After `close`, `notify` is not called again.
     """
 
     def __init__(
         self,
         function: Callable[[Row], Any],
-        patience: Patience,
+        policy: RetryPolicy,
         threads: int,
-        tell: Callable[[], None],
+        notify: Callable[[], None],
         name: str,
     ) -> None:
         self._function = function
-        self._patience = patience
-        self._tell = tell
+        self._policy = policy
+        self._notify = notify
         self._loop = asyncio.new_event_loop()
         self._pool = None if is_asynchronous(function) else ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._running: set[asyncio.Task[None]] = set()
-        self._answers: deque[Answer[Q]] = deque()
-        self._is_told = False
-        self._has_answer = threading.Event()
+        self._outcomes: deque[CallOutcome[R]] = deque()
+        self._is_notified = False
+        self._has_outcome = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"{name}-loop", daemon=True)
         self._thread.start()
 
     def run(self, call: Callable[[], Any], timeout_s: float | None = None) -> None:
-        """Have something of the user's done on the loop, a coroutine function or another one, and wait for it."""
+        """Run a user function, coroutine or not, on the loop's thread, and wait for it."""
 
         async def done() -> None:
             made = call()
@@ -74,36 +74,36 @@ class Asker(Generic[Q]):
 
         asyncio.run_coroutine_threadsafe(done(), self._loop).result(timeout_s)
 
-    def ask(self, questions: Sequence[tuple[Q, Row]]) -> None:
-        """Ask all of them at the same time."""
-        if questions:
-            self._loop.call_soon_threadsafe(self._begin, questions)
+    def start(self, requests: Sequence[tuple[R, Row]]) -> None:
+        """Call the function for all requests at the same time."""
+        if requests:
+            self._loop.call_soon_threadsafe(self._begin, requests)
 
-    def take(self) -> list[Answer[Q]]:
-        """The answers that have come since the last call."""
-        # Before they are taken: what comes from now on is told again.
-        self._is_told = False
-        self._has_answer.clear()
-        taken: list[Answer[Q]] = []
-        while self._answers:
-            taken.append(self._answers.popleft())
+    def take(self) -> list[CallOutcome[R]]:
+        """The outcomes since the last call."""
+        # Ahead of taking them, so that later outcomes notify again.
+        self._is_notified = False
+        self._has_outcome.clear()
+        taken: list[CallOutcome[R]] = []
+        while self._outcomes:
+            taken.append(self._outcomes.popleft())
         return taken
 
     def wait(self, timeout_s: float) -> None:
-        """Wait until there is an answer to take, or so long."""
-        self._has_answer.wait(timeout_s)
+        """Wait for an outcome, at most `timeout_s`."""
+        self._has_outcome.wait(timeout_s)
 
     def close(self, call: Callable[[], Any] | None = None) -> None:
-        """Give up all questions, have `call` done on the loop, and end."""
-        self._tell = _nothing
+        """Cancel all requests, run `call` on the loop, and end."""
+        self._notify = _nothing
         try:
-            self.run(self._give_up, _CLOSE_TIMEOUT_S)
+            self.run(self._cancel, _CLOSE_TIMEOUT_S)
             if call is not None:
                 self.run(call, _CLOSE_TIMEOUT_S)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             if self._pool is not None:
-                # A blocking call cannot be broken off; whoever makes it has to see to its end.
+                # Blocking calls cannot be interrupted; the user's function has to end by itself.
                 self._pool.shutdown(wait=False, cancel_futures=True)
             self._thread.join(_CLOSE_TIMEOUT_S)
 
@@ -117,42 +117,42 @@ class Asker(Generic[Q]):
         finally:
             self._loop.close()
 
-    def _begin(self, questions: Sequence[tuple[Q, Row]]) -> None:
-        for question, row in questions:
-            task = self._loop.create_task(self._asked(question, row))
+    def _begin(self, requests: Sequence[tuple[R, Row]]) -> None:
+        for request, row in requests:
+            task = self._loop.create_task(self._complete(request, row))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _asked(self, question: Q, row: Row) -> None:
-        patience = asyncio.timeout(self._patience.timeout_s)
+    async def _complete(self, request: R, row: Row) -> None:
+        timeout = asyncio.timeout(self._policy.timeout_s)
         try:
-            async with patience:
-                answer = Answer(question, await self._tried(row))
+            async with timeout:
+                outcome = CallOutcome(request, await self._call_with_retries(row))
         except Exception as error:
-            answer = Answer(question, error=error, is_late=patience.expired())
-        self._answers.append(answer)
-        self._has_answer.set()
-        if not self._is_told:
-            self._is_told = True
-            self._tell()
+            outcome = CallOutcome(request, error=error, is_late=timeout.expired())
+        self._outcomes.append(outcome)
+        self._has_outcome.set()
+        if not self._is_notified:
+            self._is_notified = True
+            self._notify()
 
-    async def _tried(self, row: Row) -> Any:
-        pause_s = self._patience.backoff_s
-        for _ in range(self._patience.retries):
+    async def _call_with_retries(self, row: Row) -> Any:
+        pause_s = self._policy.backoff_s
+        for _ in range(self._policy.retries):
             try:
-                return await self._called(dict(row))
-            except Exception:  # the last time it is told
+                return await self._call(dict(row))
+            except Exception:  # only the last call's error counts
                 await asyncio.sleep(pause_s)
                 pause_s *= 2
-        return await self._called(row)
+        return await self._call(row)
 
-    async def _called(self, row: Row) -> Any:
+    async def _call(self, row: Row) -> Any:
         if self._pool is None:
             return await self._function(row)
         made = await self._loop.run_in_executor(self._pool, self._function, row)
         return await made if inspect.isawaitable(made) else made
 
-    async def _give_up(self) -> None:
+    async def _cancel(self) -> None:
         running = [task for task in self._running if not task.done()]
         for task in running:
             task.cancel()
@@ -160,9 +160,9 @@ class Asker(Generic[Q]):
 
 
 def is_asynchronous(function: Any) -> bool:
-    """Whether calling it gives something to be awaited, as far as that can be seen."""
+    """Whether calling it returns an awaitable, as far as can be seen without calling it."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _nothing() -> None:
-    """Nobody is told any more."""
+    """Replaces `notify` after `close`."""

@@ -1,4 +1,4 @@
-"""Rows that are asked for elsewhere, many at the same time."""
+"""Async map: a user function called for many rows at the same time."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from snapline.contracts.functions import AsyncFunction
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import RestoreError, UserCodeError
-from snapline.operators.async_calls import Answer, Asker, Patience
+from snapline.operators.async_calls import AsyncCalls, CallOutcome, RetryPolicy
 from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
 from snapline.state.operator_state import OperatorList
 from snapline.text import shortened
 from snapline.types import IDLE, MAX_WATERMARK
 
 _PIECE_ROWS = 64
-"""Rows that are waited for are kept in pieces of so many, which is how finely they are dealt out to other subtasks."""
+"""Rows per entry of the state: the granularity in which pending rows are redistributed."""
 
 _LONGEST_WAIT_S = 0.1
 
 
 @dataclass(slots=True)
 class _Request:
-    """A row that was taken in, number `index` of its batch, and what has come of it."""
+    """A pending row, number `index` of its batch, and the rows made of it."""
 
     number: int
     batch: pa.RecordBatch
@@ -40,9 +40,9 @@ class _Request:
 
 @dataclass(slots=True, eq=False)
 class _Segment:
-    """The requests between two watermarks, in order; `answered` are those whose rows can be passed on, if in any order.
+    """The requests between two watermarks, in order; `answered` are those that can be emitted if unordered.
 
-    `watermarks` is what comes behind them, nothing if it has not come yet: a watermark, and perhaps `IDLE`.
+    `watermarks` follow the requests: empty so far, or a watermark and perhaps `IDLE`.
     """
 
     requests: dict[int, _Request] = field(default_factory=dict)
@@ -51,16 +51,16 @@ class _Segment:
 
 
 class AsyncMap(Operator):
-    """Calls a function with each row on other threads, and passes on what it gives.
+    """Calls a function with each row on other threads, and emits the rows it returns.
 
-    Rows that were taken in and not passed on are its state: after a restore they are asked for again. Watermarks wait
-    for the rows before them.
+    Pending rows are its state: after a restore the function is called for them again. Watermarks wait for the rows
+    before them.
     """
 
     makes_watermarks = True
 
     _requests: OperatorList
-    _asker: Asker[_Request] | None = None
+    _calls: AsyncCalls[_Request] | None = None
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class AsyncMap(Operator):
         *,
         ordered: bool,
         capacity: int,
-        patience: Patience,
+        policy: RetryPolicy,
         on_timeout: Callable[[Row], Any] | None,
     ) -> None:
         self._function = function
@@ -78,7 +78,7 @@ class AsyncMap(Operator):
         self._schema = schema
         self._ordered = ordered
         self._capacity = capacity
-        self._patience = patience
+        self._policy = policy
         self._on_timeout = on_timeout
         self._segments: deque[_Segment] = deque([_Segment()])
         self._waiting: deque[_Request] = deque()
@@ -90,16 +90,16 @@ class AsyncMap(Operator):
         super().open(context)
         self._what = f"async_map {context.uid!r}"
         self._requests = context.states.operator.list_state("requests", bytes)
-        self._asker = Asker(
+        self._calls = AsyncCalls(
             self._function.ask if isinstance(self._function, AsyncFunction) else self._function,
-            self._patience,
+            self._policy,
             self._capacity,
-            lambda: context.post(self._take_answers),
+            lambda: context.post(self._take_outcomes),
             f"{context.uid}-{context.subtask}",
         )
         if isinstance(self._function, AsyncFunction):
             try:
-                self._asker.run(self._function.open)
+                self._calls.run(self._function.open)
             except Exception as error:
                 raise raised(self._what, error) from error
         for piece in self._requests:
@@ -112,11 +112,11 @@ class AsyncMap(Operator):
             return conform(batch, self._rows_schema, self._what)
         except UserCodeError as error:
             raise RestoreError(
-                f"{self._what} was saved with rows of other columns that wait for an answer: {error}. Restore the job "
-                "as it was, stop it with a savepoint once they are answered, or use another uid"
+                f"{self._what} was saved with pending rows of other columns: {error}. Restore the job as it was, stop "
+                "it with a savepoint when no rows are pending, or use another uid"
             ) from error
 
-    # Rows that come in.
+    # Requests.
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         del input_index
@@ -132,11 +132,11 @@ class AsyncMap(Operator):
         self._pending += batch.num_rows
 
     def _start(self) -> None:
-        """Ask as many at the same time as there may be."""
+        """Start waiting requests up to the capacity."""
         count = min(self._capacity - self._in_flight, len(self._waiting))
         started = [self._waiting.popleft() for _ in range(count)]
         self._in_flight += count
-        self._opened.ask([(request, request.row) for request in started])
+        self._opened.start([(request, request.row) for request in started])
 
     @property
     def is_full(self) -> bool:
@@ -146,24 +146,24 @@ class AsyncMap(Operator):
     def is_busy(self) -> bool:
         return self._pending > 0
 
-    # Answers that come back.
+    # Outcomes.
 
-    def _take_answers(self) -> None:
-        for answer in self._opened.take():
+    def _take_outcomes(self) -> None:
+        for outcome in self._opened.take():
             self._in_flight -= 1
-            request = answer.question
-            request.made = self._rows_of(answer)
+            request = outcome.request
+            request.made = self._rows_of(outcome)
             request.segment.answered.append(request)
         self._start()
         self._emit_ready()
 
-    def _rows_of(self, answer: Answer[_Request]) -> list[Row]:
-        row, error, made = answer.question.row, answer.error, answer.result
-        if answer.is_late:
+    def _rows_of(self, outcome: CallOutcome[_Request]) -> list[Row]:
+        row, error, made = outcome.request.row, outcome.error, outcome.result
+        if outcome.is_late:
             if self._on_timeout is None:
                 raise UserCodeError(
-                    f"{self._what}: no answer within {self._patience.timeout_s:g} s for the row {shortened(row)}; give "
-                    "it more time with timeout=, or say with on_timeout= what comes out then"
+                    f"{self._what}: no answer within {self._policy.timeout_s:g} s for the row {shortened(row)}; raise "
+                    "timeout=, or return a row instead with on_timeout="
                 ) from error
             try:
                 made = self._on_timeout(row)
@@ -180,12 +180,12 @@ class AsyncMap(Operator):
         if isinstance(made, Iterable) and not isinstance(made, str | bytes):
             return list(made)
         raise UserCodeError(
-            f"{self._what} gave {shortened(made)} for a row; it must give a row, which is a dict, a list of rows, or "
+            f"{self._what} gave {shortened(made)} for a row; it must return a row, which is a dict, a list of rows, or "
             "None"
         )
 
     def _emit_ready(self) -> None:
-        """Pass on all that does not have to wait for anything else."""
+        """Emit all rows and watermarks that need not wait for others."""
         rows: list[Row] = []
         while True:
             segment = self._segments[0]
@@ -216,7 +216,7 @@ class AsyncMap(Operator):
             rows.clear()
             self.context.emit(batch)
 
-    # Time, and the end.
+    # Watermarks, and the end.
 
     def watermark(self, timestamp_ms: int) -> None:
         if timestamp_ms == MAX_WATERMARK:
@@ -233,16 +233,16 @@ class AsyncMap(Operator):
         return False
 
     def _last_segment(self) -> _Segment:
-        """The one with the last requests; those that come from now on are in another one."""
+        """The segment with the last requests; later ones go to a new segment."""
         if self._segments[-1].requests:
             self._segments.append(_Segment())
         return self._segments[-2]
 
     def finish(self) -> None:
-        """Wait for all answers. A task waits before it tells of the end, so that there are none left."""
+        """Wait for all calls. None are left if the task has waited for `is_busy` before it signals the end."""
         while self._pending:
             self._opened.wait(_LONGEST_WAIT_S)
-            self._take_answers()
+            self._take_outcomes()
 
     # Checkpoints.
 
@@ -257,14 +257,14 @@ class AsyncMap(Operator):
         self._requests.set([_packed(batch) for batch in table.to_batches(max_chunksize=_PIECE_ROWS)])
 
     def close(self) -> None:
-        asker, self._asker = self._asker, None
-        if asker is not None:
-            asker.close(self._function.close if isinstance(self._function, AsyncFunction) else None)
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            calls.close(self._function.close if isinstance(self._function, AsyncFunction) else None)
 
     @property
-    def _opened(self) -> Asker[_Request]:
-        assert self._asker is not None
-        return self._asker
+    def _opened(self) -> AsyncCalls[_Request]:
+        assert self._calls is not None
+        return self._calls
 
 
 def _packed(batch: pa.RecordBatch) -> bytes:

@@ -1,4 +1,4 @@
-"""In what form functions of batches get their rows, and give theirs: Arrow, pandas, polars or plain Python."""
+"""The formats in which functions of batches take and return rows: Arrow, pandas, polars or Python objects."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from snapline.text import shortened
 
 
 class Format(ABC):
-    """One of the forms. It is pickled with the job; `open` comes first wherever it is used."""
+    """One format. It is pickled with the job; `open` is called first in every process."""
 
     kind: str
-    """What a function is given, in words."""
+    """What a function takes, in words."""
 
     shows_schema = True
-    """Whether what a function gives shows its schema even if there are no rows in it."""
+    """Whether a result shows its schema even without rows."""
 
     changes_width = False
-    """Whether text, bytes and lists may come back with wider offsets than they went in with, which nobody chose."""
+    """Whether text, bytes and lists may come back with 64-bit offsets that the user did not choose."""
 
-    def open(self) -> None:  # noqa: B027  # may be left out
-        """Load what it needs; `ConfigurationError` if that is not installed."""
+    def open(self) -> None:  # noqa: B027  # optional
+        """Import its package. Raises `ConfigurationError` if that is not installed."""
 
     @abstractmethod
     def given(self, batch: pa.RecordBatch) -> Any:
-        """A batch as functions get it."""
+        """A batch as functions take it."""
 
     @abstractmethod
     def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
-        """What a function gave as Arrow data; none if it is of another form. `schema` is what it should have."""
+        """A result as Arrow data, or None if it has another format. `schema` is the expected schema."""
 
     def batches(self, made: Any, schema: pa.Schema | None, what: str) -> Iterator[pa.RecordBatch]:
-        """The batches in what a function gave: one, none or several. `TypeError` for anything else."""
+        """The batches of a result: none, one or several. Raises `TypeError` for anything else."""
         if made is None:
             return
         found = self.batch(made, schema, what)
@@ -50,11 +50,11 @@ class Format(ABC):
             for item in made:
                 yield from self.batches(item, schema, what)
         else:
-            raise TypeError(f"it gave {shortened(made)}; it must give {self.kind}, None, or several of them")
+            raise TypeError(f"it gave {shortened(made)}; it must return {self.kind}, None, or several of them")
 
     @abstractmethod
     def mask(self, made: Any) -> Any:
-        """What a filter function gave, as something `pyarrow.array` takes, or an Arrow array."""
+        """The result of a filter function as an Arrow array, or as something `pyarrow.array` takes."""
 
 
 class _Arrow(Format):
@@ -72,7 +72,7 @@ class _Arrow(Format):
 
 
 class _Pandas(Format):
-    """With Arrow types inside, so that nulls, whole numbers and times are what they were."""
+    """With Arrow dtypes, so that nulls, integers and times do not change."""
 
     kind = "a pandas.DataFrame"
     changes_width = True
@@ -87,7 +87,7 @@ class _Pandas(Format):
         del schema, what
         if not isinstance(made, _load("pandas").DataFrame):
             return None
-        # A table: columns may come in several chunks, or in none.
+        # A table: columns may have several chunks, or none.
         return pa.Table.from_pandas(made, preserve_index=False)
 
     def mask(self, made: Any) -> Any:
@@ -133,7 +133,7 @@ _FORMATS: dict[str, type[Format]] = {"arrow": _Arrow, "pandas": _Pandas, "polars
 
 
 def make_format(name: Any, call: str) -> Format:
-    """The form of this name, ready to be used; `call` is what the user has called."""
+    """The open format of this name; `call` is the method the user called, for messages."""
     if name not in _FORMATS:
         known = ", ".join(map(repr, _FORMATS))
         raise ConfigurationError(f"{call}: format={name!r}; use one of {known}")

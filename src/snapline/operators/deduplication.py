@@ -1,4 +1,4 @@
-"""One row for each key: the first, or the newest."""
+"""One row per key: the first, or the newest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.errors import EngineError
+from snapline.operators.keyed_batches import first_rows, keyed_state
 from snapline.operators.sort_codes import sort_codes
 from snapline.state.arrays import Bools, Ints
 from snapline.state.keyed_backend import KeyedBackend
@@ -18,7 +18,7 @@ from snapline.state.value_states import ValueState
 
 
 class KeepFirst(Operator):
-    """Passes on the first row of each key. With `ttl` a key is forgotten so long after its first row."""
+    """Emits the first row of each key. A key is forgotten `ttl` after its first row."""
 
     _keyed: KeyedBackend
     _seen: ValueState
@@ -28,7 +28,7 @@ class KeepFirst(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._keyed = _keyed_state(context)
+        self._keyed = keyed_state(context, "deduplicate")
         self._seen = self._keyed.value_state("seen", pa.bool_(), ttl=self._ttl)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
@@ -41,10 +41,7 @@ class KeepFirst(Operator):
             return
         new = np.flatnonzero(seen.is_null().to_numpy(zero_copy_only=False))
         keys = keys if len(new) == len(keys) else keys.take(new)
-        _, groups = self._keyed.distinct(keys)
-        firsts = np.empty(int(groups.max()) + 1, dtype=np.int64)
-        firsts[groups[::-1]] = np.arange(len(groups))[::-1]
-        firsts.sort()
+        firsts = first_rows(self._keyed, keys)
         self._seen.put(
             keys if len(firsts) == len(keys) else keys.take(firsts), pa.array(np.ones(len(firsts), np.bool_))
         )
@@ -53,11 +50,10 @@ class KeepFirst(Operator):
 
 
 class KeepLast(Operator):
-    """Passes on the newest row of each key in a batch if there was none newer: an update of what it gave before.
+    """Emits the newest row of each key in a batch, as an update, unless an earlier batch had a newer one.
 
-    The newest is that with the greatest value of the first column of `by`, of equal ones by the next, nulls and NaN
-    being the least, and in the end the one that came last; without `by` it is that which came last. With `ttl` a key is
-    forgotten so long after its newest row came.
+    The newest row has the greatest values in the columns `by`, compared in their order, nulls and NaN being least; of
+    equal rows, and without `by`, it is the one that arrived last. A key is forgotten `ttl` after its newest row.
     """
 
     _keyed: KeyedBackend
@@ -69,7 +65,7 @@ class KeepLast(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._keyed = _keyed_state(context)
+        self._keyed = keyed_state(context, "deduplicate")
         self._newest = None
         if self._by:
             kind = self._by[0].type if len(self._by) == 1 else pa.struct(self._by)
@@ -97,18 +93,18 @@ class KeepLast(Operator):
             self.context.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows)))
 
     def _together(self, times: list[pa.Array]) -> pa.Array:
-        """As they are in state."""
+        """The values of `by` as one column, as stored in state."""
         return times[0] if len(times) == 1 else pa.StructArray.from_arrays(times, fields=list(self._by))
 
 
 def _newest_rows(times: Sequence[pa.Array], lasts: Ints, groups: Ints) -> Ints:
-    """For each distinct key the row with the greatest times, the last of equal ones; in the order of the rows."""
+    """The row of each distinct key with the greatest times, the last of equal ones; in row order."""
     if len(lasts) == len(groups):
         return np.arange(len(groups))
     codes = [sort_codes(column, descending=True) for column in times]
     if len(codes) == 1 and bool((codes[0][1:] <= codes[0][:-1]).all()):
         return np.sort(lasts)
-    # Oldest first, and of equal ones the one that came last behind the others: it is the last to be written down.
+    # Oldest first, of equal rows the last one last: the last assignment below wins.
     order = len(groups) - 1 - np.lexsort([code[::-1] for code in reversed(codes)])[::-1]
     rows = np.empty(len(lasts), dtype=np.int64)
     rows[groups[order]] = order
@@ -117,7 +113,7 @@ def _newest_rows(times: Sequence[pa.Array], lasts: Ints, groups: Ints) -> Ints:
 
 
 def _not_less(new: pa.Array, old: pa.Array) -> Bools:
-    """Whether new values are as great as old ones; null is less than everything, and as great as null."""
+    """Whether new values are at least as great as old ones; null is less than any value and equal to null."""
     if not pa.types.is_struct(new.type):
         return _flags(pc.fill_null(pc.greater_equal(new, old), old.is_null()))
     is_greater = _flags(old.is_null())
@@ -138,9 +134,3 @@ def _without_nan(column: pa.Array) -> pa.Array:
     if not pa.types.is_floating(column.type):
         return column
     return pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-
-
-def _keyed_state(context: OperatorContext) -> KeyedBackend:
-    if context.states.keyed is None:
-        raise EngineError(f"deduplicate {context.uid!r} was opened without keyed state")
-    return context.states.keyed

@@ -1,4 +1,4 @@
-"""Rows of a keyed stream as operators keep them in state."""
+"""Rows of a keyed stream as operators store them in state."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _NOTHING = pa.bool_()
 """Stands for a row without columns besides its key."""
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType:
+def kept_type(kind: pa.DataType) -> pa.DataType:
     """The type a column is stored and emitted as."""
     if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
+        return kept_type(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(kind) else kind
 
 
-def plain(column: pa.Array) -> pa.Array:
-    """The column cast to its `plain_type`."""
-    kind = plain_type(column.type)
+def kept_column(column: pa.Array) -> pa.Array:
+    """The column cast to its `kept_type`."""
+    kind = kept_type(column.type)
     return column if column.type == kind else column.cast(kind)
 
 
@@ -32,17 +32,19 @@ class RowType:
     def __init__(self, schema: pa.Schema, key_columns: Sequence[str]) -> None:
         self.key_columns = tuple(key_columns)
         self.columns = tuple(name for name in schema.names if name not in self.key_columns)
-        self.fields = [pa.field(name, plain_type(schema.field(name).type)) for name in self.columns]
+        self.fields = [pa.field(name, kept_type(schema.field(name).type)) for name in self.columns]
         self.type: pa.DataType = pa.struct(self.fields) if self.fields else _NOTHING
 
     def keys(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        return [plain(batch.column(name)) for name in self.key_columns]
+        return [kept_column(batch.column(name)) for name in self.key_columns]
 
     def rows(self, batch: pa.RecordBatch) -> pa.Array:
         """The rows of a batch as they are stored."""
         if not self.fields:
             return pa.array(np.ones(batch.num_rows, dtype=np.bool_))
-        return pa.StructArray.from_arrays([plain(batch.column(name)) for name in self.columns], fields=self.fields)
+        return pa.StructArray.from_arrays(
+            [kept_column(batch.column(name)) for name in self.columns], fields=self.fields
+        )
 
     def arrays(self, rows: pa.Array | None, count: int) -> list[pa.Array]:
         """The columns of stored rows; `count` nulls each if `rows` is None."""

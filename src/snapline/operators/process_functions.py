@@ -1,4 +1,4 @@
-"""Functions with state and timers as operators."""
+"""Operators that run functions with state and timers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snapline.contracts.schemas import Row, conform
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
 from snapline.operators.row_timers import RowTimers
-from snapline.operators.row_values import RowBatch
+from snapline.operators.value_cache import BatchValueCache
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.timers import TimeDomain
 from snapline.text import shortened
@@ -25,8 +25,8 @@ _NAME = "process"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One input of a function: the columns of its key, none if it has no key, and that of its event time, if any."""
+class FunctionInput:
+    """One input of a function: its key columns, empty if it is not keyed, and its event-time column, if any."""
 
     key_columns: tuple[str, ...]
     time_column: str | None
@@ -35,25 +35,25 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class FunctionOutputs:
-    """The schemas of what a function emits, and of its side outputs by name."""
+    """The schemas of the output and of the side outputs of a function."""
 
     schema: pa.Schema
     side_outputs: Mapping[str, pa.Schema]
 
 
 class Process(Operator):
-    """Calls a function with each row of one stream, or of two."""
+    """Calls a function with each row of one or two streams."""
 
     _context: ProcessContext
     _keyed: KeyedBackend | None
     _timers: RowTimers | None
-    _batch: RowBatch | None
+    _batch: BatchValueCache | None
     _is_open = False
 
     def __init__(
         self,
         function: ProcessFunction | CoProcessFunction,
-        sides: Sequence[Side],
+        sides: Sequence[FunctionInput],
         outputs: FunctionOutputs,
         *,
         has_uid: bool,
@@ -70,7 +70,7 @@ class Process(Operator):
         self._what = f"{_NAME} {context.uid!r}"
         self._keyed = context.states.keyed
         self._timers = None if self._keyed is None else RowTimers(self._keyed)
-        self._batch = None if self._keyed is None else RowBatch(self._keyed)
+        self._batch = None if self._keyed is None else BatchValueCache(self._keyed)
         self._context = ProcessContext(
             _NAME,
             context,
@@ -109,7 +109,9 @@ class Process(Operator):
             context._row = None
         self._flush()
 
-    def _process_keyed(self, batch: pa.RecordBatch, side: Side, call: Callable[[Row, ProcessContext], Any]) -> None:
+    def _process_keyed(
+        self, batch: pa.RecordBatch, side: FunctionInput, call: Callable[[Row, ProcessContext], Any]
+    ) -> None:
         context, keyed, values = self._context, self._keyed, self._batch
         assert keyed is not None
         assert values is not None
@@ -125,9 +127,9 @@ class Process(Operator):
         values.end()
 
     def _check(self, made: object) -> None:
-        """Look at what a call of the function gave, and whether it has emitted so much that it has to go on."""
+        """Check the result of a call, and flush if the function has emitted many rows."""
         if made is not None:
-            raise UserCodeError(f"the function gave {shortened(made)}; rows are passed on with context.emit(row)")
+            raise UserCodeError(f"the function gave {shortened(made)}; emit rows with context.emit(row)")
         if len(self._context._rows) >= MAX_ROWS:
             self._flush()
 
@@ -161,7 +163,7 @@ class Process(Operator):
         self._flush()
 
     def _flush(self) -> None:
-        """Pass on what the function has emitted."""
+        """Emit the rows collected from the function."""
         context = self._context
         if context._rows:
             batch = batch_of(context._rows, self._outputs.schema, self._what)
@@ -217,7 +219,7 @@ class ProcessBatches(Operator):
             return
         timers = self._keyed.timers()
         self._context.time_domain = domain
-        # What is due at the end may set more timers, which are due at once as well: once, and not for ever.
+        # Timers due at the end may set more, which are due at once too; a limit stops an endless loop.
         rounds = 100_000 if until_ms == MAX_WATERMARK else None
         fired = 0
         while (due := timers.due(domain, until_ms)) is not None:
@@ -225,8 +227,8 @@ class ProcessBatches(Operator):
             fired += 1
             if rounds is not None and fired >= rounds:
                 raise UserCodeError(
-                    f"{self._what}: after the end of all rows timers go on setting more; look at context.has_ended in "
-                    "on_timers, and set none then"
+                    f"{self._what}: after the end of the data timers keep setting more; check context.has_ended in "
+                    "on_timers and set none then"
                 )
         self._context.time_domain = None
 
@@ -251,7 +253,7 @@ class ProcessBatches(Operator):
 
 
 def _call(what: str, function: Callable[..., Any], *arguments: Any) -> None:
-    """Call something of the user's; what it raises names the operator."""
+    """Call a user function; errors it raises name the operator."""
     try:
         function(*arguments)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Expressions of `pyarrow.compute` evaluated on batches."""
+"""Evaluates expressions of `pyarrow.compute` on batches."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from snapline.errors import UserCodeError
 
 
 class Evaluation:
-    """Expressions for rows of one schema, evaluated for a whole batch at once."""
+    """Expressions over rows of one schema, evaluated a whole batch at a time."""
 
     def __init__(self, expressions: Sequence[pc.Expression]) -> None:
-        # Only where it is needed: it loads pandas, if that is there, and takes longer than all the rest together.
+        # Imported on demand: it loads pandas if installed, and takes longer than all other imports together.
         import pyarrow.acero as acero
 
         names = [str(number) for number in range(len(expressions))]
@@ -24,23 +24,24 @@ class Evaluation:
         self._project = acero.Declaration("project", acero.ProjectNodeOptions(list(expressions), names))
 
     def arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """A value of each expression for each row; raises what Arrow raises."""
+        """The values of each expression. Raises whatever Arrow raises."""
         acero = self._acero
         source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
-        # Threads would cost more than they give: other subtasks have the other cores.
+        # No threads: other subtasks use the other cores.
         table = acero.Declaration.from_sequence([source, self._project]).to_table(use_threads=False)
-        return [_combined(column) for column in table.columns]
+        return [combined(column) for column in table.columns]
 
 
-def _combined(column: pa.ChunkedArray) -> pa.Array:
+def combined(column: pa.ChunkedArray) -> pa.Array:
+    """The column as one array, without a copy if it is one chunk."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 class Project(Operator):
-    """Makes rows of expressions and of columns as they are.
+    """Computes columns from expressions and copies others.
 
-    `schema` is that of the result, and `columns` are its columns, each an expression, or the name of the column it is a
-    copy of; `name` is what the user has called.
+    `columns` are the columns of the output `schema`, each an expression or the name of the column it copies; `name` is
+    the method the user called.
     """
 
     _evaluation: Evaluation | None
@@ -52,7 +53,7 @@ class Project(Operator):
 
     @property
     def copies(self) -> dict[str, str]:
-        """The columns of the result that are nothing but copies, with what they are copies of."""
+        """The output columns that are copies, with the columns they copy."""
         pairs = zip(self.schema.names, self._columns, strict=True)
         return {name: item for name, item in pairs if isinstance(item, str)}
 
@@ -73,7 +74,7 @@ class Project(Operator):
 
 
 class FilterExpression(Operator):
-    """Keeps the rows for which an expression is true."""
+    """Keeps the rows for which an expression is true, not null."""
 
     _evaluation: Evaluation
 

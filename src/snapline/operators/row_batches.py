@@ -1,4 +1,4 @@
-"""Batches as rows of Python values, and rows as batches: what functions of single rows work with."""
+"""Converts batches to rows of Python values and back, for functions of single rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapline.state.exact_cast import exact_array, exact_cast
 from snapline.text import shortened
 
 MAX_ROWS = 10_000
-"""Rows that functions give are collected up to about so many before they are passed on."""
+"""About how many rows returned by functions are collected before they are emitted."""
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
@@ -35,7 +35,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 
 
 def values_of(column: pa.Array) -> list[Any]:
-    """The values of one column, as `rows_of` has them."""
+    """The values of one column, as in `rows_of`."""
     if not _is_slow(column.type):
         plain: list[Any] = column.to_pylist()
         return plain
@@ -46,7 +46,7 @@ def values_of(column: pa.Array) -> list[Any]:
 
 
 def _is_slow(kind: pa.DataType) -> bool:
-    """Whether Arrow by itself makes values of this type one by one in Python, or lists of pairs of maps."""
+    """Whether Arrow converts this type value by value in Python, or maps to lists of pairs."""
     if pa.types.is_timestamp(kind):
         return kind.unit != "ns" and kind.tz in (None, "UTC")
     return _has_map(kind)
@@ -61,14 +61,14 @@ def _times(column: pa.Array) -> list[datetime | None]:
     if column.type.tz is None:
         return values
     zone, combine = pa.scalar(0, column.type).as_py().tzinfo, datetime.combine
-    # Several times as quick as `replace`.
+    # Several times faster than `replace`.
     return [None if value is None else combine(value, value.time(), zone) for value in values]
 
 
 def batch_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, what: str) -> pa.RecordBatch:
-    """Rows that a function has given as a batch; `UserCodeError` if they do not fit the schema exactly.
+    """Rows that a function returned, as a batch. Raises `UserCodeError` unless they fit the schema exactly.
 
-    Each has to have all columns and no others: a wrong name must not turn into nulls. `what` names the function.
+    Each must have all columns and no others: a wrong name must not turn into nulls. `what` names the function.
     """
     try:
         lengths = set(map(len, rows))
@@ -83,7 +83,7 @@ def batch_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, what: str) ->
 
 
 def column_of(values: Sequence[Any], field: pa.Field, what: str) -> pa.Array:
-    """Values that a function has given for a column as an array; `UserCodeError` if one of them is of another type."""
+    """Values that a function returned for a column, as an array. Raises `UserCodeError` for values of another type."""
     try:
         array = array_of(values, field.type)
     except UserCodeError as error:
@@ -96,20 +96,20 @@ def column_of(values: Sequence[Any], field: pa.Field, what: str) -> pa.Array:
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Python values as an array of a type, none of them changed; `UserCodeError` if that cannot be.
+    """Python values as an array of a type, unchanged. Raises `UserCodeError` if that is impossible.
 
-    The same as `exact_array`, but for the common types without looking at every value from Python.
+    Same as `exact_array`, but checks common types without a Python loop over the values.
     """
     try:
         if pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
-            # What Arrow makes of them without being told shows what they are: told, it would cut off 1.5 to 1.
+            # The type that Arrow infers shows what the values are; with a given type it would truncate 1.5 to 1.
             return exact_cast(pa.array(values), kind, may_round=False)
         if pa.types.is_float64(kind):
             return pa.array(values, kind)
         if pa.types.is_timestamp(kind) and _are_times(values, kind):
             return exact_cast(pa.array(values, pa.timestamp("us", kind.tz)), kind, may_round=False)
     except (pa.ArrowException, UserCodeError, TypeError, ValueError, OverflowError):
-        pass  # the long way finds the value that is to blame, or none
+        pass  # `exact_array` finds the wrong value, or none
     return exact_array(values, kind)
 
 
@@ -127,7 +127,7 @@ def _wrong_row(rows: Sequence[Any], schema: pa.Schema, what: str) -> UserCodeErr
         if missing or extra:
             break
     else:
-        return UserCodeError(f"{what} gave rows that are no dicts")
+        return UserCodeError(f"{what} gave rows that are not dicts")
     parts = [
         f"{word} {', '.join(map(repr, names))}" for word, names in (("without", missing), ("with", extra)) if names
     ]
@@ -135,13 +135,13 @@ def _wrong_row(rows: Sequence[Any], schema: pa.Schema, what: str) -> UserCodeErr
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     named = ", ".join(map(repr, schema.names))
     return UserCodeError(
-        f"{what} gave a row {' and '.join(parts)}{hint}; its schema has {named}: give each of them, None for null, and "
-        "no others"
+        f"{what} gave a row {' and '.join(parts)}{hint}; its schema has {named}: a row must have exactly these, with "
+        "None for null"
     )
 
 
 def raised(what: str, error: Exception) -> SnaplineError:
-    """What to raise if a function of the user's has raised: an error that names the operator."""
+    """The error to raise when a user function has raised: it names the operator."""
     if isinstance(error, SnaplineError) and not isinstance(error, UserCodeError):
         return error
     if isinstance(error, UserCodeError):

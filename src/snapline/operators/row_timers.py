@@ -1,4 +1,4 @@
-"""Timers of keys for functions of rows: fired one by one in the order of their times."""
+"""Timers for functions of rows, fired one by one in order of time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from snapline.state.timers import DueTimers, TimeDomain
 from snapline.types import MAX_WATERMARK
 
 _LARGEST_BULK = 1000
-"""About how many timers are taken out at a time, at most."""
+"""Limit of timers taken out at a time, approximately."""
 
 _MOST_FIRED = 10_000
-"""In one go, by processing time: other things have to get their turn."""
+"""Limit of timers of processing time fired in one call, so that other work gets its turn."""
 
 _FEW_AT_THE_END = 1000
 _EACH_AT_THE_END = 100
-"""So many timers may fire after the end of all rows, and so many for each that there was then."""
+"""Limit of timers fired after the end of the data: a base, and an allowance for each timer there was then."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bulk:
-    """Timers that are taken out, of which some have not fired yet."""
+    """Timers taken out of the state, some of which have not fired yet."""
 
     domain: TimeDomain
     due: DueTimers
@@ -37,8 +37,8 @@ class _Bulk:
 class RowTimers:
     """Registers and fires the timers of one operator in one subtask.
 
-    Many are taken out at once, which is cheap, and fired one after the other. What fires may set or delete timers among
-    those that are taken out already: then the rest goes back first, and the next time fewer are taken out.
+    Takes out many timers at once, which is cheap, and fires them one by one. If a fired timer sets or deletes one among
+    those taken out, the rest is put back first, and fewer are taken out next time.
     """
 
     def __init__(self, keyed: KeyedBackend) -> None:
@@ -50,12 +50,12 @@ class RowTimers:
         self._position = 0
 
     def register(self, domain: TimeDomain, time_ms: int) -> None:
-        """Set a timer for the key in process."""
+        """Set a timer for the current key."""
         self._put_back(domain, time_ms)
         self._timers.register(domain, time_ms)
 
     def delete(self, domain: TimeDomain, time_ms: int) -> None:
-        """Delete a timer of the key in process."""
+        """Delete a timer of the current key."""
         self._put_back(domain, time_ms)
         self._timers.delete(domain, time_ms)
 
@@ -63,9 +63,9 @@ class RowTimers:
         return self._timers.next_ms(domain)
 
     def fire(self, domain: TimeDomain, until_ms: int, call: Callable[[int, Any], None]) -> None:
-        """Call a function with the time and the key of each timer that is due, the key being selected.
+        """Call a function with the time and key of each due timer, while that key is selected.
 
-        By processing time it may leave some for the next time.
+        In processing time it may leave some timers for the next call.
         """
         limit: int | None = None
         if domain is TimeDomain.PROCESSING:
@@ -79,8 +79,8 @@ class RowTimers:
                 if domain is TimeDomain.PROCESSING:
                     return
                 raise UserCodeError(
-                    f"{fired} timers have fired after the end of all rows, and each sets more; look at "
-                    "context.has_ended in on_timer, and set none then"
+                    f"{fired} timers have fired after the end of the data, and keep setting more; check "
+                    "context.has_ended in on_timer and set none then"
                 )
 
     def _fire(self, bulk: _Bulk, call: Callable[[int, Any], None]) -> int:

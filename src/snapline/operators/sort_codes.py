@@ -1,4 +1,4 @@
-"""Columns as numbers that sort as they do."""
+"""Columns as numbers that sort alike."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 
 def sort_codes(column: pa.Array, *, descending: bool) -> npt.NDArray[Any]:
-    """A number for each row: in their ascending order the values are in the order that is asked for.
+    """A number for each row; ascending numbers are in the requested order of the values.
 
-    Nulls, and NaN ahead of them, come last either way. Numbers of different calls mean nothing to each other.
+    NaN, then nulls, come last either way. Numbers of different calls cannot be compared.
     """
     kind = column.type
     is_plain = pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
@@ -22,7 +22,7 @@ def sort_codes(column: pa.Array, *, descending: bool) -> npt.NDArray[Any]:
             pa.int32() if pa.types.is_date32(kind) else pa.int64() if pa.types.is_timestamp(kind) else kind
         )
         whole: npt.NDArray[Any] = numbers.to_numpy()
-        # Not the negative, which the least of all numbers does not have.
+        # Not the negative, which overflows for the least number.
         return ~whole if descending else whole
     if pa.types.is_floating(kind) and not column.null_count:
         floats: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Functions of a row and the state of its key, and of a batch and the states of its keys."""
+"""Functions of a row and the state of its key, or of a batch and the states of its keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
-from snapline.errors import EngineError, SnaplineError, UserCodeError
+from snapline.errors import SnaplineError, UserCodeError
+from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.row_batches import array_of, batch_of, column_of, raised, rows_of, values_of
 from snapline.state.arrays import Values
 from snapline.state.groups import Groups
@@ -23,11 +24,11 @@ from snapline.state.value_states import ValueState
 from snapline.text import shortened
 
 STATE = "state"
-"""The name of the one state these operators have."""
+"""The name of the only state of these operators."""
 
 
 class _Stateful(Operator):
-    """What both have: one value for each key."""
+    """Base of these operators: one value per key."""
 
     _keyed: KeyedBackend
     _state: ValueState
@@ -41,9 +42,7 @@ class _Stateful(Operator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._what = f"{self._name} {context.uid!r}"
-        if context.states.keyed is None:
-            raise EngineError(f"{self._what} was opened without keyed state")
-        self._keyed = context.states.keyed
+        self._keyed = keyed_state(context, self._name)
         kind = object if self._kind.arrow is None else self._kind.arrow
         self._state = self._keyed.value_state(STATE, kind, ttl=self._ttl)
 
@@ -65,20 +64,20 @@ class _Stateful(Operator):
 
     @abstractmethod
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
-        """New values of the distinct keys from the old ones, and what comes out."""
+        """The new values of the distinct keys, and the output."""
 
     def _converted(self, values: Sequence[Any]) -> Values:
-        """New values as the state takes them."""
+        """New values as the state stores them."""
         if self._kind.arrow is None:
             return values
         try:
             return array_of(values, self._kind.arrow)
         except UserCodeError as error:
-            raise UserCodeError(f"{self._what} gave a state that is none of its type: {error}") from error
+            raise UserCodeError(f"{self._what} gave a state of another type: {error}") from error
 
 
 class MapWithState(_Stateful):
-    """Calls a function with the state of its key and each row, which gives the new state and a row, or none."""
+    """Calls a function with the state of its key and each row; it returns the new state and a row or None."""
 
     def __init__(
         self,
@@ -98,10 +97,10 @@ class MapWithState(_Stateful):
 
 
 class MapColumnsWithState(_Stateful):
-    """The same with some columns as arguments instead of a row, which is quicker.
+    """The same with some columns as arguments instead of a row, which is faster.
 
-    The key columns of the result are copied from the row; `given` are those the function gives: the value of an only
-    one, or a tuple. None is no row. A state with fields is a tuple of them here.
+    Key columns are copied to the output. The function returns the other columns, `given`, as a tuple, or as a value if
+    there is one; None emits no row. A state with fields is a tuple.
     """
 
     def __init__(
@@ -127,20 +126,20 @@ class MapColumnsWithState(_Stateful):
         return self._structs(values, fields) if fields else self._converted(values), self._rows(batch, results)
 
     def _structs(self, values: list[Any], fields: list[pa.Field]) -> pa.Array:
-        """New states, given as tuples of their fields."""
+        """New states, from tuples of their fields."""
         nothing = (None,) * len(fields)
         nulls = pa.array([value is None for value in values]) if None in values else None
         rows = values if nulls is None else [nothing if value is None else value for value in values]
         for row in rows:
             if type(row) is not tuple or len(row) != len(fields):
                 raise UserCodeError(
-                    f"{self._what} gave {shortened(row)} as state; with columns= it must give a tuple of "
+                    f"{self._what} gave {shortened(row)} as state; with columns= it must return a tuple of "
                     f"{', '.join(field.name for field in fields)}, or None for no state"
                 )
         try:
             arrays = [array_of(column, field.type) for column, field in zip(_turned(rows), fields, strict=True)]
         except UserCodeError as error:
-            raise UserCodeError(f"{self._what} gave a state that is none of its type: {error}") from error
+            raise UserCodeError(f"{self._what} gave a state of another type: {error}") from error
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=nulls)
 
     def _rows(self, batch: pa.RecordBatch, results: list[Any]) -> pa.RecordBatch | None:
@@ -170,14 +169,14 @@ class MapColumnsWithState(_Stateful):
         for row in rows:
             if not isinstance(row, tuple) or len(row) != wanted:
                 raise UserCodeError(
-                    f"{self._what} gave {shortened(row)} as output of a row; it must give a tuple of {wanted}, for "
+                    f"{self._what} gave {shortened(row)} as output of a row; it must return a tuple of {wanted}, for "
                     f"{', '.join(map(repr, self._given))}, or None for no row"
                 )
         return _turned(rows)
 
 
 class UpdateState(_Stateful):
-    """Calls a function once for each batch, with the states of its distinct keys."""
+    """Calls a function once per batch with the states of its distinct keys."""
 
     def __init__(
         self,
@@ -196,17 +195,17 @@ class UpdateState(_Stateful):
             raise raised(self._what, error) from error
         if not isinstance(given, tuple) or len(given) != 2:
             raise UserCodeError(
-                f"{self._what} gave {shortened(given)}; it must give the new values of the keys and a batch, or None "
+                f"{self._what} gave {shortened(given)}; it must return the new values of the keys and a batch, or None "
                 "for no rows"
             )
         values, made = given
         if made is not None and not isinstance(made, pa.RecordBatch):
-            raise UserCodeError(f"{self._what} gave {shortened(made)} as output; it must give a RecordBatch, or None")
+            raise UserCodeError(f"{self._what} gave {shortened(made)} as output; it must return a RecordBatch or None")
         return values, None if made is None else conform(made, self._schema, self._what)
 
 
 def _values(old: Values) -> list[Any]:
-    """Values of states as Python objects, in a list that may be changed."""
+    """Values of states as Python objects, in a new list."""
     return values_of(old) if isinstance(old, pa.Array) else list(old)
 
 
@@ -219,7 +218,7 @@ def _tuples(old: pa.StructArray) -> list[Any]:
 
 
 def _turned(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    """Tuples, all of the same length, as columns; `zip` takes twice as long for so many of them."""
+    """Tuples of equal length as columns; `zip` takes twice as long."""
     return [list(map(itemgetter(number), rows)) for number in range(len(rows[0]))] if rows else []
 
 
@@ -231,13 +230,13 @@ def _run(
     arguments: Sequence[Sequence[Any]],
     results: list[Any],
 ) -> None:
-    """Call the function for each row in order, with the present value of its key, which it may change."""
+    """Call the function for each row in order with the current value of its key, and replace the value."""
     count = groups.count if groups.indices is None else len(groups.indices)
     indices = range(count) if groups.indices is None else groups.indices.tolist()
     add, made = results.append, None
     try:
         if len(arguments) == 1:
-            # By far the most common case, in which unpacking would take a third of the time.
+            # The most common case by far, in which unpacking would take a third of the time.
             for index, argument in zip(indices, arguments[0], strict=True):
                 made = function(values[index], argument)
                 values[index], result = made
@@ -253,6 +252,6 @@ def _run(
     except Exception as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
             raise UserCodeError(
-                f"{what} gave {shortened(made)} for a row; it must give two things: the new state, and a row or None"
+                f"{what} gave {shortened(made)} for a row; it must return two things: the new state, and a row or None"
             ) from error
         raise raised(what, error) from error

@@ -1,4 +1,4 @@
-"""The best rows of each key so far."""
+"""The best rows per key so far."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.errors import EngineError
 from snapline.operators.kept_rows import RowType
+from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.sort_codes import sort_codes
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
@@ -23,11 +23,10 @@ _MAX_SMALL = (1 << 16) - 1
 
 
 class TopRows(Operator):
-    """Keeps the best rows of each key by their rank, and emits those whose rank was another row's before.
+    """Keeps the `count` best rows of each key by rank, at most `MAX_COUNT`, and emits every rank that has a new row.
 
-    The best come first by the columns `by`, each descending or not, nulls last; of equal rows the one that came first
-    is the better one. What is emitted are updates: a row is what now has this rank under its key. There are `count` of
-    them, `MAX_COUNT` at most.
+    Rows rank by the columns `by`, each descending or not, nulls last; of equal rows the one that arrived first is
+    better. Emitted rows are updates: they replace the row of the same key and rank.
     """
 
     _keyed: KeyedBackend
@@ -44,9 +43,7 @@ class TopRows(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        if context.states.keyed is None:
-            raise EngineError(f"top_n {context.uid!r} was opened without keyed state")
-        self._keyed = context.states.keyed
+        self._keyed = keyed_state(context, "top_n")
         self._ranked = self._keyed.map_state("ranked", pa.int64(), self._rows.type)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
@@ -89,7 +86,7 @@ class TopRows(Operator):
         )
 
     def _may_be_best(self, distinct: Rows, rows: pa.Array, groups: Ints) -> Bools:
-        """Which rows are better than the last of those that their keys have, or have keys with too few."""
+        """Which rows are better than the last of their key, or have a key with fewer than `count` rows."""
         lasts = self._ranked.take(distinct, pa.array(np.full(len(distinct), self._count)))
         is_full = lasts.is_valid().to_numpy(zero_copy_only=False)
         if not is_full.any():
@@ -112,8 +109,8 @@ class TopRows(Operator):
         ]
 
     def _best(self, rows: pa.Array, groups: Ints, old_ranks: Ints) -> tuple[Ints, Ints]:
-        """The best rows of each group, those of one together, and their ranks."""
-        # Those that are known come by their rank, ahead of those that are new. Small numbers are sorted much faster.
+        """The best rows of each group, group by group, and their ranks."""
+        # Ties go to known rows by rank, then to new ones. Small integers sort much faster.
         arrived = np.where(old_ranks > 0, old_ranks, self._count + 1).astype(np.uint16)
         small = groups.astype(np.uint16) if int(groups.max()) <= _MAX_SMALL else groups
         order = np.argsort(arrived, kind="stable")

@@ -1,4 +1,4 @@
-"""Operators without state that call a function of the user's with batches, or with each row."""
+"""Stateless operators that call a user function with batches or rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MapBatches(Operator):
         what = f"map_batches {self.context.uid!r}"
         form = self._format
         try:
-            # The function may be a generator, whose code runs while its batches are taken.
+            # The function may be a generator, which runs while its batches are consumed.
             made = [
                 item for item in form.batches(self._function(form.given(batch)), self._schema, what) if item.num_rows
             ]
@@ -45,7 +45,7 @@ class MapBatches(Operator):
 
 
 class Filter(Operator):
-    """Keeps the rows of which a function of the batch says true."""
+    """Keeps the rows for which a function of the batch returns true."""
 
     def __init__(self, predicate: Callable[[Any], Any], form: Format) -> None:
         self._predicate = predicate
@@ -68,7 +68,7 @@ class Filter(Operator):
         if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
             raise UserCodeError(
                 f"{what}: the function gave {len(mask)} values of the type {mask.type} for {batch.num_rows} rows; it "
-                "must give true or false for each"
+                "must return true or false for each"
             )
         kept = batch.filter(mask)
         if kept.num_rows:
@@ -76,7 +76,7 @@ class Filter(Operator):
 
 
 class FilterRows(Operator):
-    """Keeps the rows of which a function of a row says true."""
+    """Keeps the rows for which a function of the row returns true."""
 
     def __init__(self, predicate: Callable[[Row], Any]) -> None:
         self._predicate = predicate
@@ -93,8 +93,8 @@ class FilterRows(Operator):
         except (pa.ArrowException, TypeError, ValueError):
             wrong = next((answer for answer in answers if answer is not None and not isinstance(answer, bool)), answers)
             raise UserCodeError(
-                f"{what}: the function gave {shortened(wrong)} for a row; it must give True or False. A function of "
-                "whole batches is filter(..., format='arrow')"
+                f"{what}: the function gave {shortened(wrong)} for a row; it must return True or False. For a "
+                "function of whole batches use filter(..., format='arrow')"
             ) from None
         kept = batch.filter(mask)
         if kept.num_rows:
@@ -102,7 +102,7 @@ class FilterRows(Operator):
 
 
 class MapRows(Operator):
-    """Makes one row of each row."""
+    """Maps each row to one row."""
 
     def __init__(self, function: Callable[[Row], Any], schema: pa.Schema) -> None:
         self._function = function
@@ -120,7 +120,7 @@ class MapRows(Operator):
 
 
 class FlatMapRows(Operator):
-    """Makes any number of rows of each row."""
+    """Maps each row to any number of rows."""
 
     def __init__(self, function: Callable[[Row], Any], schema: pa.Schema) -> None:
         self._function = function
@@ -140,8 +140,8 @@ class FlatMapRows(Operator):
                 raise raised(what, error) from error
             if given is not None:
                 raise UserCodeError(
-                    f"{what} gave {shortened(given)} for a row; it must give several rows, for example a list of "
-                    "dicts, or None. For one row there is map()"
+                    f"{what} gave {shortened(given)} for a row; it must return several rows, for example a list of "
+                    "dicts, or None. For one row use map()"
                 )
             if len(made) >= MAX_ROWS:
                 self._emit(made, what)

@@ -13,14 +13,14 @@ import pytest
 import snapline as sl
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators import row_timers as timing
-from snapline.operators import row_values
-from snapline.operators.process_functions import FunctionOutputs, Process, ProcessBatches, Side
+from snapline.operators import value_cache
+from snapline.operators.process_functions import FunctionInput, FunctionOutputs, Process, ProcessBatches
 from snapline.state.timers import DueTimers, TimeDomain
 from snapline.types import MAX_WATERMARK
 
 OUT = pa.schema([("user", pa.string()), ("n", pa.int64())])
 LATE = pa.schema([("n", pa.int64())])
-KEYED = Side(("user",), "time")
+KEYED = FunctionInput(("user",), "time")
 Run = Callable[..., Any]
 
 
@@ -29,7 +29,7 @@ def rows(*items: tuple[str, int]) -> pa.RecordBatch:
     return pa.record_batch({"user": [user for user, _ in items], "time": times})
 
 
-def started(run: Run, function: Any, *sides: Side, key: str | None = "string", **options: Any) -> Any:
+def started(run: Run, function: Any, *sides: FunctionInput, key: str | None = "string", **options: Any) -> Any:
     options = {"has_uid": True, "has_event_time": True, **options}
     operator = Process(function, sides or (KEYED,), FunctionOutputs(OUT, {"late": LATE}), **options)
     harness = run(operator, key=key, key_columns=("user",) if key else ())
@@ -137,7 +137,7 @@ def test_timers_that_set_timers_for_ever_are_told_of_at_the_end(run: Run, monkey
     harness.operator.process(rows(("a", 0)), 0)
     harness.operator.watermark(5000)
     assert [time for _, time in pairs(harness)] == [0, 1000, 2000, 3000, 4000, 5000]
-    with pytest.raises(UserCodeError, match=r"process 'it': .*after the end of all rows.*context.has_ended"):
+    with pytest.raises(UserCodeError, match=r"process 'it': .*after the end of the data.*context.has_ended"):
         harness.operator.watermark(MAX_WATERMARK)
 
     def until_the_end(time_ms: int, context: sl.ProcessContext) -> None:
@@ -233,7 +233,7 @@ class Plain(sl.ProcessFunction):
 
 def test_a_stream_without_keys(run: Run) -> None:
     function = Plain(lambda row, context: context.emit({"user": row["user"], "n": row["time"]}))
-    harness = started(run, function, Side((), None), key=None)
+    harness = started(run, function, FunctionInput((), None), key=None)
     harness.operator.process(rows(("a", 2)), 0)
     harness.operator.watermark(5)
     assert harness.operator.next_wakeup_ms() is None
@@ -255,8 +255,8 @@ def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
 @pytest.mark.parametrize(
     ("call", "complaint"),
     [
-        (lambda row, context: row, "process 'it': the function gave .*rows are passed on with context.emit"),
-        (lambda row, context: (row for _ in ""), "rows are passed on with context.emit"),
+        (lambda row, context: row, "process 'it': the function gave .*emit rows with context.emit"),
+        (lambda row, context: (row for _ in ""), "emit rows with context.emit"),
         (lambda row, context: context.emit_to("lat", {}), "there is no side output 'lat', there is 'late'"),
         (
             lambda row, context: context.emit_to("late", {"x": 1}),
@@ -285,7 +285,7 @@ def test_wrong_functions_name_the_operator(run: Run, call: Any, complaint: str) 
 )
 def test_state_that_cannot_be_is_told_when_it_is_declared(run: Run, open: Any, error: Any, complaint: str) -> None:
     with pytest.raises(error, match=complaint):
-        started(run, Plain(print, open), Side((), None), key=None, has_uid=False)
+        started(run, Plain(print, open), FunctionInput((), None), key=None, has_uid=False)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_state_that_cannot_be_is_told_when_it_is_declared(run: Run, open: Any, e
     ],
 )
 def test_what_is_not_there_is_told(run: Run, call: Any, complaint: str) -> None:
-    harness = started(run, Plain(call), Side((), None), key=None, has_event_time=False)
+    harness = started(run, Plain(call), FunctionInput((), None), key=None, has_event_time=False)
     with pytest.raises(UserCodeError, match=complaint):
         harness.operator.process(rows(("a", 0)), 0)
 
@@ -327,7 +327,7 @@ class Matching(sl.CoProcessFunction):
 
 
 def test_two_keyed_inputs_share_the_state_of_a_key(run: Run) -> None:
-    harness = started(run, Matching(), KEYED, Side(("who",), None))
+    harness = started(run, Matching(), KEYED, FunctionInput(("who",), None))
     harness.operator.process(pa.record_batch({"who": ["b"], "more": [100]}), 1)
     harness.operator.process(rows(("a", 1), ("b", 2)), 0)
     assert pairs(harness) == [("a", 1), ("b", 102)]
@@ -360,7 +360,7 @@ class Ruled(sl.CoProcessFunction):
 
 
 def test_broadcast_state_is_written_by_one_side_and_read_by_the_other(run: Run) -> None:
-    harness = started(run, Ruled(), KEYED, Side((), None, is_broadcast=True))
+    harness = started(run, Ruled(), KEYED, FunctionInput((), None, is_broadcast=True))
 
     def rule(name: str, value: int | None) -> None:
         batch = pa.record_batch({"rule": [name], "value": pa.array([value], pa.int64())})
@@ -477,7 +477,7 @@ class Values(sl.ProcessFunction):
 def test_values_are_the_same_whether_or_not_they_are_kept_for_a_batch(
     run: Run, monkeypatch: pytest.MonkeyPatch, least_rows: int
 ) -> None:
-    monkeypatch.setattr(row_values, "_LEAST_ROWS", least_rows)
+    monkeypatch.setattr(value_cache, "_LEAST_ROWS", least_rows)
     harness = started(run, Values())
     steps = [
         ("a", 10),
@@ -501,7 +501,7 @@ def test_values_are_the_same_whether_or_not_they_are_kept_for_a_batch(
 
 @pytest.mark.parametrize("least_rows", [1, 1000])
 def test_values_that_do_not_fit_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch, least_rows: int) -> None:
-    monkeypatch.setattr(row_values, "_LEAST_ROWS", least_rows)
+    monkeypatch.setattr(value_cache, "_LEAST_ROWS", least_rows)
     for value in (1.5, "x", 2**63):
 
         class Sets(sl.ProcessFunction):

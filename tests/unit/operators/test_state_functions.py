@@ -116,13 +116,13 @@ def test_states_have_a_time_to_live(run: Run) -> None:
 @pytest.mark.parametrize(
     ("operator", "complaint"),
     [
-        (by_row(lambda state, row: 5), "map_with_state 'it' gave 5 for a row; it must give two things: the new state"),
+        (by_row(lambda state, row: 5), "map_with_state 'it' gave 5 for a row; it must return two things"),
         (by_row(lambda state, row: None), "gave None for a row"),
         (by_row(lambda state, row: (1, 2, 3)), r"gave \(1, 2, 3\) for a row"),
         (by_row(lambda state, row: (1, row["x"])), "map_with_state 'it' raised KeyError: 'x'"),
         (
             by_row(lambda state, row: (1.5, None)),
-            "gave a state that is none of its type: 1.5 is no value of type int64",
+            "gave a state of another type: 1.5 is no value of type int64",
         ),
         (by_row(lambda state, row: (1, {"user": "a"})), "gave a row without 'total'"),
         (by_row(lambda state, value: (1, "x"), columns=("value",)), "gave the column 'total' other values"),
@@ -153,9 +153,9 @@ def test_states_of_a_batch_are_updated_at_once(run: Run) -> None:
     [
         (
             lambda old, groups, batch: old,
-            "(?s)update_state 'it' gave .*it must give the new values of the keys and a batch",
+            "(?s)update_state 'it' gave .*it must return the new values of the keys and a batch",
         ),
-        (lambda old, groups, batch: (old, 5), "gave 5 as output; it must give a RecordBatch"),
+        (lambda old, groups, batch: (old, 5), "gave 5 as output; it must return a RecordBatch"),
         (lambda old, groups, batch: (old, batch), "gave a batch without 'total' and with 'value', 'city'"),
         (lambda old, groups, batch: ([1], None), "returned 1 values for 3 keys"),
         (lambda old, groups, batch: pc.add(old, "x"), "update_state 'it' raised Arrow"),

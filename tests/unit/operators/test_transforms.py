@@ -90,7 +90,7 @@ def test_what_a_function_raises_names_the_operator(run: Run) -> None:
     with pytest.raises(UserCodeError, match="map_batches 'it' raised ValueError: no luck") as caught:
         mapped(run, broken)
     assert isinstance(caught.value.__cause__, ValueError)
-    with pytest.raises(UserCodeError, match="it gave 'text'; it must give a RecordBatch"):
+    with pytest.raises(UserCodeError, match="it gave 'text'; it must return a RecordBatch"):
         mapped(run, lambda _: "text")
 
 
@@ -141,7 +141,7 @@ def test_a_filter_of_rows_and_one_by_an_expression(run: Run) -> None:
         harness = run(operator)
         harness.open().process(BATCH, 0)
         assert [row["b"] for row in harness.rows()] == ["x", "z"]
-    with pytest.raises(UserCodeError, match=r"filter 'it': the function gave 1 for a row; it must give True or False"):
+    with pytest.raises(UserCodeError, match=r"filter 'it': the function gave 1 for a row; it must return True"):
         run(FilterRows(lambda row: row["a"])).open().process(BATCH, 0)
     with pytest.raises(UserCodeError, match="filter 'it' raised KeyError: 'nowhere'"):
         run(FilterRows(lambda row: row["nowhere"])).open().process(BATCH, 0)
@@ -187,7 +187,7 @@ def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
         (MapRows(lambda row: {"a": "x", "b": ""}, SCHEMA), "gave the column 'a' other values than its schema says"),
         (MapRows(lambda row: {"a": 1.5, "b": ""}, SCHEMA), "1.5 would become 1"),
         (MapRows(lambda row: row["x"], SCHEMA), "map 'it' raised KeyError: 'x'"),
-        (FlatMapRows(lambda row: row, SCHEMA), "it must give several rows, for example a list of dicts"),
+        (FlatMapRows(lambda row: row, SCHEMA), "it must return several rows, for example a list of dicts"),
         (FlatMapRows(lambda row: [5], SCHEMA), "flat_map 'it' gave 5; a row must be a dict"),
         (FlatMapRows(lambda row: [1 / 0], SCHEMA), "flat_map 'it' raised ZeroDivisionError"),
     ],
@@ -280,9 +280,9 @@ def test_filters_in_every_format(run: Run, format: str, predicate: Any) -> None:
 @pytest.mark.parametrize(
     ("format", "complaint"),
     [
-        ("pandas", "map_batches 'it' raised TypeError: it gave 5; it must give a pandas.DataFrame, None, or several"),
-        ("polars", "must give a polars.DataFrame"),
-        ("rows", "must give a list of dicts"),
+        ("pandas", "map_batches 'it' raised TypeError: it gave 5; it must return a pandas.DataFrame, None, or several"),
+        ("polars", "must return a polars.DataFrame"),
+        ("rows", "must return a list of dicts"),
     ],
 )
 def test_what_is_of_another_format_is_refused(run: Run, format: str, complaint: str) -> None:

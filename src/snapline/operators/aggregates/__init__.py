@@ -1,1 +1,1 @@
-"""Aggregates by key."""
+"""Aggregates per key."""

@@ -1,7 +1,7 @@
-"""Aggregates in keyed state: what rows add to, and results are taken from, for whole batches at once.
+"""Aggregates in keyed state, which take in and return whole batches at once.
 
-They are the same for running aggregates and for windows. Those of windows have a namespace, the window: calls then take
-an array with the namespace of each row.
+Running aggregates and windows share them. For windows, which are namespaces of the state, calls take an array with the
+namespace of each row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COUNT = pa.int64()
 
 
 class Inputs:
-    """The rows of a batch as aggregates see them: columns without dictionaries, and which rows each `where` keeps."""
+    """A batch as aggregates see it: columns without dictionaries, and the mask of each `where` condition."""
 
     def __init__(self, batch: pa.RecordBatch, masks: Mapping[int, pa.Array]) -> None:
         self.batch = batch
@@ -41,11 +41,11 @@ class Inputs:
         return self._columns[name]
 
     def mask(self, where: int | None) -> pa.Array | None:
-        """True for the rows a condition keeps; none if there is no condition."""
+        """The mask of a condition, or None without condition."""
         return None if where is None else self._masks[where]
 
     def rows(self, where: int | None, *needed: pa.Array) -> Ints | None:
-        """The rows a condition keeps in which none of the `needed` values is null; none if that is all of them."""
+        """The rows that meet a condition and have no null in `needed`; None stands for all rows."""
         keep: Bools | None = None
         mask = self.mask(where)
         if mask is not None:
@@ -58,9 +58,9 @@ class Inputs:
 
 
 class Accumulator(ABC):
-    """One aggregate in keyed state. It is pickled with the job; `open` comes before all other calls.
+    """One aggregate in keyed state. It is pickled with the job; `open` is called first.
 
-    `result` is the type of what comes out, `where` the number of the condition rows have to meet.
+    `result` is the type of its results, `where` the number of the condition that rows must meet.
     """
 
     result: pa.DataType
@@ -68,11 +68,11 @@ class Accumulator(ABC):
 
     @abstractmethod
     def open(self, backend: KeyedBackend, name: str, namespace: pa.DataType | None) -> None:
-        """Declare its states under its name."""
+        """Declare its states; `name` prefixes their names."""
 
     @abstractmethod
     def add(self, keys: Rows, inputs: Inputs, namespace: pa.Array | None) -> None:
-        """Take in the rows of a batch."""
+        """Add the rows of a batch."""
 
     @abstractmethod
     def take(self, keys: Rows, namespace: pa.Array | None) -> pa.Array:
@@ -80,31 +80,34 @@ class Accumulator(ABC):
 
     @abstractmethod
     def take_together(self, keys: Rows, groups: Groups, namespace: pa.Array) -> pa.Array:
-        """The result for each group of rows, of which every row brings in what its namespace has.
+        """The result of each group of rows, each row standing for what its namespace holds.
 
-        Rows count in their order, where that matters.
+        Where order matters, that of the rows counts.
         """
 
     @abstractmethod
     def move(self, keys: Rows, sources: pa.Array, targets: pa.Array) -> None:
-        """Merge what is in one namespace into another, for each row. Sources are all different, and no targets."""
+        """Merge a source namespace into a target for each row. Sources are distinct and never targets."""
 
     @abstractmethod
     def delete(self, keys: Rows, namespace: pa.Array | None) -> None:
-        """Begin anew."""
+        """Reset to no rows."""
 
     def parts(self, name: str) -> dict[str, Reduced] | None:
-        """By the names of its states what rows can be reduced to by themselves, to be merged later; none if nothing."""
+        """The partial aggregates that rows can be combined to before they are sent, by the names of its states.
+
+        None if it needs the rows themselves.
+        """
         del name
         return None
 
     def merging(self, name: str) -> Accumulator:
-        """One with the same states that takes in rows whose columns are the parts of this one."""
+        """An accumulator with the same states that adds rows whose columns are the parts of this one."""
         raise EngineError(f"the aggregate {name!r} has no parts to merge")
 
 
 class Accumulators:
-    """The aggregates of one operator by name, and the conditions they have."""
+    """The aggregates of one operator by name, and their conditions."""
 
     def __init__(self, by_name: Mapping[str, Accumulator], conditions: Sequence[pc.Expression]) -> None:
         self.by_name = dict(by_name)
@@ -113,12 +116,12 @@ class Accumulators:
 
     @property
     def fields(self) -> list[pa.Field]:
-        """Of the results."""
+        """The fields of the results."""
         return [pa.field(name, item.result) for name, item in self.by_name.items()]
 
     @property
     def parts(self) -> dict[str, Reduced] | None:
-        """What rows can be reduced to before they are sent; none if one of the aggregates needs the rows themselves."""
+        """The partial aggregates of all of them, or None if one needs the rows themselves."""
         made: dict[str, Reduced] = {}
         for name, accumulator in self.by_name.items():
             parts = accumulator.parts(name)
@@ -128,15 +131,15 @@ class Accumulators:
         return made
 
     def merging(self) -> Accumulators:
-        """The same ones for rows whose columns are `parts`."""
+        """The same aggregates over rows whose columns are `parts`."""
         return Accumulators({name: item.merging(name) for name, item in self.by_name.items()}, ())
 
     def inputs(self, batch: pa.RecordBatch) -> Inputs:
-        """The rows of a batch as the aggregates see them."""
+        """A batch with the masks of all conditions."""
         if not self._conditions:
             return Inputs(batch, {})
         if self._evaluation is None:
-            # Not before it is pickled.
+            # It cannot be pickled with the job.
             self._evaluation = Evaluation(self._conditions)
         return Inputs(batch, dict(enumerate(self._evaluation.arrays(batch))))
 
@@ -191,7 +194,7 @@ class Reduced(Accumulator):
         return Reduced(name, self.reduce, self.result, None)
 
     def values(self, inputs: Inputs) -> pa.Array:
-        """What each row brings in; nulls bring in nothing."""
+        """The value each row adds; nulls add nothing."""
         values, mask = inputs.column(self.column), inputs.mask(self.where)
         return values if mask is None else pc.if_else(mask, values, pa.scalar(None, values.type))
 
@@ -215,9 +218,9 @@ class Reduced(Accumulator):
 
 
 class Counted(Reduced):
-    """How many rows there are, or those in which a column is not null. Where there is none it is 0.
+    """The number of rows, or of rows in which a column is not null; 0 if there are none.
 
-    With `counted` the column has how many there were already.
+    With `counted` the column holds counts to add up.
     """
 
     def __init__(self, column: str | None, where: int | None, *, counted: bool = False) -> None:
@@ -244,7 +247,7 @@ class Counted(Reduced):
 
 
 class Mean(Accumulator):
-    """A sum and how many values it is of."""
+    """The mean, stored as a sum and a count."""
 
     result = pa.float64()
 
@@ -297,7 +300,7 @@ class Mean(Accumulator):
 
     def _divided(self, taken: Callable[[Accumulator], pa.Array]) -> pa.Array:
         total, count = (self._as_float(taken(part)) for part in self._parts)
-        # A sum of nothing is null, so nothing is divided by 0.
+        # The sum of no values is null; this avoids the division by 0.
         return pc.divide(total, pc.if_else(total.is_valid(), count, 1.0))
 
 
@@ -309,7 +312,7 @@ def _or_zero(counts: pa.Array) -> pa.Array:
 
 
 class Distinct(Accumulator):
-    """How many different values a column has: the values, and their number, so that a result costs no walk."""
+    """The number of distinct values: stores the values, and their count so that a result need not iterate."""
 
     result = COUNT
     _values: MapState
@@ -341,7 +344,7 @@ class Distinct(Accumulator):
         rows = np.flatnonzero(is_new)
         keys, namespace = chosen(keys, namespace, rows)
         values = values.take(pa.array(rows))
-        # Of several rows with the same value one is left: the one whose number is found afterwards.
+        # Of several rows with the same value the one whose number is in the state afterwards wins.
         numbers = pa.array(np.arange(len(rows), dtype=np.int32))
         self._values.put_all(keys, values, numbers, namespace)
         winners = pc.equal(self._values.take(keys, values, namespace), numbers).to_numpy(zero_copy_only=False)

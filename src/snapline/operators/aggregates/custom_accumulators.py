@@ -1,4 +1,4 @@
-"""Aggregates of the user's: objects with four functions, called for each row."""
+"""User-defined aggregates: objects with four methods, called for each row."""
 
 from __future__ import annotations
 
@@ -16,36 +16,24 @@ from snapline.state.batch_keys import Rows
 from snapline.state.exact_cast import exact_array
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.value_states import ValueState
+from snapline.state.value_states import AggregateFunction, ValueState
 
 
-class AggregateFunction(Protocol):
-    """An aggregate of one's own. Accumulators are whatever can be pickled."""
-
-    def create(self) -> Any:
-        """An accumulator of nothing."""
-        ...
-
-    def add(self, accumulator: Any, value: Any) -> Any:
-        """The accumulator with one more value, or tuple of values, in it; it may be the same object."""
-        ...
+class MergeableFunction(AggregateFunction[Any], Protocol):
+    """An aggregate function that can merge accumulators, which may be anything that can be pickled."""
 
     def merge(self, accumulator: Any, other: Any) -> Any:
-        """The accumulator with all of another one in it; it may be the same object."""
-        ...
-
-    def result(self, accumulator: Any) -> Any:
-        """The value that comes out."""
+        """The accumulator with another one merged into it; it may be the same object."""
         ...
 
 
 class Custom(Accumulator):
-    """An aggregate of the user's: Python for each row."""
+    """A user-defined aggregate. With several columns it adds tuples of their values."""
 
     _state: ValueState
 
     def __init__(
-        self, function: AggregateFunction, columns: Sequence[str], result: pa.DataType, where: int | None
+        self, function: MergeableFunction, columns: Sequence[str], result: pa.DataType, where: int | None
     ) -> None:
         self._function = function
         self._columns = tuple(columns)
@@ -89,7 +77,7 @@ class Custom(Accumulator):
         for group, item in zip(indices, self._state.take(keys, namespace), strict=True):
             if item is not None:
                 known = self._call(self._function.create) if result[group] is None else result[group]
-                # A copy: what is in state is needed by other windows as it is.
+                # A copy: other windows need the accumulator in state unchanged.
                 result[group] = self._call(self._function.merge, known, deepcopy(item))
         return self._results(result)
 

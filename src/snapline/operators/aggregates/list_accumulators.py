@@ -1,4 +1,4 @@
-"""Aggregates that are lists: the greatest values, all values, whole rows."""
+"""Aggregates whose results are lists: the greatest values, all values, whole rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from snapline.state.value_states import ValueState
 
 
 class Greatest(Accumulator):
-    """The values of a column in the rows in which it, or another column, is greatest; of equals the earlier ones.
+    """The values of a column in the rows with the greatest values of `by`; of equal rows the earlier ones.
 
-    The state has the pairs that are in the result now, as one list.
+    The state is the current list of pairs.
     """
 
     _state: ValueState
@@ -54,7 +54,7 @@ class Greatest(Accumulator):
             self._state.update(keys, updated, namespace)
 
     def _best(self, owners: Ints, pairs: pa.Array, count: int) -> pa.Array:
-        """The greatest pairs of each of `count` owners."""
+        """The greatest pairs of each owner, of which there are `count`."""
         table = pa.table([pa.array(owners), pairs.field(1)], ["owner", "by"])
         order = pc.sort_indices(table, sort_keys=[("owner", "ascending"), ("by", "descending")]).to_numpy()
         return first_of_each(owners[order], pairs.take(pa.array(order)), count, self._count)
@@ -84,7 +84,7 @@ class Greatest(Accumulator):
 
 
 class Collected(Accumulator):
-    """The values of a column, or whole rows as structs, in the order in which they came; at most `limit` of them."""
+    """The values of a column, or whole rows as structs, in order of arrival; at most `limit` of them."""
 
     _elements: ListState
     _counts: ValueState | None = None
@@ -119,7 +119,7 @@ class Collected(Accumulator):
             self._elements.append(keys, values, namespace)
 
     def _within_limit(self, counts: ValueState, keys: Rows, namespace: pa.Array | None) -> Ints:
-        """The rows there is still room for, counting them."""
+        """The rows within the limit, which are added to the counts."""
         kept: list[Ints] = []
 
         def counted(old: pa.Array, groups: Groups) -> pa.Array:
@@ -156,12 +156,12 @@ class Collected(Accumulator):
 
 
 def group_of_rows(groups: Groups) -> Ints:
-    """The number of the group of each row."""
+    """The group of each row."""
     return np.arange(groups.count) if groups.indices is None else groups.indices.astype(np.int64)
 
 
 def ranks(owners: Ints) -> Ints:
-    """For each row how many of those before it have the same owner."""
+    """For each row, the number of earlier rows with the same owner."""
     order = np.argsort(owners, kind="stable")
     ordered = owners[order]
     result = np.empty(len(owners), dtype=np.int64)
@@ -170,7 +170,7 @@ def ranks(owners: Ints) -> Ints:
 
 
 def first_of_each(owners: Ints, values: pa.Array, count: int, limit: int | None) -> pa.Array:
-    """A list for each of `count` owners, of the first values it has; `owners` are ascending."""
+    """A list of the first `limit` values of each of `count` owners; `owners` are ascending."""
     ends = np.searchsorted(owners, np.arange(count + 1))
     if limit is not None:
         fits = np.arange(len(owners)) - ends[owners] < limit

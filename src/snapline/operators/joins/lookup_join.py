@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.operators.joins.join_rows import Pairs
-from snapline.operators.kept_rows import plain
+from snapline.operators.kept_rows import kept_column
+from snapline.operators.projection import combined
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import KeyTypes, Rows
 from snapline.state.key_index import KeyIndex
@@ -28,7 +29,7 @@ class StaticTable:
     def index(self) -> TableIndex:
         """The table with an index of its keys."""
         table = pa.ipc.open_stream(self._data).read_all()
-        batch = pa.RecordBatch.from_arrays([_combined(column) for column in table.columns], schema=table.schema)
+        batch = pa.RecordBatch.from_arrays([combined(column) for column in table.columns], schema=table.schema)
         return TableIndex(batch, self.key_columns)
 
 
@@ -36,14 +37,14 @@ class TableIndex:
     """The rows of a table by key, without rows whose key has a null."""
 
     def __init__(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
-        keys = [plain(batch.column(name)) for name in key_columns]
+        keys = [kept_column(batch.column(name)) for name in key_columns]
         self._types = KeyTypes(pa.struct([pa.field(str(number), key.type) for number, key in enumerate(keys)]))
         self._index = KeyIndex(self._types.kinds)
         rows = np.flatnonzero(_all_valid(keys, batch.num_rows))
         slots = self._slots([key.take(pa.array(rows)) for key in keys], add=True)
         order = np.argsort(slots, kind="stable")
         others = [name for name in batch.schema.names if name not in key_columns]
-        self.columns = [plain(batch.column(name)).take(pa.array(rows[order])) for name in others]
+        self.columns = [kept_column(batch.column(name)).take(pa.array(rows[order])) for name in others]
         self._counts = np.bincount(slots, minlength=self._index.size)
         self._starts = np.cumsum(self._counts) - self._counts
 
@@ -90,7 +91,9 @@ class LookUp(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         del input_index
-        pairs, missing = self._table.pairs([plain(batch.column(name)) for name in self._key_columns], batch.num_rows)
+        pairs, missing = self._table.pairs(
+            [kept_column(batch.column(name)) for name in self._key_columns], batch.num_rows
+        )
         for mine, theirs in pairs:
             is_whole = len(mine) == batch.num_rows == pairs.count and not missing.size
             columns = batch.columns if is_whole else batch.take(pa.array(mine)).columns
@@ -110,7 +113,3 @@ def _all_valid(columns: Sequence[pa.Array], count: int) -> np.ndarray[tuple[int]
         if column.null_count:
             valid &= column.is_valid().to_numpy(zero_copy_only=False)
     return valid
-
-
-def _combined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,4 +1,4 @@
-"""Value states for functions of rows: read and written once for a batch, however often its rows use them."""
+"""A cache of value states for functions of rows: states are read and written once per batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.value_states import ValueState
 
 _LEAST_ROWS = 64
-"""In smaller batches it is quicker to go to the state for each row."""
+"""In smaller batches it is faster to access the state for each row."""
 
 _EXACT: tuple[tuple[pa.DataType, type], ...] = (
     (pa.int64(), int),
@@ -25,11 +25,11 @@ _EXACT: tuple[tuple[pa.DataType, type], ...] = (
     (pa.string(), str),
     (pa.bool_(), bool),
 )
-"""The types whose values come back from the state as the very same, and the Python type of those."""
+"""The types whose values come back from state unchanged, and their Python types."""
 
 
-class RowBatch:
-    """The keys of the batch in process. `group` is which of the distinct keys the row in process has."""
+class BatchValueCache:
+    """The keys of the current batch. `group` is the number of the current row's key among the distinct keys."""
 
     def __init__(self, keyed: KeyedBackend) -> None:
         self.is_open = False
@@ -38,7 +38,7 @@ class RowBatch:
         self._keyed = keyed
         self._keys: Rows | None = None
         self._last_rows: Ints = np.empty(0, dtype=np.int64)
-        self._states: list[RowValueState] = []
+        self._states: list[CachedValueState] = []
 
     def value_state(self, state: ValueState, kind: pa.DataType | None) -> ValueState:
         """`state` with the values of a batch's keys cached; `kind` is their Arrow type, None for any object.
@@ -46,14 +46,14 @@ class RowBatch:
         States of a type that may come back as another value are returned as they are.
         """
         exact = next((python for arrow, python in _EXACT if arrow == kind), None)
-        return state if kind is None or exact is None else RowValueState(state, kind, exact, self)
+        return state if kind is None or exact is None else CachedValueState(state, kind, exact, self)
 
-    def add(self, state: RowValueState) -> None:
+    def add(self, state: CachedValueState) -> None:
         """Have a state written when the batch ends."""
         self._states.append(state)
 
     def begin(self, keys: Rows) -> bool:
-        """A batch comes; false if it is too small, or nobody would use it. `group` has to be kept up from now on."""
+        """Start a batch; the caller then sets `group` for every row. False if the batch or its use is too small."""
         if not self._states or len(keys) < _LEAST_ROWS:
             return False
         self._keys = keys
@@ -63,14 +63,14 @@ class RowBatch:
         return True
 
     def end(self) -> None:
-        """The batch is processed."""
+        """Write the changed values of the batch."""
         if self.is_open:
             for state in self._states:
                 state.write()
             self.is_open = False
 
     def read(self, state: Callable[[Rows], Values]) -> list[Any]:
-        """The values of the distinct keys."""
+        """The values of all distinct keys."""
         return values_of(state(self._distinct(self._last_rows)))
 
     def put(self, put: Callable[[Rows, Values], None], groups: list[int], values: Values) -> None:
@@ -82,10 +82,10 @@ class RowBatch:
         return self._keys.take(rows)
 
 
-class RowValueState(ValueState):
-    """A value state that keeps the values of a batch's keys while its rows are processed."""
+class CachedValueState(ValueState):
+    """A value state that caches the values of a batch's keys while its rows are processed."""
 
-    def __init__(self, state: ValueState, kind: pa.DataType, exact: type, batch: RowBatch) -> None:
+    def __init__(self, state: ValueState, kind: pa.DataType, exact: type, batch: BatchValueCache) -> None:
         super().__init__(state._scope, state._table, state._default)
         self._kind = kind
         self._exact = exact
@@ -109,7 +109,7 @@ class RowValueState(ValueState):
         if not self._batch.is_open:
             super().set(value)
         elif value is not None and type(value) is not self._exact:
-            # It may come back as another value, or not fit at all.
+            # It may come back as another value, or be refused.
             self.write()
             super().set(value)
         else:
@@ -134,7 +134,7 @@ class RowValueState(ValueState):
         super().delete(keys, namespace)
 
     def write(self) -> None:
-        """Write what has changed, and forget all values: the next call reads them again."""
+        """Write changed values and drop the cache: the next call reads them again."""
         values, changed = self._values, sorted(self._changed)
         self._values, self._changed = None, set()
         if values is not None and changed:
