@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from snapline.errors import SnaplineError as SnaplineError
     from snapline.errors import StorageError as StorageError
     from snapline.errors import UserCodeError as UserCodeError
+    from snapline.operators.aggregates.custom_accumulators import MergeableFunction as MergeableFunction
     from snapline.protocol import statistics as statistics
     from snapline.state.collection_states import ListState as ListState
     from snapline.state.collection_states import MapState as MapState
@@ -134,6 +135,7 @@ _MODULES = {
     "errors": (
         "ConfigurationError EngineError FencedError PeerError RestoreError SnaplineError StorageError UserCodeError"
     ),
+    "operators.aggregates.custom_accumulators": "MergeableFunction",
     "state.collection_states": "ListState MapState Spans",
     "state.groups": "Groups",
     "state.operator_state": "BroadcastState OperatorList OperatorStates RawOperatorState",
@@ -150,7 +152,7 @@ _MODULES = {
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 _NAMESPACES = {"sinks": "connectors.sinks", "sources": "connectors.sources", "statistics": "protocol.statistics"}
 
-__all__ = sorted([*_WHERE, *_NAMESPACES])
+__all__ = list(_WHERE | _NAMESPACES)
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ from snapline.contracts.schemas import checked_schema, empty_batch, misfit, no_c
 from snapline.errors import ConfigurationError
 from snapline.operators.projection import Evaluation, Project
 
-Column: TypeAlias = "str | pc.Expression"
+Column: TypeAlias = str | pc.Expression
 """The name of a column, or an expression such as `pc.field("price") * 2`."""
 
 

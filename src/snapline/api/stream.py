@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _TO_WINDOWS = "call key_by(...).window(...) first"
 
-Predicate: TypeAlias = "pc.Expression | Callable[[Any], Any]"
+Predicate: TypeAlias = pc.Expression | Callable[[Any], Any]
 """Which rows to keep: an expression of `pyarrow.compute`, or a function that returns True or False."""
 
 

@@ -104,7 +104,7 @@ class GivenWindow:
     end: str = "window_end"
 
 
-WindowAssigner: TypeAlias = "Tumbling | Sliding | Session | GlobalWindow | GivenWindow"
+WindowAssigner: TypeAlias = Tumbling | Sliding | Session | GlobalWindow | GivenWindow
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -152,4 +152,4 @@ class EventTimeInterval(_WindowSettings):
         self._fill(every_ms=positive_duration_ms(every, "EventTimeInterval: every"))
 
 
-Trigger: TypeAlias = "WhenComplete | EveryRows | EventTimeInterval"
+Trigger: TypeAlias = WhenComplete | EveryRows | EventTimeInterval

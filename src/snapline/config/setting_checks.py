@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from snapline.errors import ConfigurationError
 
-Path: TypeAlias = "str | PathLike[str]"
+Path: TypeAlias = str | PathLike[str]
 
 MAX_COUNT = 1_000_000
 """Upper limit of every setting that counts something, so that a slip cannot switch a limit off."""

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from snapline.config.setting_checks import wrong
 
-Duration: TypeAlias = "str | timedelta | int"
+Duration: TypeAlias = str | timedelta | int
 """A number with a unit (`"2s"`), or a `timedelta`. The only bare number accepted is 0, which is 0 in every unit."""
 
-Size: TypeAlias = "str | int"
+Size: TypeAlias = str | int
 """A number with a unit (`"64MB"`), or a number of bytes."""
 
 MAX_DURATION_MS = 100 * 365 * 86_400_000

@@ -21,10 +21,10 @@ from snapline.state.ttl import Lifetime
 from snapline.state.value_states import AggregateFunction, AggregatingState, Reduce, ReducingState, ValueState
 from snapline.types import MAX_WATERMARK
 
-Time: TypeAlias = "int | datetime"
+Time: TypeAlias = int | datetime
 """Milliseconds since 1970, or a datetime; one without a time zone is UTC."""
 
-ValueCache: TypeAlias = "Callable[[ValueState, pa.DataType | None], ValueState]"
+ValueCache: TypeAlias = Callable[[ValueState, pa.DataType | None], ValueState]
 """Wraps a value state of this Arrow type (None for any object) so that it is read and written once per batch."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

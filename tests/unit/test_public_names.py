@@ -1,0 +1,146 @@
+"""`import snapline` gives users every name they meet: in signatures, in results, and to type checkers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import typing
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+import snapline
+
+NEVER_NAMED = {
+    "Accumulator": "what the functions for aggregates make inside",
+    "Input": "an edge of the graph, which streams hold",
+    "Node": "a node of the graph, which jobs hold",
+    "Rows": "the keys of a batch, which BatchContext.keys() makes for the methods of states",
+    "SparkType": "part of SchemaLike: a schema made with pyspark.sql.types",
+    "SubtaskStates": "reached as OperatorContext.states",
+}
+"""Classes in public signatures that users pass on but have no reason to name."""
+
+FOR_THE_ENGINE = {
+    "BroadcastState": {"content", "is_declared_as", "restore"},
+    "OperatorList": {"content", "is_declared_as", "restore"},
+    "OperatorStates": {"restore", "snapshot"},
+    "RawOperatorState": {"content", "is_declared_as", "restore"},
+    "Timers": {"check_namespace", "freeze"},
+}
+"""Methods that only the runtime calls."""
+
+NOT_CONSTRUCTED = (
+    "snapline.state.",
+    "snapline.contracts.contexts",
+    "snapline.api.stream",
+    "snapline.api.keyed_stream",
+    "snapline.api.connected_streams",
+    "snapline.api.windowed_stream",
+)
+"""Modules whose classes users are given; they never call a constructor."""
+
+
+def names_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    for name in module.__all__:
+        found = getattr(module, name)
+        if isinstance(found, ModuleType):
+            yield from names_of(found)
+        else:
+            yield name, found
+
+
+def signatures(name: str, found: Any) -> Iterator[tuple[str, Any]]:
+    """Functions and dataclasses whose annotations users see, each with what to call it."""
+    if isinstance(found, FunctionType):
+        yield name, found
+    if not inspect.isclass(found):
+        return
+    for base in found.__mro__:
+        if not base.__module__.startswith("snapline"):
+            continue
+        if is_dataclass(base) or typing.is_typeddict(base) or hasattr(base, "_fields"):
+            yield f"{name} (fields)", base
+        for member, value in vars(base).items():
+            plain = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+            if not isinstance(plain, FunctionType) or member in FOR_THE_ENGINE.get(name, ()):
+                continue
+            if not member.startswith("_") or (member == "__init__" and not base.__module__.startswith(NOT_CONSTRUCTED)):
+                yield f"{name}.{member}", plain
+
+
+def classes_in(hint: Any) -> Iterator[type]:
+    """The classes of this package that a resolved annotation is made of, aliases looked through."""
+    if inspect.isclass(hint) and hint.__module__.startswith("snapline."):
+        yield hint
+    for part in typing.get_args(hint):
+        for inner in part if isinstance(part, list) else [part]:
+            yield from classes_in(inner)
+
+
+def hints_of(found: Any) -> dict[str, Any]:
+    module = vars(sys.modules[found.__module__])
+    late = {name: getattr(snapline, name) for name in snapline.__all__}  # what modules import for type checkers only
+    return typing.get_type_hints(found, {**late, **module})
+
+
+def test_every_class_in_a_public_signature_is_exported() -> None:
+    public = dict(names_of(snapline))
+    exported = {id(found) for found in public.values()}
+    missing = {
+        f"{where} has {each.__name__}"
+        for name, found in public.items()
+        for where, each_signature in signatures(name, found)
+        for hint in hints_of(each_signature).values()
+        for each in classes_in(hint)
+        if id(each) not in exported and each.__name__ not in NEVER_NAMED
+    }
+    assert sorted(missing) == []
+
+
+def test_exceptions_to_that_are_still_there() -> None:
+    public = dict(names_of(snapline))
+    seen = {
+        each.__name__
+        for name, found in public.items()
+        for _, each_signature in signatures(name, found)
+        for hint in hints_of(each_signature).values()
+        for each in classes_in(hint)
+    }
+    assert set(NEVER_NAMED) - seen == set()
+    for name, methods in FOR_THE_ENGINE.items():
+        assert [method for method in methods if not hasattr(public[name], method)] == [], name
+
+
+def test_type_checkers_see_what_is_loaded_later() -> None:
+    for block in ast.parse(Path(snapline.__file__).read_text(encoding="utf-8")).body:
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            imported = {
+                (f"{line.module}.{alias.name}", alias.asname)
+                for line in block.body
+                if isinstance(line, ast.ImportFrom)
+                for alias in line.names
+            }
+    namespaces = {(f"snapline.{where}", name) for name, where in snapline._NAMESPACES.items()}
+    assert imported == namespaces | {(f"snapline.{where}.{name}", name) for name, where in snapline._WHERE.items()}
+    assert sorted(snapline.__all__) == sorted(name for _, name in imported)
+
+
+def test_names_are_found_and_listed() -> None:
+    assert set(snapline.__all__) <= set(dir(snapline))
+    with pytest.raises(AttributeError, match="module 'snapline' has no attribute 'Jop'"):
+        snapline.Jop  # noqa: B018
+
+
+def test_importing_it_loads_nothing_else() -> None:
+    code = (
+        "import sys, snapline; print([name for name in sys.modules if name.startswith('snapline.') or 'arrow' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
