@@ -42,10 +42,10 @@ def save(backend: MemoryBackend, objects: FileObjects, location: str) -> None:
     """Writes a checkpoint: state first, then the metadata that refers to it. No metadata means no checkpoint."""
     # State this small would go into the metadata; a limit of 0 gives it a file of its own to look at.
     options = WriteOptions(inline_bytes=0)
-    target = SnapshotWriter(objects, location, None, attempt=1, checkpoint_id=1, uid=UID, subtask=0, options=options)
+    writer = SnapshotWriter(objects, location, None, attempt=1, checkpoint_id=1, uid=UID, subtask=0, options=options)
     pending = backend.snapshot()  # the synchronous part: references the state, copies nothing
     try:
-        state = SubtaskState(keyed=pending.write(target))  # the asynchronous part: any thread may run it
+        state = SubtaskState(keyed=pending.write(writer))  # the asynchronous part: any thread may run it
     finally:
         pending.release()
     operator = OperatorState(UID, parallelism=1, max_parallelism=KEY_GROUPS, subtasks={0: state})
