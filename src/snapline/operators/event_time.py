@@ -16,7 +16,7 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 def ticks_per_ms(kind: pa.DataType) -> int:
     """The resolution of a time column in ticks per millisecond, at least 1."""
-    return max(_per_second(kind) // 1000, 1)
+    return max(per_second(kind) // 1000, 1)
 
 
 def times(column: pa.Array, name: str, what: str, ticks: int = 1) -> Ints:
@@ -26,7 +26,7 @@ def times(column: pa.Array, name: str, what: str, ticks: int = 1) -> Ints:
     """
     if column.null_count:
         raise UserCodeError(f"{what}: the time column {name!r} has nulls; filter such rows out, or fill in a time")
-    own, wanted = _per_second(column.type), 1000 * ticks
+    own, wanted = per_second(column.type), 1000 * ticks
     try:
         numbers = column.cast(pa.int64())
         if own < wanted:
@@ -41,10 +41,11 @@ def newest_time_ms(column: pa.Array) -> int | None:
     """Returns the greatest time in a column, in milliseconds, or None if all are null."""
     kind = column.type
     newest: int | None = pc.max(column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column).as_py()
-    return None if newest is None else newest * 1000 // _per_second(kind)
+    return None if newest is None else newest * 1000 // per_second(kind)
 
 
-def _per_second(kind: pa.DataType) -> int:
+def per_second(kind: pa.DataType) -> int:
+    """The resolution of a time column, in ticks per second."""
     return _PER_SECOND[kind.unit] if pa.types.is_timestamp(kind) else 1000
 
 

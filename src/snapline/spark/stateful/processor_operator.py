@@ -31,7 +31,9 @@ from snapline.api.keyed_stream import KeyedStream
 from snapline.api.stream import Stream
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import checked_schema, key_type
-from snapline.errors import ConfigurationError, EngineError, UserCodeError
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.operators.event_time import per_second
+from snapline.operators.keyed_batches import keyed_state
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.spark.stateful.processor_rows import Format, KeyedRows, batches, make_format
 from snapline.spark.stateful.processor_states import ProcessorHandle, Times
@@ -50,7 +52,6 @@ OUTPUT_MODES = ("append", "update")
 MAX_INITIAL_BYTES = 256 << 20
 """Largest initial state; it is shipped with the job."""
 
-_PER_MILLISECOND = {"ms": 1, "us": 1000, "ns": 1_000_000}
 _MAX_INTEGER = (1 << 63) - 1
 
 _INITIALIZED = "_initialized"
@@ -91,9 +92,7 @@ class TransformWithState(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        if context.states.keyed is None:
-            raise EngineError(f"transform_with_state {context.uid!r} was opened without keyed state")
-        self._keyed = context.states.keyed
+        self._keyed = keyed_state(context, "transform_with_state")
         self._timers = self._keyed.timers()
         if self._domain is TimeDomain.EVENT:
             self._watermarks = context.states.operator.union_list_state("watermarks", pa.int64())
@@ -224,8 +223,8 @@ def _not_late(batch: pa.RecordBatch, column: str, watermark_ms: int) -> pa.Recor
     times = batch.column(column)
     first = watermark_ms + 1
     if pa.types.is_timestamp(times.type):
-        times, unit = times.cast(pa.int64()), times.type.unit
-        first = -(-first // 1000) if unit == "s" else first * _PER_MILLISECOND[unit]
+        first = -(-first * per_second(times.type) // 1000)
+        times = times.cast(pa.int64())
     is_new = pc.greater_equal(times, pa.scalar(min(first, _MAX_INTEGER), pa.int64()))
     return batch.filter(pc.fill_null(is_new, True))
 

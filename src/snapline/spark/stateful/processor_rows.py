@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Row
 
 from snapline.errors import ConfigurationError, UserCodeError
+from snapline.operators.keyed_batches import decoded
 from snapline.operators.row_batches import MAX_ROWS, values_of
 from snapline.state.arrays import Ints
 from snapline.text import shortened
@@ -32,7 +33,7 @@ class KeyedRows:
 
     def __init__(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
         columns = [batch.column(name) for name in key_columns]
-        codes = _codes([_decoded(column) for column in columns])
+        codes = _codes([decoded(column) for column in columns])
         _, first_rows, numbers = np.unique(codes, return_index=True, return_inverse=True)
         in_order = np.argsort(first_rows)
         rank = np.empty_like(in_order)
@@ -61,10 +62,6 @@ def _codes(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
         # Renumbered, so that many columns cannot overflow.
         codes = np.unique(codes, return_inverse=True)[1]
     return codes
-
-
-def _decoded(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 class Format(ABC):
@@ -205,7 +202,7 @@ def _has_zone(kind: pa.DataType) -> bool:
 
 
 def _plain_values(column: pa.Array) -> list[Any]:
-    column = _decoded(column)
+    column = decoded(column)
     values: list[Any] = column.to_pylist() if pa.types.is_nested(column.type) else values_of(column)
     return values
 
