@@ -23,6 +23,7 @@ from snapline.config import Size, size_bytes
 from snapline.connectors.files.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, StorageError
+from snapline.storage.backends.local_backend import sync_directory
 
 PENDING = ".pending"
 
@@ -93,7 +94,7 @@ class FilesWriter(SinkWriter):
         payloads = [self._prepared(file, checkpoint_id) for file in self._full]
         self._full = []
         if payloads:
-            _sync_directory(self._pending)
+            sync_directory(self._pending)
         return payloads
 
     def _finish_file(self) -> None:
@@ -128,7 +129,7 @@ class FilesWriter(SinkWriter):
                 ) from None
             result = CommitResult.ALREADY_COMMITTED
         # Also if another process renamed it: it may have died before the sync.
-        _sync_directory(final.parent)
+        sync_directory(final.parent)
         return result
 
     def abort_newer(self, checkpoint_id: int) -> None:
@@ -214,12 +215,4 @@ def _make_directory(path: Path, root: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     while path != root.parent and path != path.parent:
         path = path.parent
-        _sync_directory(path)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_directory(path)

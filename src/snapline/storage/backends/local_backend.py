@@ -41,7 +41,7 @@ class LocalBackend:
                 # NFS reports a successful link as failed if the reply was lost; the link count shows which it was.
                 if os.stat(temporary).st_nlink < 2:
                     return False
-        _sync_directory(os.path.dirname(name))
+        sync_directory(os.path.dirname(name))
         return True
 
     def write(self, name: str, data: Bytes) -> None:
@@ -108,7 +108,7 @@ class LocalBackend:
             with not_done(), _synced(temporary) as file:
                 yield file
             os.replace(temporary, name)
-        _sync_directory(os.path.dirname(name))
+        sync_directory(os.path.dirname(name))
 
     @contextmanager
     def _staged(self, name: str, token: str) -> Iterator[str]:
@@ -133,7 +133,8 @@ def _synced(path: str) -> Iterator[BinaryIO]:
         os.fsync(file.fileno())
 
 
-def _sync_directory(path: str) -> None:
+def sync_directory(path: str | os.PathLike[str]) -> None:
+    """Make the names in a directory durable, where the file system can."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -153,7 +154,7 @@ def _make_directory(path: str) -> None:
     _make_directory(parent)
     with suppress(FileExistsError):
         os.mkdir(path)
-    _sync_directory(parent)
+    sync_directory(parent)
 
 
 def _remove_if_empty(path: str) -> None:
