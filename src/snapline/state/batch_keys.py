@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.state.arrays import Ints, Words, grown
+from snapline.state.arrays import Bools, Ints, Words, grown
 from snapline.state.exact_cast import exact_array, exact_cast
 from snapline.state.key_index import FrozenKeys, KeyIndex
 from snapline.state.stable_hash import (
@@ -239,8 +239,9 @@ class Attached:
     def grow(self, capacity: int) -> None:
         """Make room for slots below `capacity`."""
 
-    def is_used(self, size: int) -> Any:
-        """Whether each of the first `size` slots is needed."""
+    def is_used(self, size: int) -> Bools:
+        """Whether each of the first `size` slots is needed; by default none is."""
+        return np.zeros(size, dtype=np.bool_)
 
     def keep(self, slots: Ints) -> None:
         """Drop all but these slots, which become 0, 1, 2..."""

@@ -1,7 +1,7 @@
-"""In-flight data of unaligned checkpoints: collected by the task, written in the background, read back on restore.
+"""In-flight data of unaligned checkpoints: collected by the task, written in the background, read on restore.
 
-All channels of a subtask are in one file. The slice of each channel holds its record batches in order, as one Arrow IPC
-stream for every run of batches of the same schema, each ended before the next begins.
+All channels of a subtask share one file. The slice of each channel holds its record batches in order, as one Arrow IPC
+stream for every run of batches with the same schema.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter
 
 MAX_BYTES = 512 << 20
-"""How much in-flight data a subtask may put into one checkpoint."""
+"""How many bytes of in-flight data a subtask may put into one checkpoint."""
 
 MAX_CHECKPOINTS = 1000
 """How many checkpoints may be written at once."""
@@ -30,14 +30,14 @@ _FILE = "in-flight"
 
 
 class ChannelParts(NamedTuple):
-    """What was written of both sides of a subtask."""
+    """The stored in-flight data of a subtask."""
 
     inputs: tuple[ChannelPart, ...]
     outputs: tuple[ChannelPart, ...]
 
 
 class ChannelSide(Enum):
-    """Where in-flight data was captured: ahead of the subtask or behind it."""
+    """Where in-flight data was captured: at the inputs or the outputs of the subtask."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -56,8 +56,7 @@ class Channel:
 class ChannelStateWriter:
     """Collects the in-flight data of one subtask for one checkpoint, then writes it.
 
-    Batches are referred to, not copied; nobody changes them afterwards. One thread at a time uses it, but `abort` may
-    be called from any.
+    Batches are not copied: they are immutable. For one thread at a time, except that `abort` may be called from any.
     """
 
     def __init__(self, target: SnapshotWriter, *, max_bytes: int = MAX_BYTES) -> None:
@@ -66,27 +65,27 @@ class ChannelStateWriter:
         self._batches: dict[Channel, list[pa.RecordBatch]] = {}
         self._bytes = dict.fromkeys(ChannelSide, 0)
 
-    @property
-    def persisted_bytes(self) -> int:
-        """How much was collected on both sides, uncompressed."""
-        return sum(self._bytes.values())
-
     def collected_bytes(self, side: ChannelSide) -> int:
+        """Bytes collected on one side, uncompressed."""
         return self._bytes[side]
 
-    def add_input(self, edge: str, upstream: int, downstream: int, batch: pa.RecordBatch) -> None:
-        """Add what arrived on an input channel ahead of the barrier, behind what was added before.
+    def add(self, channel: Channel, batch: pa.RecordBatch) -> None:
+        """Append a batch to those of a channel.
 
-        `StorageError` if it is too much in all, `SnapshotCancelledError` after `abort`; the checkpoint has failed.
+        Raises `StorageError` above the limit, `SnapshotCancelledError` after `abort`; the checkpoint has failed.
         """
-        self.add(Channel(ChannelSide.INPUT, edge, upstream, downstream), batch)
-
-    def add_output(self, edge: str, upstream: int, downstream: int, batch: pa.RecordBatch) -> None:
-        """Add what the barrier has overtaken in an output channel; else as `add_input`."""
-        self.add(Channel(ChannelSide.OUTPUT, edge, upstream, downstream), batch)
+        self._target.check()
+        if sum(self._bytes.values()) + batch.nbytes > self._max_bytes:
+            raise StorageError(
+                f"checkpoint {self._target.checkpoint_id} of {self._target.uid}[{self._target.subtask}] has more than "
+                f"{self._max_bytes} bytes of in-flight data; let barriers align for longer before they overtake, make "
+                "channels shorter, or raise the limit"
+            )
+        self._bytes[channel.side] += batch.nbytes
+        self._batches.setdefault(channel, []).append(batch)
 
     def finish(self) -> ChannelParts:
-        """Write everything, once; raises what storage raises, or `SnapshotCancelledError`."""
+        """Write everything, once. Raises what storage raises, or `SnapshotCancelledError`."""
         channels, pieces = list(self._batches), []
         for channel in channels:
             self._target.check()
@@ -99,26 +98,14 @@ class ChannelStateWriter:
         return ChannelParts(tuple(parts[ChannelSide.INPUT]), tuple(parts[ChannelSide.OUTPUT]))
 
     def abort(self) -> None:
-        """The checkpoint will not be: cancel the target and drop what was collected."""
+        """Cancel the target and drop what was collected: the checkpoint has failed."""
         self._target.cancel()
         self._batches.clear()
-
-    def add(self, channel: Channel, batch: pa.RecordBatch) -> None:
-        """Add to either side."""
-        self._target.check()
-        if self.persisted_bytes + batch.nbytes > self._max_bytes:
-            raise StorageError(
-                f"checkpoint {self._target.checkpoint_id} of {self._target.uid}[{self._target.subtask}] has more than "
-                f"{self._max_bytes} bytes of in-flight data; let barriers align for longer before they overtake, make "
-                "channels shorter, or raise the limit"
-            )
-        self._bytes[channel.side] += batch.nbytes
-        self._batches.setdefault(channel, []).append(batch)
 
 
 @dataclass(slots=True)
 class _Ongoing:
-    """A checkpoint whose data is collected, or written once no side is `unfinished`."""
+    """A checkpoint whose data is being collected, or written once no side is `unfinished`."""
 
     writer: ChannelStateWriter
     result: Future[ChannelParts] = field(default_factory=Future)
@@ -127,12 +114,12 @@ class _Ongoing:
 
 
 class ChannelStates:
-    """The in-flight data of all checkpoints a subtask takes; every method may be called from any thread.
+    """The in-flight data of all checkpoints of a subtask. Every method may be called from any thread.
 
-    For each checkpoint: `start`, then any number of `add_input` and `add_output`, `finish_input` and `finish_output`
-    once each in any order; `abort` at any time, even before `start`. Nothing that goes wrong with the data is raised
-    here: it is told by the future that `start` has given. What comes for a checkpoint that was aborted or has failed is
-    ignored; what comes for one that was never started, or on a side that is finished, is an `EngineError`.
+    For each checkpoint: `start`, then any number of `add_input` and `add_output`, then `finish_input` and
+    `finish_output` once each in any order; `abort` at any time, even before `start`. Failures end the future that
+    `start` returned; nothing else raises them. Calls for an aborted or failed checkpoint are ignored. Calls for a
+    checkpoint that was never started, or for a finished side, raise `EngineError`.
     """
 
     def __init__(self, executor: Executor, *, max_bytes: int = MAX_BYTES) -> None:
@@ -144,10 +131,10 @@ class ChannelStates:
         self._given_up_before = 0
 
     def start(self, checkpoint_id: int, target: SnapshotWriter) -> Future[ChannelParts]:
-        """Begin a checkpoint. The future ends when nothing is written for it any more.
+        """Begin a checkpoint. The future ends when nothing more is written for it.
 
-        It gives what was written, or raises why there is nothing: `SnapshotCancelledError` after `abort`. What a failed
-        one has written is in the target, whose owner discards it.
+        Its result is what was written, or the error: `SnapshotCancelledError` after `abort`. The owner of the target
+        discards what a failed checkpoint wrote.
         """
         entry = _Ongoing(ChannelStateWriter(target, max_bytes=self._max_bytes))
         entry.result.set_running_or_notify_cancel()
@@ -167,23 +154,23 @@ class ChannelStates:
         return entry.result
 
     def add_input(self, checkpoint_id: int, edge: str, upstream: int, downstream: int, batch: pa.RecordBatch) -> None:
-        """Add what arrived on an input channel ahead of the barrier."""
+        """Add a batch that arrived on an input channel before the barrier."""
         self._add(checkpoint_id, Channel(ChannelSide.INPUT, edge, upstream, downstream), batch)
 
     def add_output(self, checkpoint_id: int, edge: str, upstream: int, downstream: int, batch: pa.RecordBatch) -> None:
-        """Add what the barrier has overtaken in an output channel."""
+        """Add a batch that the barrier overtook in an output channel."""
         self._add(checkpoint_id, Channel(ChannelSide.OUTPUT, edge, upstream, downstream), batch)
 
     def finish_input(self, checkpoint_id: int) -> int:
-        """All barriers have arrived: how many bytes of input were collected. Writing begins with the second side."""
+        """Call when all barriers have arrived. Returns the bytes of input collected. The second side starts writing."""
         return self._finish(checkpoint_id, ChannelSide.INPUT)
 
     def finish_output(self, checkpoint_id: int) -> int:
-        """All barriers have left: how many bytes of output were collected. Writing begins with the second side."""
+        """Call when all barriers have left. Returns the bytes of output collected. The second side starts writing."""
         return self._finish(checkpoint_id, ChannelSide.OUTPUT)
 
     def abort(self, checkpoint_id: int) -> None:
-        """The checkpoint will not be. One that has been written already stays as it is."""
+        """Abort a checkpoint. Does nothing if it is already written."""
         with self._lock:
             entry = self._ongoing.get(checkpoint_id)
             self._give_up(checkpoint_id)
@@ -227,7 +214,7 @@ class ChannelStates:
     def _write(self, checkpoint_id: int, entry: _Ongoing) -> None:
         try:
             parts = entry.writer.finish()
-        except BaseException as error:  # whatever it was, somebody waits for the future
+        except BaseException as error:  # any error: somebody waits for the future
             self._fail(checkpoint_id, entry, _cancelled(checkpoint_id) if entry.is_aborted else error)
             return
         with self._lock:
@@ -239,7 +226,7 @@ class ChannelStates:
             entry.result.set_result(parts)
 
     def _fail(self, checkpoint_id: int, entry: _Ongoing, error: BaseException) -> None:
-        """End a checkpoint. Not under the lock, since whoever waits may come back from within."""
+        """End a checkpoint. Not with the lock held: callbacks of the future may call this object."""
         with self._lock:
             self._give_up(checkpoint_id)
             is_first = self._ongoing.pop(checkpoint_id, None) is not None
@@ -269,7 +256,7 @@ class ChannelStates:
 
 
 def read_channel(part: ChannelPart, source: SnapshotReader) -> Iterator[pa.RecordBatch]:
-    """The batches of one channel in their order. `DamagedError` if they are not what was written."""
+    """The batches of one channel, in order. Raises `DamagedError` if they are not what was written."""
     data = pa.py_buffer(source.read(part.object))
     stream = pa.BufferReader(data)
     try:

@@ -1,4 +1,4 @@
-"""Maps and lists of a key, as users see them."""
+"""State handles with many entries per key: maps and lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapline.state.map_tables import MapTable
 
 
 class MapState:
-    """A map for each key. A value of None is no entry: putting it removes what is there."""
+    """A map for each key. A value of None is no entry: putting it removes the entry."""
 
     def __init__(self, scope: Scope, table: MapTable) -> None:
         inner = table.values.layout.inner
@@ -27,7 +27,7 @@ class MapState:
         self._table = table
         self._inner = inner
 
-    # For the key in process.
+    # For the current key.
 
     def get(self, key: Any, default: Any = None) -> Any:
         value = self._table.values.get(self._find(key))
@@ -73,19 +73,19 @@ class MapState:
     # For all keys of a batch.
 
     def take(self, keys: Keys, map_keys: Any, namespace: Any = None) -> Values:
-        """The value under each pair of key and map key; null where there is none."""
+        """The value of each pair of key and map key, or null."""
         entries = self._scope.rows(keys, namespace).inside(self._inner.encode(map_keys))
         values = self._table.values
         return values.read(entries.slots(values.space, add=values.is_cache))
 
     def put_all(self, keys: Keys, map_keys: Any, values: Values, namespace: Any = None) -> None:
-        """Set the value under each pair of key and map key. Nulls remove."""
+        """Set the value of each pair of key and map key. Nulls remove."""
         owners = self._scope.rows(keys, namespace)
         slots = self._table.ensure(owners, owners.inside(self._inner.encode(map_keys)))
         self._table.values.write(slots, values)
 
     def entries(self, keys: Keys, namespace: Any = None) -> tuple[Ints, pa.Array, Values]:
-        """All entries of keys: for each the row of its key, its map key and its value, by row."""
+        """All entries of keys, ordered by row: the row, map key and value of each."""
         rows, entries = self._table.walk(self._scope.rows(keys, namespace))
         return rows, self._table.inner_keys(entries), self._table.values.read(entries)
 
@@ -112,10 +112,10 @@ class MapState:
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Elements of lists, those of one key together and oldest first.
+    """Elements of lists, grouped by key and oldest first.
 
-    `starts` and `counts` say for each row of the batch where its elements begin in `values` and how many they are;
-    `rows` says for each element one of the rows that have its key.
+    For each row of the batch, its `counts` elements begin at its `starts` in `values`. For each element, `rows` is one
+    of the rows that have its key.
     """
 
     starts: Ints
@@ -132,7 +132,7 @@ class ListState:
         self._table = table
         self._sequence = sequence
 
-    # For the key in process.
+    # For the current key.
 
     def get(self) -> list[Any]:
         return objects(self._table.values.read(self._sorted(self._table.walk_one(*self._scope.one()))))
@@ -148,7 +148,7 @@ class ListState:
         self._extend(self._checked(list(values)))
 
     def set(self, values: Iterable[Any]) -> None:
-        """Have these elements instead of those there are."""
+        """Replace all elements."""
         values = self._checked(list(values))
         self.clear()
         self._extend(values)
@@ -169,11 +169,11 @@ class ListState:
         self._append(self._scope.rows(keys, namespace), self._checked(values))
 
     def elements(self, keys: Keys, namespace: Any = None) -> tuple[Ints, Values]:
-        """All elements of keys: for each the row of its key, and its value, by row and oldest first."""
+        """All elements of keys, ordered by row and oldest first: the row and value of each."""
         return self._elements(self._scope.rows(keys, namespace))
 
     def take(self, keys: Keys, namespace: Any = None) -> Values:
-        """The list of each key; empty where there is none."""
+        """The list of each key, perhaps empty."""
         rows = self._scope.rows(keys, namespace)
         owners, values = self._elements(rows)
         ends = np.searchsorted(owners, np.arange(len(rows) + 1))
@@ -182,7 +182,7 @@ class ListState:
         return [values[start:end] for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
 
     def spans(self, keys: Keys, namespace: Any = None) -> Spans:
-        """The elements of the distinct keys, each once however many rows have its key."""
+        """The elements of the distinct keys, each only once however many rows have its key."""
         owners, space = self._scope.rows(keys, namespace), self._table.owners
         slots = owners.slots(space, add=self._table.values.is_cache)
         rows = np.flatnonzero(slots >= 0)
@@ -212,7 +212,7 @@ class ListState:
         return rows, self._table.values.read(entries)
 
     def _checked(self, values: Values) -> Values:
-        """Elements as they are kept."""
+        """The elements in the type of the state. Raises `UserCodeError` for nulls."""
         kind = self._table.values.kind.arrow
         values = objects(values) if kind is None else converted(values, kind)
         has_null = any(value is None for value in values) if kind is None else values.null_count > 0

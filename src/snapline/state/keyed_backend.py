@@ -1,8 +1,8 @@
-"""Keyed state of one operator in one subtask: what states there are, their snapshots and their restore.
+"""Keyed state of one operator in one subtask: its states, snapshots and restore.
 
-`KeyedBackend` is the contract, and nearly all of the implementation. Only its task's thread may use it; the
-asynchronous part of a snapshot may run on any other. `memory` keeps everything here; `rocksdb` keeps below what is not
-in use.
+`KeyedBackend` is the contract, and nearly all of the implementation. For the task's thread only; the asynchronous part
+of a snapshot may run on any other. The memory backend keeps everything in tables; for the RocksDB backend tables are a
+cache.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from snapline.state.map_tables import MapTable, ScanBacking
 from snapline.state.raw_keyed_state import RAW_KEYED_STATE
 from snapline.state.stable_hash import key_groups
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
-from snapline.state.state_shape import Shape, stored_shape
+from snapline.state.state_shape import Shape, check_key_type, stored_shape
 from snapline.state.state_types import StateType, has_views, resolve
 from snapline.state.timers import TIMERS_STATE, Timers
 from snapline.state.ttl import Lifetime, as_ttl
@@ -46,7 +46,7 @@ from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 
 POSITION = StateType(pa.int64())
-"""What the elements of a list are filed under."""
+"""The type of the position of list elements."""
 
 _MAX_STATES = 1000
 _MAX_NAME = 200
@@ -54,7 +54,7 @@ _MAX_NAME = 200
 
 @dataclass(slots=True)
 class Registered:
-    """A state there is: declared, or restored and not declared yet."""
+    """A state of this backend: declared, or restored and not declared yet."""
 
     kind: StateKind
     layout: Layout
@@ -76,21 +76,21 @@ class Registered:
 
 
 class KeyedSnapshot(ABC):
-    """Keyed state as it was at the synchronous part, to be written whenever there is time."""
+    """Keyed state at the moment of the synchronous part, to be written by the asynchronous part."""
 
     @abstractmethod
     def write(self, target: SnapshotWriter) -> tuple[KeyedPart, ...]:
-        """Write it; from any thread, once."""
+        """Write it, once, from any thread."""
 
     @abstractmethod
     def release(self) -> None:
-        """It is written, or will never be. May be called more than once."""
+        """Free it, after `write` or instead of it. May be called more than once."""
 
 
 class KeyedBackend(ABC):
-    """States by key for the key groups of one subtask.
+    """Keyed state for the key groups of one subtask.
 
-    `key` is the type of the key, a struct for several columns. `clock` gives processing time in milliseconds.
+    `key` is the type of the key, a struct for several columns. `clock` returns processing time in milliseconds.
     """
 
     def __init__(
@@ -119,10 +119,7 @@ class KeyedBackend(ABC):
     # Time.
 
     def hold_time(self, now_ms: int | None) -> None:
-        """Measure time to live by this time from now on, and by the clock again with None.
-
-        While it is held nothing expires between two calls.
-        """
+        """Measure time to live by this time instead of the clock: nothing expires between calls. None ends it."""
         self._held_ms = now_ms
 
     def _clock(self) -> int:
@@ -131,7 +128,7 @@ class KeyedBackend(ABC):
     # Keys.
 
     def keys(self, values: Any) -> Rows:
-        """The keys of a batch, hashed once for all states; to be given to their vectorised calls.
+        """The keys of a batch, hashed once for the vectorised calls of all states.
 
         `values` is an Arrow array, a list of keys, or for composite keys also a list of arrays.
         """
@@ -140,7 +137,7 @@ class KeyedBackend(ABC):
         return rows
 
     def distinct(self, keys: Rows) -> tuple[Ints, Ints]:
-        """The distinct keys of a batch: for each the last row that has it, and for each row which of them it has."""
+        """The distinct keys of a batch: the last row of each, and for each row the index of its key."""
         space = self._space(None)
         _, groups = space.distinct(keys.slots(space, add=True))
         every_row = np.arange(len(keys))
@@ -154,21 +151,21 @@ class KeyedBackend(ABC):
         return keys if isinstance(keys, Rows) else self.keys(keys)
 
     def select(self, keys: Rows, row: int) -> None:
-        """Let the calls for one key mean the key of a row."""
+        """Make the key of a row the current key."""
         if not 0 <= row < len(keys):
             raise UserCodeError(f"there is no row {row} in a batch of {len(keys)} keys")
         self._keys, self._row = keys, row
 
     def select_key(self, key: Any) -> None:
-        """Let the calls for one key mean this one."""
+        """Make this the current key."""
         self.select(self.keys([key]), 0)
 
     def select_none(self) -> None:
-        """Let the calls for one key mean none: they raise until a key is selected."""
+        """Have no current key: calls for one key raise until a key is selected."""
         self._keys = None
 
     def select_namespace(self, namespace: Any) -> None:
-        """Let the calls for one key mean this namespace, in states that have one."""
+        """Make this the current namespace, for states that have one."""
         self._namespace = namespace
 
     def current(self) -> tuple[Rows, int, Any]:
@@ -204,7 +201,7 @@ class KeyedBackend(ABC):
     def reducing_state(
         self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None, namespace: object = None
     ) -> ReducingState:
-        """One value for each key, into which those added are merged."""
+        """One value for each key; every added value is merged into it."""
         check_reducer(name, reduce, resolve(kind))
         return ReducingState(self._value_state(StateKind.REDUCING, name, kind, ttl, namespace), reduce)
 
@@ -245,9 +242,9 @@ class KeyedBackend(ABC):
         return MapState(Scope(self, spaces), table)
 
     def drop_state(self, name: str) -> None:
-        """Forget a state of all keys, whether it was declared or only restored; nothing if there is none.
+        """Delete a state of all keys, declared or only restored. Does nothing if there is none.
 
-        What was declared under the name before must not be used any more; it may be declared anew.
+        Handles of the state must not be used afterwards. The name may be declared again.
         """
         known = self._states.pop(name, None)
         if known is not None:
@@ -255,7 +252,7 @@ class KeyedBackend(ABC):
             self._forget(name)
 
     def timers(self, namespace: object = None) -> Timers:
-        """The timers of this operator; the same ones whenever it is called."""
+        """The timers of this operator; always the same ones."""
         types = _namespace_types(namespace)
         if self._timers is None:
             self._timers = Timers(Layout(self.key, types), self)
@@ -332,7 +329,7 @@ class KeyedBackend(ABC):
             )
 
     def _convert(self, name: str, known: Registered, declared: StateType, ttl_ms: int | None) -> Registered:
-        """Let restored state have a wider type, or another time to live."""
+        """Convert restored state to a wider type, or another time to live."""
         tables = self._stored_tables(name, known)
         del self._states[name]
         self._space(known.layout.namespace).detach(known.table)
@@ -350,12 +347,11 @@ class KeyedBackend(ABC):
     # Restoring.
 
     def restore(self, parts: Sequence[KeyedRestore], source: SnapshotReader) -> None:
-        """Take in what is stored for the key groups of this subtask. To be called before any state is used."""
+        """Add what is stored for the key groups of this subtask, before any state is used."""
         for part in parts:
             if part.part.native is not None:
                 self._restore_native(part, source)
-                continue
-            if not part.part.raw:
+            elif not part.part.raw:
                 is_whole = part.key_groups == part.part.key_groups
                 for item in part.part.objects:
                     self._restore_object(item, part.key_groups, source, is_whole=is_whole)
@@ -363,7 +359,7 @@ class KeyedBackend(ABC):
     def _restore_object(
         self, item: StoredObject, groups: KeyGroupRange, source: SnapshotReader, *, is_whole: bool
     ) -> None:
-        # All of it is read and checked at once; of a part only pages are.
+        # A whole file is read and checked at once; of some key groups only the pages needed are.
         with io.BytesIO(source.read(item)) if is_whole else source.open(item) as file:
             described = state_files.describe(file)
             if described.info.uid != self.uid:
@@ -375,13 +371,8 @@ class KeyedBackend(ABC):
 
     def _restore_table(self, info: StateInfo, table: pa.Table) -> None:
         schema = table.schema
-        key = schema.field("key").type
-        if key != self.key.kind:
-            raise RestoreError(
-                f"state {info.state!r} of {self.uid!r} was saved with keys of the type {key}, and is keyed by "
-                f"{self.key.kind} now; cast the key column to {key}, or use another uid"
-            )
         if info.state == TIMERS_STATE:
+            check_key_type(self.key, info, schema)
             namespace = schema.field("namespace").type if "namespace" in schema.names else None
             self.timers(namespace).restore(table)
             return
@@ -396,44 +387,49 @@ class KeyedBackend(ABC):
         known.table.restore(table)
         self._restored_some()
 
+    def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None:  # noqa: ARG002
+        """Restore from a backend's own files. Backends that have such files override it."""
+        raise RestoreError(
+            f"{self.uid!r} was saved by the {part.part.native} backend in files of its own, which this backend cannot "
+            "read; restore with that backend, or from a canonical savepoint"
+        )
+
     # What backends do differently.
 
     @abstractmethod
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
-        """The synchronous part: take hold of everything as it is now.
+        """The synchronous part: freeze all state.
 
-        `full`: refer to nothing older. `canonical`: in the open format, whatever the backend's own is.
+        `full`: refer to nothing older. `canonical`: use the open format, not the backend's own.
         """
 
     @abstractmethod
+    def confirm(self, checkpoint_id: int) -> None:
+        """Called when a checkpoint that this backend took part in is complete."""
+
+    @abstractmethod
+    def abort(self, checkpoint_id: int) -> None:
+        """Called when a checkpoint that this backend took part in has failed."""
+
+    @abstractmethod
     def close(self) -> None:
-        """Give back memory and files. Nothing may be used afterwards."""
+        """Free memory and files. Nothing may be called afterwards."""
 
     @abstractmethod
-    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> ScanBacking | None: ...
-
-    @abstractmethod
-    def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None: ...
+    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> ScanBacking | None:
+        """The store below the table of a new state, or None."""
 
     @abstractmethod
     def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
-        """All of a state, as it would be stored."""
+        """All entries of a state in stored form."""
 
     @abstractmethod
     def _forget(self, name: str) -> None:
-        """Delete what is kept elsewhere of a state."""
+        """Delete the entries of a state from the store below its table."""
 
     @abstractmethod
     def _restored_some(self) -> None:
         """Called after each piece of a restore."""
-
-    @abstractmethod
-    def confirm(self, checkpoint_id: int) -> None:
-        """A checkpoint this backend has taken part in is complete."""
-
-    @abstractmethod
-    def abort(self, checkpoint_id: int) -> None:
-        """A checkpoint this backend has taken part in will never be."""
 
 
 def _namespace_types(declared: object) -> KeyTypes | None:

@@ -232,10 +232,6 @@ class _EntrySide(Attached):
     def grow(self, capacity: int) -> None:
         self._chain.grow_entries(capacity)
 
-    def is_used(self, size: int) -> Bools:
-        """Never: a link alone does not keep an entry."""
-        return np.zeros(size, dtype=np.bool_)
-
     def keep(self, slots: Ints) -> None:
         self._chain.keep_entries(slots)
 
@@ -257,17 +253,15 @@ class MapTable(Attached):
         self.values = ValueTable(layout, layout.space(), kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
         self._chain = Chain(owners, self.values.space, self.values, self)
         self._backing = backing
+        # Owners whose entries are all cached: no need to scan again.
         self._complete = SlotArray(np.bool_)
         if backing is not None:
             owners.attach(self)
 
-    # Called by the space of the owners. An owner whose entries are all cached is complete: no need to scan again.
+    # Called by the space of the owners.
 
     def grow(self, capacity: int) -> None:
         self._complete.grow(capacity)
-
-    def is_used(self, size: int) -> Bools:
-        return np.zeros(size, dtype=np.bool_)
 
     def keep(self, slots: Ints) -> None:
         self._complete.keep(slots)

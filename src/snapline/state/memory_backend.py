@@ -6,22 +6,19 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange
-from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
 from snapline.state import state_files
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
-from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
+from snapline.state.state_info import StateInfo
 from snapline.state.state_types import StateType
-from snapline.state.timers import TIMERS_STATE, FrozenTimers
+from snapline.state.timers import FrozenTimers, timers_info
 from snapline.state.value_tables import FrozenTable, Layout
-from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 
 
 class MemoryBackend(KeyedBackend):
-    """Keyed state in memory. Every snapshot is whole; its synchronous part only takes hold of the columns."""
+    """Keyed state in memory. Every snapshot is complete; its synchronous part only freezes the columns."""
 
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
         frozen: list[tuple[StateInfo, FrozenTable | FrozenTimers]] = [
@@ -30,7 +27,7 @@ class MemoryBackend(KeyedBackend):
         ]
         if self._timers is not None:
             frozen.append((timers_info(self.uid, self.max_parallelism), self._timers.freeze()))
-        return CanonicalSnapshot(frozen, self.key_groups, self.max_parallelism)
+        return MemorySnapshot(frozen, self.key_groups, self.max_parallelism)
 
     def close(self) -> None:
         self._states.clear()
@@ -39,12 +36,6 @@ class MemoryBackend(KeyedBackend):
 
     def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> None:
         return None
-
-    def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None:
-        raise RestoreError(
-            f"{self.uid!r} was saved by the {part.part.native} backend in files of its own, which the memory backend "
-            "cannot read; restore with that backend, or from a canonical savepoint"
-        )
 
     def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
         frozen = known.values.freeze()
@@ -55,23 +46,19 @@ class MemoryBackend(KeyedBackend):
             frozen.release()
 
     def confirm(self, checkpoint_id: int) -> None:
-        """No snapshot refers to another, so there is nothing to remember."""
+        """Nothing to do: no snapshot refers to another."""
 
     def abort(self, checkpoint_id: int) -> None:
-        """No snapshot refers to another, so there is nothing to forget."""
+        """Nothing to do: no snapshot refers to another."""
 
     def _forget(self, name: str) -> None:
-        """Nothing is kept elsewhere."""
+        """Nothing to do: everything is in memory."""
 
     def _restored_some(self) -> None:
-        """There is room for all of it, or there is none."""
+        """Nothing to do: memory is not limited."""
 
 
-def timers_info(uid: str, max_parallelism: int) -> StateInfo:
-    return StateInfo(uid, TIMERS_STATE, StateKind.TIMERS, max_parallelism, ValueEncoding.ARROW)
-
-
-class CanonicalSnapshot(KeyedSnapshot):
+class MemorySnapshot(KeyedSnapshot):
     """States to be written in the open format, one object for each that is not empty."""
 
     def __init__(
@@ -90,8 +77,7 @@ class CanonicalSnapshot(KeyedSnapshot):
             target.check()
             rows = frozen.rows(self._max_parallelism)
             if rows.num_rows:
-                data = state_files.write(info, rows, zstd=target.options.zstd, check=target.check)
-                objects.append(target.write(f"{info.state}.parquet", memoryview(data)))
+                objects.append(state_files.store(f"{info.state}.parquet", info, rows, target))
         return (KeyedPart(self._key_groups, tuple(objects)),) if objects else ()
 
     def release(self) -> None:

@@ -1,10 +1,10 @@
-"""Operator state: lists, union lists, broadcast maps and raw elements that belong to a subtask, not to a key."""
+"""Operator state: lists, union lists, broadcast maps and raw elements of a subtask, not of a key."""
 
 from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeVar
@@ -24,10 +24,10 @@ from snapline.text import shortened
 from snapline.types import OperatorStateMode
 
 MAX_STATES = 1000
-"""How many states one operator may declare."""
+"""How many operator states one operator may declare."""
 
 RAW_STATE = "raw"
-"""The name of raw state unless the operator gives another one."""
+"""The default name of raw state."""
 
 _FILE = "operator-state"
 _MODES: Final = {
@@ -41,10 +41,9 @@ _H = TypeVar("_H", bound="_Handle")
 
 
 class OperatorStates:
-    """The operator state of one operator in one subtask; only its task thread uses it, and its handles.
+    """The operator state of one operator in one subtask. For the task's thread only, like its handles.
 
-    State that was restored and never declared is carried from snapshot to snapshot as it is, until a job that declares
-    it is restored.
+    State that was restored but never declared is copied from snapshot to snapshot, until a job declares it.
     """
 
     def __init__(self, uid: str, subtask: int) -> None:
@@ -54,10 +53,10 @@ class OperatorStates:
         self._restored: dict[str, _Content] = {}
 
     def restore(self, refs: Mapping[str, Sequence[ElementRef]], source: SnapshotReader) -> None:
-        """Take over the elements of a snapshot that were dealt out to this subtask, before anything is declared.
+        """Read the elements of a snapshot that were assigned to this subtask, before anything is declared.
 
-        All of them are read now, each object once, since the snapshot need not stay. `RestoreError` if elements of one
-        state do not fit together; `DamagedError` if they are not what was written.
+        Reads all of them now, each object once: the snapshot may be deleted later. Raises `RestoreError` if elements
+        of one state do not fit together, `DamagedError` if they are not what was written.
         """
         if self._handles or self._restored:
             raise EngineError(f"operator state of {self._uid!r} must be restored before it is declared, and once")
@@ -69,37 +68,34 @@ class OperatorStates:
     def list_state(self, name: str, type: object = object) -> OperatorList:
         """A list whose elements are split evenly over the subtasks when the parallelism changes.
 
-        Asking again gives the same list. `ConfigurationError` if `name` is something else here already, `RestoreError`
-        if it was in the snapshot.
+        A second call returns the same list. Raises `ConfigurationError` if `name` is declared as something else,
+        `RestoreError` if it was something else in the snapshot.
         """
         return self._declare(OperatorList(self._uid, name, StateKind.OPERATOR_LIST, resolve(type)))
 
     def union_list_state(self, name: str, type: object = object) -> OperatorList:
-        """A list of which every subtask gets the elements of all subtasks when it is restored; else as `list_state`.
+        """A list of which every subtask gets the elements of all subtasks after a restore; otherwise like `list_state`.
 
-        Whoever restores it keeps what is his own and sets the list to that, or it grows with every restore.
+        After a restore, set the list to the subtask's own elements, or it grows with every restore.
         """
         return self._declare(OperatorList(self._uid, name, StateKind.OPERATOR_UNION, resolve(type)))
 
     def broadcast_state(self, name: str, key_type: object = object, value_type: object = object) -> BroadcastState:
-        """A map that the user keeps the same in all subtasks; every restored one gets a copy. Else as `list_state`."""
+        """A map that the user keeps equal in all subtasks; a restore copies it to each. Otherwise like `list_state`."""
         return self._declare(BroadcastState(self._uid, name, resolve(key_type), resolve(value_type)))
 
     def raw_state(self, name: str = RAW_STATE) -> RawOperatorState:
-        """Elements the operator encodes itself, split like those of `list_state`. Else as `list_state`."""
+        """Elements that the operator encodes itself; otherwise like `list_state`."""
         return self._declare(RawOperatorState(self._uid, name))
 
     def snapshot(self) -> OperatorSnapshot:
-        """A copy of everything, encoded: what the user changes afterwards is not in it.
-
-        `UserCodeError` if something cannot be encoded.
-        """
+        """An encoded copy of everything, unaffected by later changes. Raises `UserCodeError` if encoding fails."""
         contents = [handle.content() for handle in self._handles.values()]
         contents += [content for content in self._restored.values() if self._is_carried_on(content)]
         return OperatorSnapshot(tuple(content for content in contents if content.is_reported))
 
     def _is_carried_on(self, content: _Content) -> bool:
-        """Every subtask has all of a union list: were each to write it, the next restore would multiply it."""
+        """Every subtask has all of a union list: if each wrote it, the next restore would multiply it."""
         return content.info.kind is not StateKind.OPERATOR_UNION or self._subtask == 0
 
     def _declare(self, handle: _H) -> _H:
@@ -125,7 +121,7 @@ class OperatorStates:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The entries of one state, as they are stored."""
+    """The entries of one state in stored form."""
 
     info: StateInfo
     table: pa.Table
@@ -138,17 +134,12 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSnapshot:
-    """Operator state as it was at one moment. It never changes; `write` may be called from any thread."""
+    """Operator state at one moment; immutable. `write` may be called from any thread."""
 
     _contents: tuple[_Content, ...]
 
-    @property
-    def size_bytes(self) -> int:
-        """Roughly how much memory it takes."""
-        return sum(content.table.nbytes for content in self._contents)
-
     def write(self, target: SnapshotWriter) -> tuple[OperatorPart, ...]:
-        """Store it: all states in one file. Raises what storage raises, or `SnapshotCancelledError`."""
+        """Write all states into one file. Raises what storage raises, or `SnapshotCancelledError`."""
         if not self._contents:
             return ()
         files = [
@@ -169,7 +160,7 @@ class OperatorSnapshot:
 
 
 class _Handle(ABC):
-    """What all declared states have in common."""
+    """A declared operator state."""
 
     def __init__(self, uid: str, name: str, kind: StateKind, columns: Mapping[str, StateType]) -> None:
         if not name:
@@ -181,14 +172,14 @@ class _Handle(ABC):
 
     @property
     def declaration(self) -> str:
-        """What it was declared as, in words."""
+        """The declaration in words."""
         return _declaration(self._kind, self._columns)
 
     def is_declared_as(self, other: _Handle) -> bool:
         return self._kind is other._kind and self._columns == other._columns
 
     def content(self) -> _Content:
-        """Its entries, encoded."""
+        """The encoded entries."""
         columns = self._entries()
         fields = [_field(name, kind) for name, kind in self._columns.items()]
         arrays = [self._encoded(kind, columns[name]) for name, kind in self._columns.items()]
@@ -198,7 +189,7 @@ class _Handle(ABC):
         return _Content(info, pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
 
     def restore(self, content: _Content) -> None:
-        """Take over restored entries; `RestoreError` if they are of another kind or type."""
+        """Set the restored entries. Raises `RestoreError` if they are of another kind or type."""
         stored = _stored_types(content)
         fits = content.info.kind is self._kind and all(
             kind.accepts(stored[name]) for name, kind in self._columns.items()
@@ -218,40 +209,32 @@ class _Handle(ABC):
     def _take(self, columns: Mapping[str, list[Any]]) -> None: ...
 
     def _convert(self, kind: StateType, value: Any) -> Any:
+        return self._named(kind.convert, value)
+
+    def _named(self, action: Callable[[Any], Any], value: Any) -> Any:
+        """Call `action` and let its errors name the operator and the state."""
         try:
-            return kind.convert(value)
-        except UserCodeError as error:
-            raise UserCodeError(f"operator {self._uid!r}, state {self.name!r}: {error}") from error
+            return action(value)
+        except (UserCodeError, RestoreError) as error:
+            raise type(error)(f"operator {self._uid!r}, state {self.name!r}: {error}") from error
 
     def _encoded(self, kind: StateType, values: Sequence[Any]) -> pa.Array:
         if kind.arrow is None:
-            return pa.array([self._pickled(value) for value in values], pa.binary())
+            return pa.array([self._named(pickled, value) for value in values], pa.binary())
         if kind.arrow.num_fields:
-            # Lists and dicts may have been changed since they were added and checked.
+            # The user may have changed lists and dicts since they were added and checked.
             values = [self._convert(kind, value) for value in values]
         return pa.array(values, kind.arrow)
 
-    def _pickled(self, value: Any) -> bytes:
-        try:
-            return pickled(value)
-        except UserCodeError as error:
-            raise UserCodeError(f"operator {self._uid!r}, state {self.name!r}: {error}") from error
-
     def _decoded(self, kind: StateType, column: pa.ChunkedArray) -> list[Any]:
         if kind.arrow is None:
-            return [self._unpickled(data) for data in column.to_pylist()]
+            return [self._named(unpickled, data) for data in column.to_pylist()]
         values: list[Any] = column.cast(kind.arrow).to_pylist(maps_as_pydicts="strict")
         return values
 
-    def _unpickled(self, data: bytes) -> Any:
-        try:
-            return unpickled(data)
-        except RestoreError as error:
-            raise RestoreError(f"operator {self._uid!r}, state {self.name!r}: {error}") from error
-
 
 class OperatorList(_Handle):
-    """A list of one subtask. Elements of a declared type are checked when they are added."""
+    """A list of one subtask. Elements of a declared type are checked when added."""
 
     def __init__(self, uid: str, name: str, kind: StateKind, element: StateType) -> None:
         super().__init__(uid, name, kind, {"value": element})
@@ -259,7 +242,7 @@ class OperatorList(_Handle):
         self._elements: list[Any] = []
 
     def get(self) -> list[Any]:
-        """The elements, in a new list."""
+        """A copy of the list."""
         return list(self._elements)
 
     def add(self, element: Any) -> None:
@@ -270,7 +253,7 @@ class OperatorList(_Handle):
         self._elements += [self._convert(self._element, element) for element in elements]
 
     def set(self, elements: Iterable[Any]) -> None:
-        """Put these elements in place of the others; nothing changes if one is of the wrong type."""
+        """Replace all elements. Nothing changes if one is of the wrong type."""
         self._elements = [self._convert(self._element, element) for element in elements]
 
     def clear(self) -> None:
@@ -290,7 +273,7 @@ class OperatorList(_Handle):
 
 
 class BroadcastState(_Handle):
-    """A map of one subtask, in the order of insertion. Keys are hashable; keys and values of a type are checked."""
+    """A map of one subtask, in insertion order. Keys must be hashable. Declared types of keys and values are checked."""
 
     def __init__(self, uid: str, name: str, key: StateType, value: StateType) -> None:
         super().__init__(uid, name, StateKind.OPERATOR_BROADCAST, {"map_key": key, "value": value})
@@ -305,7 +288,7 @@ class BroadcastState(_Handle):
         self._map[self._hashable(key)] = self._convert(self._value, value)
 
     def remove(self, key: Any) -> None:
-        """Forget a key; it need not be there."""
+        """Remove a key, if it is there."""
         self._map.pop(self._hashable(key), None)
 
     def contains(self, key: Any) -> bool:
@@ -348,7 +331,7 @@ class BroadcastState(_Handle):
 
 
 class RawOperatorState(_Handle):
-    """Bytes the operator makes of its state itself: read once after a restore, written anew for every snapshot."""
+    """Bytes that the operator encodes itself: read once after a restore, written again for every snapshot."""
 
     def __init__(self, uid: str, name: str) -> None:
         super().__init__(uid, name, StateKind.RAW_OPERATOR, {"data": _BYTES})
@@ -360,7 +343,7 @@ class RawOperatorState(_Handle):
         return list(self._restored)
 
     def write(self, element: bytes) -> None:
-        """Add an element to the next snapshot, and to that alone."""
+        """Add an element to the next snapshot only."""
         self._written.append(self._convert(_BYTES, element))
 
     def content(self) -> _Content:
@@ -376,7 +359,7 @@ class RawOperatorState(_Handle):
 
 
 class _Objects:
-    """Stored objects with operator state, each read once."""
+    """Stored objects with operator state; reads each once."""
 
     def __init__(self, source: SnapshotReader) -> None:
         self._source = source
@@ -384,7 +367,7 @@ class _Objects:
 
     def rows(self, item: StoredObject, start: int, count: int) -> _Content:
         if item not in self._contents:
-            # Read as a whole, and so checked as a whole.
+            # Reading the whole object checks all of it.
             self._contents[item] = _Content(*state_files.read(io.BytesIO(self._source.read(item))))
         content = self._contents[item]
         if start + count > content.table.num_rows or content.info.kind not in _MODES:
@@ -393,8 +376,8 @@ class _Objects:
 
 
 def _restored_content(name: str, objects: _Objects, refs: Sequence[ElementRef]) -> _Content:
-    """The elements in their order; those of one list may come from several objects."""
-    # Elements that follow one another in one object have the same distance from their places in the list.
+    """The elements in order; those of one list may come from several objects."""
+    # Consecutive elements of one object have the same difference between index and place in the list.
     runs = groupby(enumerate(refs), key=lambda entry: (entry[1].object, entry[1].index - entry[0]))
     pieces = []
     for (item, _), run in runs:

@@ -1,4 +1,4 @@
-"""Arrow types in Parquet: which it can hold, and how each comes back as exactly the type it was."""
+"""Arrow types in Parquet: which ones it can hold, and how to get exactly the same type back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 def fits_parquet(kind: pa.DataType) -> bool:
     """Whether a column of this type can be stored as it is and restored with `cast`.
 
-    Not: unions, intervals, run-end encoding, structs without fields, decimals of negative scale, and dictionaries of
-    anything but text and bytes inside of other types.
+    False for unions, intervals, run-end encoding, structs without fields, decimals of negative scale, and for
+    dictionaries inside other types, unless of text or bytes.
     """
     if pa.types.is_dictionary(kind):
         return fits_parquet(kind.value_type)
@@ -20,7 +20,7 @@ def fits_parquet(kind: pa.DataType) -> bool:
 
 
 def to_ipc(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column as bytes: each value as an Arrow IPC stream of one column with one row."""
+    """Encode each value of a column as an Arrow IPC stream of one column and one row."""
     schema = pa.schema([pa.field("value", column.type)])
     values: list[bytes] = []
     for chunk in column.chunks:
@@ -33,7 +33,7 @@ def to_ipc(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def from_ipc(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """What `to_ipc` was given."""
+    """The inverse of `to_ipc`."""
     arrays = [chunk for value in column for chunk in pa.ipc.open_stream(value.as_buffer()).read_all().column(0).chunks]
     if any(array.type != kind or len(array) != 1 for array in arrays) or len(arrays) != len(column):
         raise pa.ArrowInvalid(f"a value is not of type {kind}")
@@ -41,7 +41,7 @@ def from_ipc(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """The column as Parquet gave it, as the type that was written."""
+    """Cast a column that was read from Parquet to the type that was written."""
     if column.type == field.type:
         return column
     if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):

@@ -1,4 +1,4 @@
-"""Raw keyed state: bytes an operator writes itself, by key group, so that they can be dealt out anew."""
+"""Raw keyed state: bytes that an operator encodes itself, by key group, so that they can be redistributed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 
 RAW_KEYED_STATE = "_raw"
-"""What raw keyed state is stored as."""
+"""The name raw keyed state is stored under."""
 
 
 class RawKeyedState:
-    """Pieces of bytes for the key groups of one subtask. Only its task's thread uses it.
+    """Pieces of bytes for the key groups of one subtask. For the task's thread only.
 
-    An operator that keeps state of its own writes it here before a snapshot, and reads what it gets after a restore:
-    all pieces of the key groups it owns now, in the order in which they were written within each group.
+    An operator that keeps state of its own writes it here before a snapshot. After a restore it reads all pieces of
+    the key groups it owns now, in the order in which they were written within each group.
     """
 
     def __init__(self, uid: str, key_groups: KeyGroupRange, max_parallelism: int) -> None:
@@ -48,15 +48,15 @@ class RawKeyedState:
         self._pieces.append((key_group, bytes(data)))
 
     def clear(self) -> None:
-        """Forget all pieces."""
+        """Remove all pieces."""
         self._pieces.clear()
 
     def snapshot(self) -> RawKeyedSnapshot:
-        """The synchronous part: what there is now."""
+        """The synchronous part: the current pieces."""
         return RawKeyedSnapshot(self._info, self._key_groups, tuple(self._pieces))
 
     def restore(self, parts: Sequence[KeyedRestore], source: SnapshotReader) -> None:
-        """Take in what is stored for the key groups of this subtask."""
+        """Add what is stored for the key groups of this subtask."""
         for part in parts:
             if part.part.raw:
                 for item in part.part.objects:
@@ -75,11 +75,13 @@ class RawKeyedSnapshot:
     pieces: tuple[tuple[int, bytes], ...]
 
     def write(self, target: SnapshotWriter) -> tuple[KeyedPart, ...]:
-        """The asynchronous part; from any thread."""
+        """The asynchronous part, on any thread."""
         if not self.pieces:
             return ()
         ordered = sorted(self.pieces, key=lambda piece: piece[0])
         groups, data = zip(*ordered, strict=True)
         table = pa.table({"key_group": pa.array(groups, pa.int32()), "data": pa.array(data, pa.binary())})
-        stored = state_files.write(self.info, table, zstd=target.options.zstd, check=target.check)
-        return (KeyedPart(self.key_groups, (target.write("raw.parquet", memoryview(stored)),), raw=True),)
+        return (KeyedPart(self.key_groups, (state_files.store("raw.parquet", self.info, table, target),), raw=True),)
+
+    def release(self) -> None:
+        """Nothing to do: the pieces are immutable."""

@@ -1,4 +1,4 @@
-"""Values put together by key on their way: state that is handed on before every barrier, so not kept."""
+"""Partial reduction of values by key, drained before every barrier and so never part of a snapshot."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from snapline.state.value_states import ReducingState, ValueState
 from snapline.state.value_tables import Layout, ValueTable
 
 MAX_REMEMBERED_KEYS = 1 << 20
-"""Keys beyond this are forgotten when they are handed on; below it they are found faster the next time."""
+"""Up to this many keys keep their slots when drained and are found faster the next time."""
 
 
 class Reduction:
-    """Reduces columns of values by key. `parts` are the type and the reducer of each: "sum", "min", "max"..."""
+    """Reduces columns of values by key. `parts` are the type and the reducer of each column."""
 
     def __init__(self, key: pa.DataType, parts: Sequence[tuple[pa.DataType, str]]) -> None:
         self._key = key_types(resolve(key), "key")
@@ -45,7 +45,7 @@ class Reduction:
         self.rows = 0
 
     def add(self, keys: Sequence[pa.Array], values: Sequence[pa.Array]) -> None:
-        """Bring rows in: the columns of their keys, and a column for each part."""
+        """Add rows: the columns of their keys, and a column for each part."""
         rows = Rows.of(self._key.encode(list(keys)))
         slots = rows.slots(self._space, add=True)
         self._touched.array[slots] = True
@@ -54,12 +54,12 @@ class Reduction:
         self.rows += len(rows)
 
     def has_more_keys_than(self, count: int) -> bool:
-        """Whether more than so many keys have come since the last time."""
+        """Whether more than `count` keys were added since the last drain."""
         size = self._space.size
         return size > count and int(np.count_nonzero(self._touched.array[:size])) > count
 
     def drain(self) -> tuple[list[pa.Array], list[pa.Array]]:
-        """Hand on everything since the last time, each key once: the columns of the keys, and those of the parts."""
+        """Remove and return everything, each key once: the columns of the keys, and those of the parts."""
         size = self._space.size
         slots = np.flatnonzero(self._touched.array[:size])
         keys = [column.take(slots).to_arrow() for column in self._space.columns()]
@@ -75,7 +75,7 @@ class Reduction:
 
 
 class _Touched(SlotArray, Attached):
-    """Which keys have come since they were last handed on."""
+    """Which keys were added since the last drain."""
 
     def __init__(self) -> None:
         super().__init__(np.bool_)
@@ -85,15 +85,15 @@ class _Touched(SlotArray, Attached):
 
 
 class _Batches:
-    """The keys of a reduction are always those of a batch."""
+    """A reduction has calls for batches only."""
 
     def rows(self, keys: Rows) -> Rows:
         return keys
 
     def current(self) -> tuple[Rows, int, Any]:
-        raise EngineError("a reduction has no key in process")
+        raise EngineError("a reduction has no current key")
 
 
 def _no_time() -> int:
-    """Nothing here lives only for a time."""
+    """Never read: a reduction has no time to live."""
     return 0

@@ -1,4 +1,4 @@
-"""Slots of timers by time."""
+"""Priority queue of timer slots, by time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from snapline.state.arrays import Ints
 
 
 class _Run:
-    """Slots in the order of their times; those from `start` on are still there."""
+    """Slots sorted by time; those before `start` are taken."""
 
     def __init__(self, slots: Ints, times: Ints) -> None:
         order = np.argsort(times, kind="stable")
@@ -23,27 +23,27 @@ class _Run:
         return self.slots[self.start :], self.times[self.start :]
 
     def take(self, until_ms: int) -> tuple[Ints, Ints]:
-        """Those up to and including a time."""
+        """Take those up to and including a time."""
         end = int(np.searchsorted(self.times, until_ms, side="right"))
         taken = self.slots[self.start : end], self.times[self.start : end]
         self.start = max(self.start, end)
         if self.start > len(self):
-            # What was taken must not keep memory as long as a single late one is there.
+            # Taken slots must not keep memory as long as a single late one is left.
             self.slots, self.times = (part.copy() for part in self.rest())
             self.start = 0
         return taken
 
 
 class SlotQueue:
-    """What is filed comes out by time, once for each time it was filed. Costs nothing for times that differ.
+    """Returns slots by time, each as many times as it was added.
 
-    Sorted runs, each at least twice as long as the one behind it.
+    Sorted runs, each at least twice as long as the next.
     """
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
         self._singles: list[tuple[int, int]] = []
-        """Slot and time of those that came one by one since the last call of `take`."""
+        """Slot and time of those added one by one since the last `take`."""
         self._first_single_ms: int | None = None
 
     def add(self, slots: Ints, times: Ints) -> None:
@@ -61,16 +61,16 @@ class SlotQueue:
             self._first_single_ms = time_ms
 
     def next_ms(self) -> int | None:
-        """The earliest time; none if nothing is filed."""
+        """The earliest time, or None if the queue is empty."""
         firsts = [int(run.times[run.start]) for run in self._runs]
         if self._first_single_ms is not None:
             firsts.append(self._first_single_ms)
         return min(firsts, default=None)
 
     def take(self, now_ms: int, limit: int | None) -> tuple[Ints, Ints] | None:
-        """Take out those up to and including a time, at most about `limit`, by time and slot; none if none is due.
+        """Take those up to and including a time, about `limit` at most, ordered by time and slot. None if none is due.
 
-        Those of the same time come together, whatever the limit.
+        Those with the same time are never split, whatever the limit.
         """
         next_ms = self.next_ms()
         if next_ms is None or next_ms > now_ms:

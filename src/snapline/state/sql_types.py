@@ -1,4 +1,4 @@
-"""Types as Spark SQL writes them, such as `a INT, b ARRAY<STRING>`, as Arrow types."""
+"""Parser of types in the text form of Spark SQL, such as `a INT, b ARRAY<STRING>`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pyarrow as pa
 from snapline.errors import ConfigurationError
 
 MAX_TEXT_CHARACTERS = 1 << 16
-"""Longest text of a type."""
+"""Longest accepted text."""
 
 MAX_DEPTH = 32
-"""How deep types may be nested."""
+"""How deeply types may be nested."""
 
 _SIMPLE: Final[Mapping[str, pa.DataType]] = {
     "boolean": pa.bool_(),
@@ -64,10 +64,10 @@ _TOKEN: Final = re.compile(
 
 
 def parse_type(text: str) -> pa.DataType:
-    """The Arrow type of a Spark type; a list of columns without `struct<>` around it is a struct as well.
+    """Parse a Spark type into an Arrow type. A list of columns without `struct<>` around it is a struct too.
 
     `timestamp` is in microseconds of UTC, `timestamp_ntz` without a time zone. Lengths of `char` and `varchar`,
-    collations and comments are read and left out. `ConfigurationError` marks what cannot be read.
+    collations and comments are ignored. Raises `ConfigurationError` that marks the position of the fault.
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         raise ConfigurationError(
@@ -85,7 +85,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """What a keyword would be compared with; nothing else compares equal to one."""
+        """The lower-case word, for comparison with keywords; empty for other tokens."""
         return self.value.lower() if self.kind == "word" else ""
 
     def is_sign(self, sign: str) -> bool:
@@ -96,7 +96,7 @@ class _Token:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one text."""
+    """Recursive-descent parser of one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -110,7 +110,7 @@ class _Parser:
         return result
 
     def _is_column_list(self) -> bool:
-        """A type ends with its first word, goes on with a bracket, or is one of the few of several words."""
+        """Whether columns begin here: a type has one word, or a bracket next, or is one of the few of several words."""
         first, second = self._peek(), self._peek(1)
         if first.kind == "quoted" or second.is_sign(":"):
             return True
@@ -118,7 +118,7 @@ class _Parser:
             return False
         match first.word:
             case "interval":
-                # A column named «interval» has a type next, and no type is called like a unit.
+                # After a column named `interval` comes a type, and no type has the name of a unit.
                 return second.word not in (*_DAY_TIME_UNITS, *_YEAR_MONTH_UNITS)
             case "string":
                 return second.word != "collate"
@@ -249,7 +249,7 @@ class _Parser:
         numbers: list[int] = []
         while True:
             token = self._peek()
-            # The length is bounded because int() refuses thousands of digits with an error of its own.
+            # The length is bounded because int() raises its own error for thousands of digits.
             if not (token.word.isascii() and token.word.isdecimal() and len(token.word) < 10):
                 self._fail(f"{what} as a number")
             numbers.append(int(token.word))

@@ -1,7 +1,7 @@
-"""State files: Parquet that any Parquet reader can open, version 1 of the format.
+"""State files, version 1 of the format: Parquet that any Parquet reader can open.
 
-One file holds one state of one subtask. `docs/state-format.md` describes the columns of every kind of state for readers
-without Snapline; the tables below are that description in code. A new or changed column or field needs a new version.
+One file holds one state of one subtask. `docs/state-format.md` describes the format for readers without Snapline;
+`state_info` has the columns of each kind of state. A new or changed column or field needs a new version.
 """
 
 from __future__ import annotations
@@ -24,34 +24,36 @@ from msgspec import Meta, Struct
 
 from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, KeyGroupRange
+from snapline.protocol.snapshot import StoredObject
 from snapline.state import parquet_types
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding, column_names
 from snapline.storage.snapshot_metadata import newer
+from snapline.storage.snapshot_writer import SnapshotWriter
 
 FORMAT_VERSION = 1
-"""What `write` writes, and the newest that `read` reads. Every version from 1 on stays readable."""
+"""The version that `write` writes, and the newest that `read` reads. All versions from 1 on stay readable."""
 
 FOOTER_KEY = b"snapline.state"
-"""Where the footer says, as JSON, what the file holds."""
+"""Key of the JSON in the Parquet footer that describes the file."""
 
 ROW_GROUP_ROWS = 64 << 10
 ROW_GROUP_BYTES = 64 << 20
-"""A row group ends with the last key group that keeps it within both; a key group that alone is larger has its own."""
+"""A row group holds as many whole key groups as fit into both limits, but at least one."""
 
 _MAX_ROW_GROUP_ROWS = 64 << 20
 _FOOTER_BYTES = 1 << 20
 _SAMPLE_ROWS = 1024
-"""The size of a row is that of the first ones on average."""
+"""The size of a row is the average of the first ones."""
 
 _ZSTD_LEVEL = 1
 
-# A dictionary makes long runs of few values all but vanish at no cost; elsewhere it costs several times the rest.
+# Dictionaries shrink long runs of few values to almost nothing; for other columns they are far too expensive.
 _RUNS = ("key_group", "domain")
 
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """What is known of a state file without reading its rows."""
+    """What the footer of a state file says."""
 
     info: StateInfo
     schema: pa.Schema
@@ -59,9 +61,9 @@ class StateFile:
 
 
 class _Footer(Struct, forbid_unknown_fields=True):
-    """The JSON in the footer. `key_groups` has the first and last of each row group; none for operator state.
+    """The JSON in the footer. `key_groups` has the first and last of each row group; None for operator state.
 
-    `ipc` has, for each column whose type Parquet cannot hold, its schema as an Arrow IPC message in base64.
+    `ipc` has the schema, as an Arrow IPC message in base64, of each column whose type Parquet cannot hold.
     """
 
     version: int
@@ -76,7 +78,7 @@ class _Footer(Struct, forbid_unknown_fields=True):
 
 
 class _Preamble(Struct):
-    """What the footer of any version has."""
+    """The part of the footer that all versions have."""
 
     version: Annotated[int, Meta(ge=1)]
 
@@ -86,7 +88,7 @@ _preamble_decoder = msgspec.json.Decoder(_Preamble)
 
 
 class StateRows(Protocol):
-    """Rows to be written that need not be in memory all at once. They ascend by key group."""
+    """Rows to be written, ascending by key group, that need not be in memory all at once."""
 
     @property
     def num_rows(self) -> int: ...
@@ -103,11 +105,11 @@ class StateRows(Protocol):
 def write(
     info: StateInfo, rows: pa.Table | StateRows, *, zstd: bool, check: Callable[[], None] | None = None
 ) -> pa.Buffer:
-    """The Parquet file of one state.
+    """Make the Parquet file of one state.
 
     `rows` have the columns of the kind, in any order: `namespace` only if the state has namespaces, `last_update_ms` if
-    and only if `info` has a time to live. Rows of keyed state ascend by key group. `EngineError` if it is not so.
-    `check` is called before each row group and may raise to give up.
+    and only if `info` has a time to live. Rows of keyed state ascend by key group. Raises `EngineError` otherwise.
+    `check` is called before each row group and may raise to stop.
     """
     sample = rows.slice(0, _SAMPLE_ROWS)
     names = column_names(info, sample.schema)
@@ -128,12 +130,18 @@ def write(
     return _parquet(schema, parts, rows.num_rows * row_bytes, zstd=zstd)
 
 
+def store(name: str, info: StateInfo, rows: pa.Table | StateRows, target: SnapshotWriter) -> StoredObject:
+    """Write one state into a file of a snapshot."""
+    data = write(info, rows, zstd=target.options.zstd, check=target.check)
+    return target.write(name, memoryview(data))
+
+
 def _parquet(
     schema: pa.Schema, parts: Callable[[], Iterator[pa.Table]], expected_bytes: int, *, zstd: bool
 ) -> pa.Buffer:
-    """A Parquet file with a row group for each part, in a buffer that is made once, for the size it should have.
+    """Make a Parquet file with a row group for each part, in a buffer of the expected size.
 
-    To let it grow by and by would cost more than writing. Where the guess was too low, all is written again.
+    A growing buffer would cost more than the writing. If the estimate was too low, everything is written again.
     """
     room = pa.allocate_buffer(expected_bytes + expected_bytes // 4 + _FOOTER_BYTES)
     sink = pa.FixedSizeBufferWriter(room)
@@ -163,7 +171,7 @@ def _write_parts(sink: pa.NativeFile, schema: pa.Schema, parts: Iterator[pa.Tabl
 
 
 def _one_ahead(make: Callable[[tuple[int, int]], pa.Table], spans: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
-    """What is made of each span; the next one is made while the last one is used."""
+    """What `make` returns for each span; the next one is made while the caller uses the last."""
     with ThreadPoolExecutor(1, thread_name_prefix="snapline-rows") as executor:
         pending = None
         for span in spans:
@@ -176,17 +184,17 @@ def _one_ahead(make: Callable[[tuple[int, int]], pa.Table], spans: Sequence[tupl
 
 
 def read(file: BinaryIO, key_groups: KeyGroupRange | None = None) -> tuple[StateInfo, pa.Table]:
-    """What a state file holds, or only what it holds of some key groups; only the row groups needed are read.
+    """Read a state file, or only some key groups of it; reads only the row groups needed.
 
-    Columns have the types they were written with. `DamagedError` if it is not a whole, unaltered state file, or of a
-    newer format.
+    Columns have the types they were written with. Raises `DamagedError` if it is not a complete, unaltered state file
+    or has a newer version.
     """
     reader = _Reader(file)
     return reader.info, reader.table(reader.needed(key_groups), key_groups)
 
 
 def iterate(file: BinaryIO, key_groups: KeyGroupRange | None = None) -> Iterator[pa.Table]:
-    """Like `read`, a row group at a time: each table has all rows of one or more key groups, none is empty."""
+    """Like `read`, one row group at a time: each table has all rows of one or more key groups; none is empty."""
     reader = _Reader(file)
     for row_group in reader.needed(key_groups):
         table = reader.table([row_group], key_groups)
@@ -194,19 +202,14 @@ def iterate(file: BinaryIO, key_groups: KeyGroupRange | None = None) -> Iterator
             yield table
 
 
-def read_info(file: BinaryIO) -> StateInfo:
-    """What a state file says about itself. Raises as `read` does."""
-    return describe(file).info
-
-
 def describe(file: BinaryIO) -> StateFile:
-    """What is known of a state file without reading its rows. Raises as `read` does."""
+    """Read the footer of a state file. Raises as `read` does."""
     reader = _Reader(file)
     return StateFile(reader.info, reader.schema, reader.rows)
 
 
 class _Reader:
-    """An open state file. The file is the caller's to close."""
+    """An open state file. The caller closes the file."""
 
     def __init__(self, file: BinaryIO) -> None:
         source = pa.BufferReader(file.getvalue()) if isinstance(file, io.BytesIO) else file
@@ -226,7 +229,7 @@ class _Reader:
             raise DamagedError(f"the state file is damaged: its parts do not have {self.rows} rows in all")
 
     def needed(self, key_groups: KeyGroupRange | None) -> list[int]:
-        """The row groups that may hold rows of these key groups."""
+        """The row groups that may have rows of these key groups. None selects all."""
         index = self._footer.key_groups
         if key_groups is None:
             return list(range(self._file.num_row_groups))
@@ -254,7 +257,7 @@ class _Reader:
             )
 
     def _checked_key_groups(self, table: pa.Table, row_groups: Sequence[int]) -> npt.NDArray[np.int32]:
-        """The key group of each row. Nothing but the index tells where they are, so it must be right."""
+        """The key group of each row, checked against the index, which decides what is read."""
         index = self._footer.key_groups
         if index is None:
             return np.zeros(0, dtype=np.int32)
@@ -268,7 +271,7 @@ class _Reader:
         return present
 
     def _schema(self, metadata: dict[bytes, bytes]) -> pa.Schema:
-        """The schema as it was written, which Parquet alone does not tell in full."""
+        """The schema as it was written; the Parquet schema alone loses details."""
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(metadata[b"ARROW:schema"])))
         for name, original in self._footer.ipc.items():
             schema = schema.set(schema.get_field_index(name), pa.ipc.read_schema(pa.py_buffer(original)).field(0))
@@ -287,11 +290,11 @@ def _footer(metadata: dict[bytes, bytes]) -> _Footer:
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """Turn every way in which reading a damaged file fails into one."""
+    """Turn all errors of reading a damaged file into `DamagedError`."""
     try:
         yield
     except OSError as error:
-        # Arrow reports damage as an OSError without a number; one with a number comes from the machine.
+        # Arrow reports damage as an OSError without errno; one with errno comes from the machine.
         if error.errno is not None:
             raise StorageError(f"the state file cannot be read: {error}") from error
         raise DamagedError(f"the state file is damaged: {error}") from error
@@ -302,7 +305,7 @@ def _damage() -> Iterator[None]:
 def _row_groups(
     info: StateInfo, table: pa.Table | StateRows, row_bytes: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]] | None]:
-    """Where each row group starts and ends, and for keyed state its first and last key group."""
+    """The start and end of each row group, and for keyed state its first and last key group."""
     rows = table.num_rows
     target = min(ROW_GROUP_ROWS, max(1, ROW_GROUP_BYTES // max(row_bytes, 1)))
     if not info.kind.is_keyed:
@@ -329,10 +332,10 @@ def _limit(info: StateInfo) -> int:
 
 
 def _cut(ends: Any, target: int, limit: int) -> list[tuple[int, int]]:
-    """Where row groups start and end. `ends` are those of the key groups, ascending; the last is the number of rows.
+    """The start and end of row groups. `ends` are those of the key groups, ascending; the last is the number of rows.
 
-    A row group has as many whole key groups as `target` rows allow, but at least one; only one of more than `limit`
-    rows is cut.
+    A row group has as many whole key groups as fit into `target` rows, but at least one. Only a key group of more than
+    `limit` rows is cut.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -345,7 +348,7 @@ def _cut(ends: Any, target: int, limit: int) -> list[tuple[int, int]]:
 
 
 def _storable(table: pa.Table) -> tuple[pa.Table, dict[str, bytes]]:
-    """The table as Parquet can hold it, and the schemas of the columns that had to be turned into bytes."""
+    """The table as Parquet can hold it, and the schemas of the columns that became bytes."""
     ipc: dict[str, bytes] = {}
     for number, field in enumerate(table.schema):
         if not parquet_types.fits_parquet(field.type):

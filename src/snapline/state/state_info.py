@@ -1,4 +1,4 @@
-"""Kinds of state, and the columns each is stored with."""
+"""Kinds of state, and the columns they are stored with."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 from snapline.errors import EngineError
 
 PICKLED = {b"snapline.encoding": b"pickle"}
-"""Metadata of a field other than `value` that holds pickles: keys may be any Python objects too."""
+"""Metadata of a field other than `value` that holds pickles: map keys may be any Python objects too."""
 
 
 class StateKind(Enum):
-    """What a state file holds, and thereby which columns it has."""
+    """The kind of a state; decides the columns of its file."""
 
     VALUE = "value"
     LIST = "list"
@@ -34,7 +34,7 @@ class StateKind(Enum):
 
 
 class ValueEncoding(Enum):
-    """How the column `value` is to be understood: as it is, or as a pickle of each value."""
+    """Whether the column `value` holds the values themselves, or a pickle of each."""
 
     ARROW = "arrow"
     PICKLE = "pickle"
@@ -71,8 +71,8 @@ _TYPES: dict[str, tuple[pa.DataType, ...]] = {
 class StateInfo:
     """What a state file says about itself.
 
-    `uid` is the operator's, `state` the name of the state in it. `max_parallelism` is none for operator state.
-    `ttl_ms` is how long an entry lives after `last_update_ms`; none if entries live for ever.
+    `uid` is that of the operator, `state` the name of the state. `max_parallelism` is None for operator state.
+    `ttl_ms` is how long an entry lives after `last_update_ms`; None if entries never expire.
     """
 
     uid: str
@@ -91,7 +91,7 @@ def is_pickled(info: StateInfo, field: pa.Field) -> bool:
 
 
 def column_names(info: StateInfo, schema: pa.Schema) -> list[str]:
-    """The names of the columns in their order, checked against those in `schema`."""
+    """The names of the columns in stored order. Raises `EngineError` if those of `schema` do not match."""
     names = [name for name in COLUMNS[info.kind] if name != _OPTIONAL or name in schema.names]
     if info.ttl_ms is not None:
         names.append(_TTL)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from snapline.errors import RestoreError
 from snapline.state.batch_keys import KeyTypes
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.state.state_types import StateType
@@ -14,7 +15,7 @@ from snapline.state.value_tables import Layout
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a state is: its kind, what its entries are filed under, and the type of its values."""
+    """The kind of a state, the key columns of its entries, and the type of its values."""
 
     kind: StateKind
     layout: Layout
@@ -25,7 +26,7 @@ class Shape:
         return f"{self.kind.value} of {self.values}" + (f" under {under}" if under else "")
 
     def accepts(self, stored: Shape) -> bool:
-        """Whether state that was stored with another shape can be read with this one."""
+        """Whether state stored with another shape can be read as this one."""
         return (
             self.kind is stored.kind
             and self.layout.types() == stored.layout.types()
@@ -33,8 +34,19 @@ class Shape:
         )
 
 
+def check_key_type(key: KeyTypes, info: StateInfo, schema: pa.Schema) -> None:
+    """Raise `RestoreError` if state was stored with keys of another type."""
+    stored = schema.field("key").type
+    if stored != key.kind:
+        raise RestoreError(
+            f"state {info.state!r} of {info.uid!r} was saved with keys of the type {stored}, and is keyed by "
+            f"{key.kind} now; cast the key column to {stored}, or use another uid"
+        )
+
+
 def stored_shape(key: KeyTypes, info: StateInfo, schema: pa.Schema) -> Shape:
-    """What a state is, by its file."""
+    """The shape of a stored state. Raises `RestoreError` if it has other keys."""
+    check_key_type(key, info, schema)
 
     def types(name: str, what: str) -> KeyTypes | None:
         return KeyTypes(schema.field(name).type, what) if name in schema.names else None

@@ -1,4 +1,4 @@
-"""The types users declare for keys and values of state, also as Spark SQL writes them: `a INT, b ARRAY<STRING>`."""
+"""The types that users declare for keys and values of state."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _WIDER: Final = (
     (pa.string(), pa.large_string()),
     (pa.binary(), pa.large_binary()),
 )
-"""Each holds every value of those before it."""
+"""Each type can hold every value of those before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateType:
-    """The type of a state's keys or values. `arrow` is none for any Python object, which is then pickled."""
+    """The type of a state's keys or values. `arrow` is None for any Python object, which is then pickled."""
 
     arrow: pa.DataType | None
 
@@ -46,7 +46,7 @@ class StateType:
         return self.arrow is None
 
     def accepts(self, stored: StateType) -> bool:
-        """Whether state written with the type `stored` can be read as this one: the same, or one it widens."""
+        """Whether state written with the type `stored` can be read as this type: the same, or a wider one."""
         if self == stored:
             return True
         return any(
@@ -55,10 +55,10 @@ class StateType:
         )
 
     def convert(self, value: Any) -> Any:
-        """`value` as it will come back from a snapshot: equal to what was given, but for the precision of floats.
+        """`value` as a restore would return it: equal to the one given, except for the precision of floats.
 
-        Maps come back as dicts, structs as dicts with all of their fields. A value that would come back as another one
-        (1.5 as 1, a datetime without a time zone as one of UTC) is refused like one of the wrong type.
+        Maps come back as dicts, structs as dicts with all of their fields. Raises `UserCodeError` for a value that
+        would change (1.5 to 1, a datetime without a time zone to UTC) or is of the wrong type.
         """
         if self.arrow is None:
             return value
@@ -73,16 +73,16 @@ OBJECT: Final = StateType(None)
 
 
 def resolve(declared: object) -> StateType:
-    """What a user means by a type.
+    """The type that a user declared. Accepts:
 
     * `object`: any Python object;
     * a Python class: `bool`, `int` (64 bits), `float`, `str`, `bytes`, and of `datetime` the `datetime` (microseconds
       of UTC), `date`, `time` and `timedelta`;
     * text as Spark accepts it: `"bigint"`, `"a INT, b STRING NOT NULL"`, `"map<string,array<double>>"`;
-    * a type of `pyspark.sql.types`, whose field metadata is left out;
+    * a type of `pyspark.sql.types`; field metadata is ignored;
     * a pyarrow type, a pyarrow field (its type counts), or a pyarrow schema (a struct).
 
-    `ConfigurationError` if it is none of these, or a type that state cannot hold.
+    Raises `ConfigurationError` for anything else, and for types that state cannot hold.
     """
     if isinstance(declared, StateType):
         return declared
@@ -129,7 +129,7 @@ def _class_type(declared: type) -> pa.DataType:
 
 
 def _spark_type(value: object, depth: int) -> pa.DataType:
-    """The type of Spark's JSON form, which unlike the text form keeps odd names and what may be null."""
+    """The type of Spark's JSON form, which unlike the text form keeps odd names and nullability."""
     _check_depth(depth)
     match value:
         case str():
@@ -154,7 +154,7 @@ def _spark_type(value: object, depth: int) -> pa.DataType:
 
 
 def _check_storable(arrow: pa.DataType, depth: int) -> None:
-    """Refuse what values of Python cannot be turned into and back."""
+    """Raise `ConfigurationError` for types that Python values cannot be converted to and back."""
     _check_depth(depth)
     problem = _storage_problem(arrow)
     if problem is not None:
@@ -188,7 +188,7 @@ def _check_depth(depth: int) -> None:
 
 
 def has_views(arrow: pa.DataType) -> bool:
-    """Whether a type is, or has inside, one of Arrow's views, of which pyarrow cannot take single values."""
+    """Whether a type is or contains one of Arrow's views: pyarrow cannot take single values from those."""
     if pa.types.is_string_view(arrow) or pa.types.is_binary_view(arrow):
         return True
     return any(has_views(arrow.field(index).type) for index in range(arrow.num_fields))

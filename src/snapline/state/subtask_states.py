@@ -1,13 +1,13 @@
 """All state of one operator in one subtask, and its snapshot in two parts.
 
-The synchronous part takes hold of the state on the task's thread; the asynchronous part writes it on another one while
+The synchronous part freezes the state on the task's thread; the asynchronous part writes it on another thread while
 the task goes on.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 
 
 class SubtaskStates:
-    """The state of one operator in one subtask: keyed, raw keyed, and operator state, raw included.
+    """The state of one operator in one subtask: operator state, and with keys also keyed and raw keyed state.
 
-    An operator without keys has no `keyed` and no `raw_keyed` state. Only the task's thread uses it.
+    For the task's thread only.
     """
 
     def __init__(
@@ -36,44 +36,44 @@ class SubtaskStates:
         self.operator = operator
         self.keyed = keyed
         self.raw_keyed = raw_keyed
+        self._backends = () if keyed is None else (keyed,)
+        self._raw_states = () if raw_keyed is None else (raw_keyed,)
 
     def restore(self, restore: SubtaskRestore, source: SnapshotReader) -> None:
-        """Take in this subtask's share of a snapshot, before any state is used."""
-        if self.keyed is not None:
-            self.keyed.restore(restore.keyed, source)
-        if self.raw_keyed is not None:
-            self.raw_keyed.restore(restore.keyed, source)
+        """Add this subtask's share of a snapshot, before any state is used."""
+        for state in (*self._backends, *self._raw_states):
+            state.restore(restore.keyed, source)
         self.operator.restore(restore.operator, source)
 
     def snapshot(self, *, full: bool = False, canonical: bool = False, ended: bool = False) -> PendingSnapshot:
         """The synchronous part.
 
-        `full`: refer to nothing older. `canonical`: keyed state in the open format. `ended`: mark it as the last one.
+        `full`: refer to nothing older. `canonical`: keyed state in the open format. `ended`: the operator has ended.
         """
         operator = self.operator.snapshot()
-        raw_keyed = None if self.raw_keyed is None else self.raw_keyed.snapshot()
-        # Last, since it has to be released: nothing may fail behind it.
-        keyed = None if self.keyed is None else self.keyed.snapshot(full=full, canonical=canonical)
-        return PendingSnapshot(keyed, raw_keyed, operator, ended)
+        raw_keyed = [state.snapshot() for state in self._raw_states]
+        # Last, because this snapshot has to be released: nothing may fail after it.
+        keyed = [backend.snapshot(full=full, canonical=canonical) for backend in self._backends]
+        return PendingSnapshot([*keyed, *raw_keyed], operator, ended)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete."""
-        if self.keyed is not None:
-            self.keyed.confirm(checkpoint_id)
+        """Called when a checkpoint is complete."""
+        for backend in self._backends:
+            backend.confirm(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
-        """A checkpoint will never be."""
-        if self.keyed is not None:
-            self.keyed.abort(checkpoint_id)
+        """Called when a checkpoint has failed."""
+        for backend in self._backends:
+            backend.abort(checkpoint_id)
 
     def close(self) -> None:
-        if self.keyed is not None:
-            self.keyed.close()
+        for backend in self._backends:
+            backend.close()
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSnapshot:
-    """What the asynchronous part has written: `new_bytes` for this snapshot, `state_bytes` with what it reuses."""
+    """What the asynchronous part wrote: `new_bytes` for this snapshot, `state_bytes` including reused objects."""
 
     state: SubtaskState
     new_bytes: int
@@ -81,29 +81,22 @@ class WrittenSnapshot:
 
 
 class PendingSnapshot:
-    """State that waits to be written. Exactly one of `write` and `release` must be called."""
+    """Frozen state to be written. Exactly one of `write` and `release` must be called."""
 
     def __init__(
-        self,
-        keyed: KeyedSnapshot | None,
-        raw_keyed: RawKeyedSnapshot | None,
-        operator: OperatorSnapshot,
-        ended: bool,
+        self, keyed: Sequence[KeyedSnapshot | RawKeyedSnapshot], operator: OperatorSnapshot, ended: bool
     ) -> None:
         self._keyed = keyed
-        self._raw_keyed = raw_keyed
         self._operator = operator
         self._ended = ended
 
     def write(self, target: SnapshotWriter, channels: Future[ChannelParts] | None = None) -> WrittenSnapshot:
-        """The asynchronous part, from any thread. `channels` gives the in-flight data that belongs to the snapshot.
+        """The asynchronous part, on any thread. `channels` is the in-flight data that belongs to the snapshot.
 
-        After `target.cancel()` it raises `SnapshotCancelledError` soon. Whatever it raises, all it has written is
-        deleted again.
+        Raises `SnapshotCancelledError` soon after `target.cancel()`. Whatever it raises, it deletes what it wrote.
         """
         try:
-            keyed = () if self._keyed is None else self._keyed.write(target)
-            raw_keyed = () if self._raw_keyed is None else self._raw_keyed.write(target)
+            keyed = tuple(part for snapshot in self._keyed for part in snapshot.write(target))
             operator = self._operator.write(target)
             in_flight = ChannelParts((), ()) if channels is None else channels.result()
             target.check()
@@ -112,7 +105,7 @@ class PendingSnapshot:
             raise
         finally:
             self.release()
-        state = SubtaskState((*keyed, *raw_keyed), operator, in_flight.inputs, in_flight.outputs, ended=self._ended)
+        state = SubtaskState(keyed, operator, in_flight.inputs, in_flight.outputs, ended=self._ended)
         objects = set(state.objects())
         return WrittenSnapshot(
             state,
@@ -121,13 +114,13 @@ class PendingSnapshot:
         )
 
     def release(self) -> None:
-        """It will not be written, or is written."""
-        if self._keyed is not None:
-            self._keyed.release()
+        """Free the state without writing it. `write` does this itself."""
+        for snapshot in self._keyed:
+            snapshot.release()
 
 
 def _attempt(action: Callable[[], None], problem: str) -> None:
-    """Do something that a later sweep does again: if it fails, only say so."""
+    """Do something that a later sweep repeats: log a failure."""
     try:
         action()
     except SnaplineError as error:

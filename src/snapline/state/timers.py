@@ -1,4 +1,4 @@
-"""Timers of keys: for a point in event time or processing time, each at most once for a key, a namespace and a time."""
+"""Timers of keys, in event time or processing time; at most one per key, namespace and time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import RestoreError, UserCodeError
-from snapline.state.arrays import Bools, Ints, Words
+from snapline.state.arrays import MAX_INT64, Bools, Ints, Words
 from snapline.state.batch_keys import Attached, KeyTypes, Rows, Single
 from snapline.state.columns.column import CopyOnWrite
 from snapline.state.exact_cast import converted
@@ -18,18 +18,17 @@ from snapline.state.key_index import FrozenKeys
 from snapline.state.key_scope import Current, Scope
 from snapline.state.slot_queue import SlotQueue
 from snapline.state.stable_hash import encode, key_groups
+from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.state.value_tables import Layout
 
 _WORD_MASK = (1 << 64) - 1
 
 TIMERS_STATE = "_timers"
-"""What timers are stored as."""
-
-_MAX_TIME = (1 << 63) - 1
+"""The name timers are stored under."""
 
 
 class TimeDomain(Enum):
-    """What a timer's time is measured by."""
+    """The clock of a timer."""
 
     EVENT = "event"
     PROCESSING = "processing"
@@ -37,7 +36,7 @@ class TimeDomain(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DueTimers:
-    """Timers whose time has come, in the order of their times. `rows` are their keys, for the vectorised calls."""
+    """Due timers, ordered by time. `rows` are their keys, for vectorised calls."""
 
     rows: Rows
     keys: pa.Array
@@ -49,35 +48,35 @@ class DueTimers:
 
 
 class Timers:
-    """The timers of one operator in one subtask, by the columns of `layout`."""
+    """The timers of one operator in one subtask, with the key columns of `layout`."""
 
     def __init__(self, layout: Layout, current: Current) -> None:
         self._layout = layout
         self._scope = Scope(current, layout.namespace)
-        self._domains = {domain: _Wheel(layout) for domain in TimeDomain}
+        self._domains = {domain: _DomainTimers(layout) for domain in TimeDomain}
 
-    # For the key in process.
+    # For the current key.
 
     def register(self, domain: TimeDomain, time_ms: int) -> None:
-        """Have a timer at a time; if there is one already, nothing changes."""
-        self._wheel(domain).add_one(self._scope.single(), _checked(time_ms))
+        """Register a timer; does nothing if there is one at this time already."""
+        self._of(domain).add_one(self._scope.single(), _checked(time_ms))
 
     def delete(self, domain: TimeDomain, time_ms: int) -> None:
-        """Have no timer at a time."""
-        self._wheel(domain).remove_one(self._scope.single(), _checked(time_ms))
+        """Delete the timer at this time, if there is one."""
+        self._of(domain).remove_one(self._scope.single(), _checked(time_ms))
 
     # For all keys of a batch.
 
     def register_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
-        """Have a timer for each row. `times_ms` is an array, or one time for all."""
+        """Register a timer for each row. `times_ms` is an array, or one time for all."""
         rows = self._scope.rows(keys, namespace)
-        self._wheel(domain).add(rows, _times(times_ms, len(rows)))
+        self._of(domain).add(rows, _times(times_ms, len(rows)))
 
     def delete_all(self, domain: TimeDomain, keys: Any, times_ms: Any, namespace: Any = None) -> None:
         rows = self._scope.rows(keys, namespace)
-        self._wheel(domain).remove(rows, _times(times_ms, len(rows)))
+        self._of(domain).remove(rows, _times(times_ms, len(rows)))
 
-    def _wheel(self, domain: TimeDomain) -> _Wheel:
+    def _of(self, domain: TimeDomain) -> _DomainTimers:
         if not isinstance(domain, TimeDomain):
             raise UserCodeError(f"{domain!r} is no domain of time; use TimeDomain.EVENT or TimeDomain.PROCESSING")
         return self._domains[domain]
@@ -85,35 +84,35 @@ class Timers:
     # Time passing.
 
     def next_ms(self, domain: TimeDomain) -> int | None:
-        """The earliest time anything might be due at; none if there is no timer."""
-        return self._wheel(domain).next_ms()
+        """A lower bound of the time of the next timer, or None if there is none."""
+        return self._of(domain).next_ms()
 
     def due(self, domain: TimeDomain, now_ms: int, limit: int | None = None) -> DueTimers | None:
-        """Take out timers up to and including a time, at most about `limit` of them; none if none is due.
+        """Remove and return timers up to and including a time, about `limit` at most, or None if none is due.
 
-        What a timer does may register more that are due: ask until there are none.
+        Firing a timer may register more that are due: call until it returns None.
         """
-        return self._wheel(domain).due(now_ms, limit)
+        return self._of(domain).due(now_ms, limit)
 
     def __len__(self) -> int:
-        return sum(wheel.count for wheel in self._domains.values())
+        return sum(timers.count for timers in self._domains.values())
 
     # Snapshots and restores.
 
     def freeze(self) -> FrozenTimers:
-        return FrozenTimers(self._layout, [(domain, *wheel.freeze()) for domain, wheel in self._domains.items()])
+        return FrozenTimers(self._layout, [(domain, *timers.freeze()) for domain, timers in self._domains.items()])
 
     def restore(self, stored: pa.Table) -> None:
         rows = self._layout.rows(stored)
         times = stored.column("time").to_numpy()
         domains = stored.column("domain").to_numpy()
-        for domain, wheel in self._domains.items():
+        for domain, timers in self._domains.items():
             chosen = np.flatnonzero(domains == domain.value)
             if chosen.size:
-                wheel.add(rows.take(chosen), times[chosen])
+                timers.add(rows.take(chosen), times[chosen])
 
     def check_namespace(self, namespace: KeyTypes | None) -> None:
-        """Timers have one namespace for all time."""
+        """Raise `RestoreError` if these timers have another namespace: it can never change."""
         mine = self._layout.namespace
         if (mine and mine.kind) != (namespace and namespace.kind):
             raise RestoreError(
@@ -122,8 +121,8 @@ class Timers:
             )
 
 
-class _Wheel(Attached):
-    """The timers of one domain: a slot for each, and the slots by time."""
+class _DomainTimers(Attached):
+    """The timers of one domain: a slot for each, and a queue of slots by time."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = Layout(layout.key, layout.namespace, KeyTypes(pa.int64(), "time"))
@@ -185,14 +184,14 @@ class _Wheel(Attached):
         while (taken := self._queue.take(now_ms, limit)) is not None:
             slots, times = taken
             is_present = self._present.array[slots]
-            # A timer that was deleted and registered again is filed twice.
+            # A timer that was deleted and registered again is in the queue twice.
             is_present[1:] &= slots[1:] != slots[:-1]
             slots, times = slots[is_present], times[is_present]
             if slots.size:
-                return self._taken_out(slots, times)
+                return self._remove_due(slots, times)
         return None
 
-    def _taken_out(self, slots: Ints, times: Ints) -> DueTimers:
+    def _remove_due(self, slots: Ints, times: Ints) -> DueTimers:
         self._present.own()[slots] = False
         self.count -= len(slots)
         columns = [column.take(slots) for column in self._space.columns()]
@@ -206,13 +205,13 @@ class _Wheel(Attached):
 
 @dataclass(frozen=True, slots=True)
 class FrozenTimers:
-    """Timers as they were at one moment."""
+    """The timers at one moment."""
 
     layout: Layout
     domains: list[tuple[TimeDomain, list[FrozenKeys], Words, Bools]]
 
     def rows(self, max_parallelism: int) -> pa.Table:
-        """The timers as they are stored, by key group."""
+        """The timers in stored form, ordered by key group."""
         tables = []
         layout = Layout(self.layout.key, self.layout.namespace, KeyTypes(pa.int64(), "time"))
         for domain, keys, hashes, present in self.domains:
@@ -229,11 +228,15 @@ class FrozenTimers:
         return table.take(pa.array(np.argsort(table.column("key_group").to_numpy(), kind="stable")))
 
 
+def timers_info(uid: str, max_parallelism: int) -> StateInfo:
+    return StateInfo(uid, TIMERS_STATE, StateKind.TIMERS, max_parallelism, ValueEncoding.ARROW)
+
+
 def _checked(time_ms: Any) -> int:
     if not isinstance(time_ms, int | np.integer) or isinstance(time_ms, bool):
         raise UserCodeError(f"{time_ms!r} is no time of a timer; give whole milliseconds since 1970")
-    if not -_MAX_TIME <= time_ms <= _MAX_TIME:
-        raise UserCodeError(f"{time_ms} is too far away for a timer; use at most {_MAX_TIME}")
+    if not -MAX_INT64 <= time_ms <= MAX_INT64:
+        raise UserCodeError(f"{time_ms} is too far away for a timer; use at most {MAX_INT64}")
     return int(time_ms)
 
 

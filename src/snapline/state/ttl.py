@@ -11,7 +11,7 @@ from snapline.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Ttl:
-    """How long an entry lives after it was last written, or with `refresh_on_read` last read. Processing time."""
+    """How long an entry lives, in processing time, after its last write, or with `refresh_on_read` its last read."""
 
     duration: Duration
     refresh_on_read: bool = False
@@ -24,17 +24,17 @@ class Ttl:
         return milliseconds
 
 
-Lifetime: TypeAlias = "Ttl | Duration"
-"""How long state lives: a `Ttl`, or only its duration, such as "30min"."""
+Lifetime: TypeAlias = Ttl | Duration
+"""A `Ttl`, or only its duration, such as "30min"."""
 
 
 def as_ttl(ttl: Lifetime | None, what: str) -> Ttl | None:
-    """The time to live that is meant; `ConfigurationError`, which begins with `what`, if it is none."""
+    """Convert to `Ttl`. Raises `ConfigurationError`, which begins with `what`, for an impossible duration."""
     if ttl is None:
         return None
     made = ttl if isinstance(ttl, Ttl) else Ttl(ttl)
     try:
-        # With the milliseconds it says whether it is one, here and not where the job runs.
+        # Checks the duration here, and not only where the job runs.
         return made if made.duration_ms else None
     except ConfigurationError as error:
         raise ConfigurationError(f"{what}: {error}") from error

@@ -1,8 +1,8 @@
-"""The states of a key, as users see them.
+"""State handles with one value per key: value, reducing and aggregating state.
 
-Each has calls for the key that is being processed, and vectorised ones for all keys of a batch. Keys of a batch are
-given as the backend's `keys(...)`, which hashes them once for all states, or as what that takes. A `namespace`, where
-the state was declared with one, is an array with a value for each row, or one value for all of them.
+All handles have calls for the current key, and vectorised ones for all keys of a batch. Keys of a batch are the result
+of the backend's `keys(...)`, which hashes them once for all states, or its argument. A `namespace`, where the state was
+declared with one, is an array with a value for each row, or one value for all.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ A = TypeVar("A")
 
 
 class ValueState:
-    """One value for each key. None is no value: setting it removes what is there."""
+    """One value for each key. None is no value: setting it removes the value."""
 
     def __init__(self, scope: Scope, table: ValueTable, default: Any = None) -> None:
         self._scope = scope
         self._table = table
         self._default = default
 
-    # For the key in process.
+    # For the current key.
 
     def get(self) -> Any:
         """The value, or the default the state was declared with."""
@@ -43,7 +43,7 @@ class ValueState:
         slots = rows.slots(self._table.space, add=self._table.is_cache)
         value = self._table.get(int(slots[row]), slots)
         if value is None:
-            # A copy, since it may be changed.
+            # A copy, since the caller may change it.
             return deepcopy(self._default)
         return value
 
@@ -57,21 +57,21 @@ class ValueState:
     # For all keys of a batch.
 
     def take(self, keys: Keys, namespace: Any = None) -> Values:
-        """The value of each key; null where there is none."""
+        """The value of each key, or null."""
         rows = self._scope.rows(keys, namespace)
         slots = rows.slots(self._table.space, add=self._table.is_cache)
         return self._table.read(slots)
 
     def put(self, keys: Keys, values: Values, namespace: Any = None) -> None:
-        """Set the value of each key; where a key comes twice the last one counts. Nulls remove."""
+        """Set the value of each key. Where a key comes twice, the last value wins. Nulls remove."""
         rows = self._scope.rows(keys, namespace)
         self._table.write(rows.slots(self._table.space, add=True), values)
 
     def update(self, keys: Keys, function: Callable[[Values, Groups], Values], namespace: Any = None) -> None:
-        """Set the value of each distinct key to what `function` makes of it.
+        """Replace the value of each distinct key by what `function` returns for it.
 
-        The function is called once, with the present values of the distinct keys (null where there is none) and the
-        `Groups` that say which rows belong to which of them; it returns their new values in the same order.
+        The function is called once, with the values of the distinct keys (null where there is none) and the `Groups`
+        that say which rows belong to which key; it returns the new values in the same order.
         """
         rows, space = self._scope.rows(keys, namespace), self._table.space
         distinct, indices = space.distinct(rows.slots(space, add=True))
@@ -88,12 +88,12 @@ class ValueState:
                 "it must return one for each group"
             )
         if space.version != version:
-            # The function has used other states, and slots were renumbered to make room.
+            # The function used other states, and slots were renumbered to make room.
             distinct, _ = space.distinct(rows.slots(space, add=True))
         self._table.write(distinct, values, all_present=all_present and self._table.erasures == erasures)
 
     def merge(self, reduce: str, keys: Keys, values: Values, namespace: Any = None) -> bool:
-        """Merge one value for each row into those there are, in place; false if that cannot be done so."""
+        """Merge one value for each row, in place. Returns False, with nothing changed, if that is not possible."""
         rows = self._scope.rows(keys, namespace)
         return self._table.merge(reduce, rows.slots(self._table.space, add=True), values)
 
@@ -104,7 +104,7 @@ class ValueState:
 
 
 Reduce: TypeAlias = str | Callable[[Any, Any], Any]
-"""How two values become one: "sum", "min", "max", "first" or "last", which are vectorised, or a function of two."""
+"""How two values become one: "sum", "min", "max", "first" or "last" (all vectorised), or a function of two values."""
 
 _MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
     "min": pc.min_element_wise,
@@ -114,7 +114,7 @@ _MERGES: dict[str, Callable[[pa.Array, pa.Array], pa.Array]] = {
 }
 _SCALAR_MERGES: dict[str, Callable[[Any, Any], Any]] = {
     "sum": operator.add,
-    "min": lambda old, new: new if new < old or old != old else old,  # a NaN gives way
+    "min": lambda old, new: new if new < old or old != old else old,  # numbers win over NaN
     "max": lambda old, new: new if new > old or old != old else old,
     "first": lambda old, _: old,
     "last": lambda _, new: new,
@@ -123,7 +123,7 @@ REDUCERS = tuple(_SCALAR_MERGES)
 
 
 def check_reducer(name: str, reduce: Reduce, kind: StateType) -> None:
-    """`ConfigurationError` if a state of this type cannot be reduced so."""
+    """Raise `ConfigurationError` if a state of this type cannot have this reducer."""
     if callable(reduce):
         return
     arrow = kind.arrow
@@ -138,7 +138,7 @@ def check_reducer(name: str, reduce: Reduce, kind: StateType) -> None:
 
 
 def _summed(old: pa.Array, groups: Groups, values: Any) -> pa.Array:
-    """Old values with new ones added. Where there is neither there is no sum, not even 0."""
+    """Old values with new ones added. Without either there is no sum, not even 0."""
     total = groups.sum(values, old)
     if not old.null_count:
         return total
@@ -147,7 +147,7 @@ def _summed(old: pa.Array, groups: Groups, values: Any) -> pa.Array:
 
 
 class ReducingState:
-    """One value for each key, into which every value that is added is merged."""
+    """One value for each key; every added value is merged into it."""
 
     def __init__(self, values: ValueState, reduce: Reduce) -> None:
         self._values = values
@@ -168,11 +168,11 @@ class ReducingState:
         self._values.clear()
 
     def take(self, keys: Keys, namespace: Any = None) -> Values:
-        """The merged value of each key; null where there is none."""
+        """The merged value of each key, or null."""
         return self._values.take(keys, namespace)
 
     def add_all(self, keys: Keys, values: Any, namespace: Any = None) -> None:
-        """Merge in one value for each row."""
+        """Add one value for each row."""
         reduce = self._reduce
         if isinstance(reduce, str) and self._values.merge(reduce, keys, values, namespace):
             return
@@ -202,11 +202,11 @@ class AggregateFunction(Protocol, Generic[A]):
     """How values become an accumulator, and an accumulator a result."""
 
     def create(self) -> A:
-        """An accumulator of nothing."""
+        """Returns an empty accumulator."""
         ...
 
     def add(self, accumulator: A, value: Any) -> A:
-        """The accumulator with one more value in it; it may be the same object."""
+        """Returns the accumulator with one more value; may be the same object."""
         ...
 
     def result(self, accumulator: A) -> Any: ...
@@ -220,7 +220,7 @@ class AggregatingState(Generic[A]):
         self._function = function
 
     def get(self) -> Any:
-        """The result so far; None if nothing was added."""
+        """The result so far, or None if nothing was added."""
         accumulator = self._values.get()
         return None if accumulator is None else self._function.result(accumulator)
 
@@ -234,7 +234,7 @@ class AggregatingState(Generic[A]):
         self._values.clear()
 
     def take(self, keys: Keys, namespace: Any = None) -> list[Any]:
-        """The result for each key; None where nothing was added."""
+        """The result for each key, or None if nothing was added."""
         accumulators = objects(self._values.take(keys, namespace))
         return [None if item is None else self._function.result(item) for item in accumulators]
 
@@ -255,7 +255,7 @@ class AggregatingState(Generic[A]):
 
 
 def _by_group(groups: Groups, values: Any) -> Iterator[tuple[int, Any]]:
-    """Each value that is not null, with the number of its group."""
+    """Each value that is not null, with its group."""
     indices = range(groups.count) if groups.indices is None else groups.indices.tolist()
     items = objects(values)
     if len(items) != len(indices):

@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.snapshot import ChannelPart, StoredObject
 from snapline.state import channel_state
-from snapline.state.channel_state import ChannelParts, ChannelStates, ChannelStateWriter, read_channel
+from snapline.state.channel_state import (
+    Channel,
+    ChannelParts,
+    ChannelSide,
+    ChannelStates,
+    ChannelStateWriter,
+    read_channel,
+)
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter, WriteOptions
@@ -49,7 +56,7 @@ def there_and_back(batches: Sequence[pa.RecordBatch], *, zstd: bool = False) -> 
     objects = MemoryObjects()
     writer = ChannelStateWriter(target(objects, zstd=zstd))
     for one in batches:
-        writer.add_input("e", 0, 0, one)
+        writer.add(Channel(ChannelSide.INPUT, "e", 0, 0), one)
     ((part,), ()) = writer.finish()
     return read(part, objects)
 
@@ -69,11 +76,11 @@ def assert_same(found: Sequence[pa.RecordBatch], expected: Sequence[pa.RecordBat
 def test_every_channel_keeps_its_batches_in_order(inline_bytes: int) -> None:
     objects = MemoryObjects()
     writer = ChannelStateWriter(target(objects, inline_bytes=inline_bytes))
-    writer.add_input("e", 0, 1, batch(1))
-    writer.add_output("f", 1, 0, batch(10))
-    writer.add_input("e", 2, 1, batch(2, 3))
-    writer.add_input("e", 0, 1, batch(4))
-    writer.add_output("e", 0, 1, batch(20))
+    writer.add(Channel(ChannelSide.INPUT, "e", 0, 1), batch(1))
+    writer.add(Channel(ChannelSide.OUTPUT, "f", 1, 0), batch(10))
+    writer.add(Channel(ChannelSide.INPUT, "e", 2, 1), batch(2, 3))
+    writer.add(Channel(ChannelSide.INPUT, "e", 0, 1), batch(4))
+    writer.add(Channel(ChannelSide.OUTPUT, "e", 0, 1), batch(20))
     inputs, outputs = writer.finish()
     assert [(part.edge, part.upstream, part.downstream) for part in inputs] == [("e", 0, 1), ("e", 2, 1)]
     assert [(part.edge, part.upstream, part.downstream) for part in outputs] == [("f", 1, 0), ("e", 0, 1)]
@@ -142,29 +149,29 @@ def test_compression() -> None:
     sizes = []
     for zstd in (False, True):
         writer = ChannelStateWriter(target(zstd=zstd))
-        writer.add_input("e", 0, 0, batch(*[5] * 10_000))
+        writer.add(Channel(ChannelSide.INPUT, "e", 0, 0), batch(*[5] * 10_000))
         sizes.append(writer.finish().inputs[0].object.size_bytes)
     assert sizes[1] < sizes[0] / 20
 
 
 def test_the_amount_is_known_and_limited() -> None:
     writer = ChannelStateWriter(target(), max_bytes=5 * 8)
-    writer.add_input("e", 0, 0, batch(1, 2))
-    writer.add_output("e", 0, 0, batch(1, 2, 3).slice(1))
-    assert writer.persisted_bytes == 32
+    writer.add(Channel(ChannelSide.INPUT, "e", 0, 0), batch(1, 2))
+    writer.add(Channel(ChannelSide.OUTPUT, "e", 0, 0), batch(1, 2, 3).slice(1))
+    assert [writer.collected_bytes(side) for side in ChannelSide] == [16, 16]
     with pytest.raises(StorageError, match=r"checkpoint 1 of op\[0\] has more than 40 bytes.*let barriers align"):
-        writer.add_output("e", 0, 0, batch(1, 2))
-    writer.add_output("e", 0, 0, batch(1))
-    assert writer.persisted_bytes == 40
+        writer.add(Channel(ChannelSide.OUTPUT, "e", 0, 0), batch(1, 2))
+    writer.add(Channel(ChannelSide.OUTPUT, "e", 0, 0), batch(1))
+    assert [writer.collected_bytes(side) for side in ChannelSide] == [16, 24]
 
 
 def test_an_aborted_writer() -> None:
     objects = MemoryObjects()
     writer = ChannelStateWriter(target(objects))
-    writer.add_input("e", 0, 0, batch(1))
+    writer.add(Channel(ChannelSide.INPUT, "e", 0, 0), batch(1))
     writer.abort()
     with pytest.raises(SnapshotCancelledError):
-        writer.add_input("e", 0, 0, batch(1))
+        writer.add(Channel(ChannelSide.INPUT, "e", 0, 0), batch(1))
     with pytest.raises(SnapshotCancelledError):
         writer.finish()
     assert objects.list("memory://job") == []
@@ -174,7 +181,7 @@ def test_an_aborted_writer() -> None:
 def test_damaged_data_is_an_error(checked: bool) -> None:
     objects = MemoryObjects()
     writer = ChannelStateWriter(target(objects))
-    writer.add_input("e", 0, 0, batch(1, 2, 3))
+    writer.add(Channel(ChannelSide.INPUT, "e", 0, 0), batch(1, 2, 3))
     ((part,), _) = writer.finish()
     data = objects.read(part.object.path)
     spoilt = [data[:-1], data[:100], b"", data[:16] + b"\xff" * 16 + data[32:], b"x" * len(data)]

@@ -16,7 +16,7 @@ import pytest
 from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.keygroups import EMPTY, KeyGroupRange
 from snapline.state import state_files
-from snapline.state.state_files import describe, iterate, read, read_info, write
+from snapline.state.state_files import describe, iterate, read, write
 from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
 
 NOON = dt.datetime(2024, 2, 29, 12)
@@ -66,7 +66,7 @@ def test_every_kind_comes_back(info: StateInfo, columns: dict[str, list[Any]], *
     for part in (table, table.slice(0, 0)):
         file = _file(info, part, zstd=zstd)
         found, rows = read(file)
-        assert found == info == read_info(file)
+        assert found == info == describe(file).info
         assert rows == part
         assert rows.schema == part.schema
         assert describe(file) == state_files.StateFile(info, part.schema, part.num_rows)
@@ -350,7 +350,7 @@ def test_a_footer_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
 
 def test_a_newer_format_is_told_apart_from_damage() -> None:
     with pytest.raises(DamagedError, match=r"newer Snapline \(format 7, this one reads up to 1\); upgrade"):
-        read_info(_with_footer(version=7, unknown=[1]))
+        describe(_with_footer(version=7, unknown=[1]))
 
 
 def test_other_parquet_is_refused() -> None:

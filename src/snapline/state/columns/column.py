@@ -24,8 +24,8 @@ class FrozenColumn(Protocol):
         ...
 
     def release(self) -> None:
-        """Give it up: the column may change in place again."""
-        ...
+        """Call when it is no longer needed. Copy-on-write arrays need nothing to be done."""
+        return
 
 
 class Column(ABC):

@@ -205,7 +205,7 @@ def _zero_filled(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.fill_null(array, (zero if zero.type == kind else zero.view(kind))[0])
 
 
-class _FrozenFixed:
+class _FrozenFixed(FrozenColumn):
     def __init__(self, kind: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> None:
         self._kind = kind
         self._values = values
@@ -214,9 +214,6 @@ class _FrozenFixed:
     def encode(self, slots: Ints) -> pa.Array:
         nulls = None if self._valid is None else ~self._valid[slots]
         return _fixed_array(self._kind, self._values.take(slots), nulls)
-
-    def release(self) -> None:
-        """Nothing to do: the arrays are garbage-collected."""
 
 
 class StructColumn(Column):
@@ -273,7 +270,7 @@ def _struct_array(kind: pa.DataType, fields: Sequence[pa.Array], nulls: Bools | 
     return pa.StructArray.from_arrays(fields, fields=[kind.field(index) for index in range(kind.num_fields)], mask=mask)
 
 
-class _FrozenStruct:
+class _FrozenStruct(FrozenColumn):
     def __init__(self, kind: pa.DataType, fields: Sequence[FrozenColumn], valid: Bools | None) -> None:
         self._kind = kind
         self._fields = fields

@@ -161,13 +161,10 @@ def _taken(chunk: pa.Array, positions: Ints) -> pa.Array:
     return chunk.take(pa.array(positions, mask=absent) if absent.any() else pa.array(positions))
 
 
-class _FrozenLog:
+class _FrozenLog(FrozenColumn):
     def __init__(self, refs: npt.NDArray[np.int64], log: _Log) -> None:
         self._refs = refs
         self._log = log
 
     def encode(self, slots: Ints) -> pa.Array:
         return self._log.take(self._refs[slots])
-
-    def release(self) -> None:
-        """Nothing to do: the arrays are garbage-collected."""

@@ -74,7 +74,7 @@ class ObjectColumn(Column):
         return [unpickled(data) for data in stored.to_pylist()]
 
 
-class _FrozenObjects:
+class _FrozenObjects(FrozenColumn):
     """`users` holds the ids of frozen columns in use; adding and removing one is safe from any thread."""
 
     def __init__(self, pages: list[list[Any]], users: set[int]) -> None:

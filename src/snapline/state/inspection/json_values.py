@@ -1,4 +1,4 @@
-"""Arrow values as JSON can hold them, nothing lost that a person would look for."""
+"""Arrow values as JSON, without losing anything a person would look for."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def json_value(value: pa.Scalar) -> JsonValue:
-    """One value: times as ISO 8601 (with `Z` if they have a zone), bytes as `{"base64": ...}`, maps as pairs.
+    """Convert one value. Times become ISO 8601 (with `Z` if they have a zone), bytes `{"base64": ...}`, maps pairs.
 
-    Decimals are text, and so are floats that JSON has no number for.
+    Decimals become text, and so do floats that JSON cannot represent.
     """
     kind = value.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -45,7 +45,7 @@ def json_value(value: pa.Scalar) -> JsonValue:
 
 
 def json_of_object(value: Any) -> JsonValue:
-    """A Python object: what JSON knows as it is, the rest as `{"repr": ...}`."""
+    """Convert a Python object. What JSON cannot represent becomes `{"repr": ...}`."""
     match value:
         case None | bool() | int() | str():
             return value
@@ -68,17 +68,17 @@ def json_of_object(value: Any) -> JsonValue:
 
 
 def json_of_pickle(data: bytes, *, unpickle: bool) -> JsonValue:
-    """A pickled value: its size, or if `unpickle` the value, which runs whatever code the pickle names."""
+    """The size of a pickled value, or if `unpickle` the value; that runs whatever code the pickle names."""
     if not unpickle:
         return {"pickle": len(data)}
     try:
         return json_of_object(pickle.loads(data))  # noqa: S301
-    except Exception as error:  # whatever the code in the pickle raises
+    except Exception as error:  # code in the pickle may raise anything
         return {"pickle": len(data), "error": f"{type(error).__name__}: {error}"}
 
 
 def json_rows(table: pa.Table, pickled: frozenset[str], *, unpickle: bool = False) -> list[dict[str, JsonValue]]:
-    """Every row of a table; `pickled` are the columns that hold pickles."""
+    """Convert the rows of a table. `pickled` are the columns that hold pickles."""
     columns = {
         name: [
             json_of_pickle(value.as_py(), unpickle=unpickle)
@@ -92,7 +92,7 @@ def json_rows(table: pa.Table, pickled: frozenset[str], *, unpickle: bool = Fals
 
 
 def _moment(value: int, unit: str) -> str:
-    """A time since 1970 in ISO 8601, to the last digit the unit has; the bare number with its unit if out of range."""
+    """A time since 1970 in ISO 8601 with all digits of the unit; out of range, the number with its unit."""
     seconds, fraction = divmod(value, _PER_SECOND[unit])
     try:
         whole = (_EPOCH + dt.timedelta(seconds=seconds)).isoformat()

@@ -1,9 +1,9 @@
-"""The RocksDB backend: state larger than memory, in a database on local disk, with checkpoints that share its files.
+"""The RocksDB backend: state larger than memory, in a database on local disk, with incremental checkpoints.
 
-What is in use is cached in the same columns as the memory backend has. Changes reach the database when a snapshot is
-written, or when the cache is full. The synchronous part of a snapshot only takes hold of the columns; the asynchronous
-part writes the changes down, lets RocksDB make a checkpoint of itself out of hard links, and uploads the files that no
-completed checkpoint has uploaded before.
+Entries in use are cached in the same tables as in the memory backend. Changes are flushed to the database when a
+snapshot is written, or when the cache is full. The synchronous part of a snapshot only freezes the tables. The
+asynchronous part flushes the changes, has RocksDB make a checkpoint of itself out of hard links, and uploads the files
+that no completed checkpoint has uploaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from snapline.errors import ConfigurationError, EngineError, RestoreError, StorageError
+from snapline.errors import ConfigurationError, EngineError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import StoredObject
@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 MAX_CACHED_ENTRIES = 2_000_000
 _BATCH_ENTRIES = 64 << 10
 _SWEPT_ENTRIES = 10_000
-"""How many entries of a state with a time to live are looked at with each snapshot."""
+"""How many entries of a state with a time to live each snapshot checks for expiry."""
 
 
 class RocksDbBackend(KeyedBackend):
-    """Keyed state in RocksDB, in a `directory` of its own, which must be empty or not exist."""
+    """Keyed state in RocksDB, in a `directory` that must be empty or not exist."""
 
     def __init__(
         self,
@@ -92,10 +92,10 @@ class RocksDbBackend(KeyedBackend):
         self._is_closed = False
         self._lock = Lock()
         self._opening = Lock()
-        self._unwritten: deque[RocksDbSnapshot] = deque()
+        self._unflushed: deque[RocksDbSnapshot] = deque()
         self._broken: BaseException | None = None
         self.has_everything_cached = True
-        """Whether the database has nothing that is not in the cache too: nothing was restored or evicted yet."""
+        """Whether all entries are in the cache: nothing was restored or evicted yet."""
         self._snapshots = count()
         self._swept: dict[int, bytes] = {}
         self._shared: dict[str, StoredObject] = {}
@@ -104,7 +104,7 @@ class RocksDbBackend(KeyedBackend):
     @property
     def db(self) -> Rdict:
         if self._db is None:
-            # The task and a snapshot may both be the first.
+            # The task and a snapshot may get here at the same time.
             with self._opening:
                 if self._is_closed:
                     raise EngineError("a backend that was closed is used")
@@ -112,28 +112,31 @@ class RocksDbBackend(KeyedBackend):
                     self._db = open_database(self._directory / "db")
         return self._db
 
-    # Keys: between two batches is the time to make room.
+    # Between two batches is the time to make room.
 
     def keys(self, values: Any) -> Any:
         self._make_room()
         return super().keys(values)
 
-    def _make_room(self) -> None:
+    def _check_not_broken(self) -> None:
         if self._broken is not None:
             raise StorageError(f"state could not be written to {self._directory}: {self._broken}") from self._broken
+
+    def _make_room(self) -> None:
+        self._check_not_broken()
         spaces = [*self._spaces.values(), *self._entry_spaces()]
         if sum(space.size for space in spaces) > self._max_cached_entries:
             self.evict()
 
     def evict(self) -> None:
-        """Write all changes down and forget what is cached."""
+        """Flush all changes and empty the cache."""
         self.has_everything_cached = False
         with self._lock:
-            self._write_down_all()
+            self._flush_snapshots()
             for name, state in self._states.items():
                 changes = state.values.freeze_changes()
                 try:
-                    self._write_down(name, changes)
+                    self._flush(name, changes)
                 except BaseException as error:
                     self._broken = error
                     raise
@@ -146,23 +149,23 @@ class RocksDbBackend(KeyedBackend):
     def _entry_spaces(self) -> list[Space]:
         return [state.values.space for state in self._states.values() if isinstance(state.table, MapTable)]
 
-    # Writing changes down. Only under the lock, and in the order in which they were taken.
+    # Flushing changes: only with the lock held, and in the order in which they were frozen.
 
-    def _write_down_all(self, last: RocksDbSnapshot | None = None) -> None:
-        """Write down the changes of snapshots that wait, up to and including one of them; all, if none is given."""
-        while self._unwritten and not (last is not None and last.is_written_down):
-            snapshot = self._unwritten.popleft()
+    def _flush_snapshots(self, last: RocksDbSnapshot | None = None) -> None:
+        """Flush the changes of waiting snapshots, up to and including `last`. None flushes all."""
+        while self._unflushed and not (last is not None and last.is_flushed):
+            snapshot = self._unflushed.popleft()
             try:
                 for name, changes in snapshot.changes.items():
-                    self._write_down(name, changes)
+                    self._flush(name, changes)
                 self._sweep(snapshot.listing, snapshot.now_ms)
                 snapshot.link()
             except BaseException as error:
-                # These changes are nowhere else: what is in the database from now on cannot be trusted.
+                # These changes exist nowhere else: the database cannot be trusted from now on.
                 self._broken = error
                 raise
 
-    def _write_down(self, name: str, changes: FrozenChanges) -> None:
+    def _flush(self, name: str, changes: FrozenChanges) -> None:
         from rocksdict import WriteBatch
 
         codec = self._codec(name)
@@ -190,7 +193,7 @@ class RocksDbBackend(KeyedBackend):
             self.db.write(batch)
 
     def _sweep(self, listing: Listing, now_ms: int) -> None:
-        """Delete what has outlived its time to live, some at a time: nobody may ever ask for it again."""
+        """Delete expired entries, some at a time: they may never be read again."""
         from rocksdict import WriteBatch
 
         for entry in listing.states:
@@ -213,18 +216,17 @@ class RocksDbBackend(KeyedBackend):
     # Snapshots.
 
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
-        if self._broken is not None:
-            raise StorageError(f"state could not be written to {self._directory}: {self._broken}") from self._broken
+        self._check_not_broken()
         changes = {name: state.values.freeze_changes() for name, state in self._states.items()}
         timers = None if self._timers is None else self._timers.freeze()
         links = self._directory / f"links-{next(self._snapshots)}"
         reusable = {} if full or canonical or not self._incremental else dict(self._shared)
         snapshot = RocksDbSnapshot(self, changes, timers, links, reusable, canonical=canonical)
-        self._unwritten.append(snapshot)
+        self._unflushed.append(snapshot)
         return snapshot
 
     def listing(self) -> Listing:
-        """What the database holds."""
+        """The states in the database."""
         return Listing([self._entry(name) for name in self._states], self._sequence)
 
     def _entry(self, name: str) -> StateEntry:
@@ -237,18 +239,19 @@ class RocksDbBackend(KeyedBackend):
     def now_ms(self) -> int:
         return self._clock()
 
-    def write_down(self, snapshot: RocksDbSnapshot) -> None:
+    def flush_until(self, snapshot: RocksDbSnapshot) -> None:
+        """Flush the changes of a snapshot and of those before it. Called from any thread."""
         with self._lock:
-            self._write_down_all(snapshot)
+            self._flush_snapshots(snapshot)
 
     def offer(self, checkpoint_id: int, files: dict[str, StoredObject]) -> None:
-        """Note what a checkpoint has shared; it can be reused once the checkpoint is complete."""
+        """Record the files a checkpoint has shared. They can be reused once the checkpoint is complete."""
         self._offered[checkpoint_id] = files
 
     def confirm(self, checkpoint_id: int) -> None:
         if checkpoint_id in self._offered:
             self._shared = self._offered[checkpoint_id]
-            # Others may be offered meanwhile.
+            # A copy, because another thread may offer files meanwhile.
             for other in list(self._offered):
                 if other <= checkpoint_id:
                     self._offered.pop(other, None)
@@ -259,7 +262,7 @@ class RocksDbBackend(KeyedBackend):
     def close(self) -> None:
         with self._lock, self._opening:
             self._is_closed = True
-            self._unwritten.clear()
+            self._unflushed.clear()
             if self._db is not None:
                 self._db.close()
                 self._db = None
@@ -267,11 +270,11 @@ class RocksDbBackend(KeyedBackend):
 
     # The database below the cache.
 
-    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> _Backing:
+    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> _StoredState:
         if name not in self._ids:
             self._ids[name] = self._next_id
             self._next_id += 1
-        return _Backing(self, self._ids[name], layout, declared, has_times=ttl_ms is not None)
+        return _StoredState(self, self._ids[name], layout, declared, has_times=ttl_ms is not None)
 
     def _restored_some(self) -> None:
         self.has_everything_cached = False
@@ -288,13 +291,10 @@ class RocksDbBackend(KeyedBackend):
     # Restoring the backend's own files.
 
     def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None:
+        if part.part.native != NATIVE:
+            super()._restore_native(part, source)
         listing_item, *files = part.part.objects
         self.has_everything_cached = False
-        if part.part.native != NATIVE:
-            raise RestoreError(
-                f"{self.uid!r} was saved by the {part.part.native} backend in files of its own, which this one cannot "
-                "read; restore with that backend, or from a canonical savepoint"
-            )
         listing = decode_listing(source.read(listing_item), listing_item.path)
         self._sequence = max(self._sequence, listing.sequence)
         is_whole = self._db is None and part.part.key_groups == part.key_groups == self.key_groups
@@ -312,7 +312,7 @@ class RocksDbBackend(KeyedBackend):
             shutil.rmtree(directory)
 
     def _adopt(self, listing: Listing, files: Sequence[StoredObject]) -> None:
-        """Go on with the very database that was saved."""
+        """Use the restored database as it is."""
         for entry in listing.states:
             self._ids[entry.info.state] = entry.id
             self._register(entry.info.state, entry.shape(self.key), entry.info.ttl_ms)
@@ -321,7 +321,7 @@ class RocksDbBackend(KeyedBackend):
         self._shared = {name: item for name, item in named if item.shared_key is not None}
 
     def _copy(self, database: Rdict, entry: StateEntry, groups: KeyGroupRange) -> None:
-        """Take over the entries of some key groups. Bytes stay as they are, but for the number of the state."""
+        """Copy the entries of some key groups. Bytes stay the same, except for the number of the state."""
         from rocksdict import WriteBatch
 
         name, shape = entry.info.state, entry.shape(self.key)
@@ -344,8 +344,8 @@ class RocksDbBackend(KeyedBackend):
         self.db.write(batch)
 
 
-class _Backing:
-    """The entries of one state in the database."""
+class _StoredState:
+    """The entries of one state in the database, as the backing of its table."""
 
     def __init__(
         self, backend: RocksDbBackend, state: int, layout: Layout, declared: StateType, *, has_times: bool

@@ -1,10 +1,10 @@
-"""Files of a RocksDB database in a snapshot: which there are, which states they hold, and reading them."""
+"""The files of a RocksDB database in a snapshot: their listing, and reading states from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.errors import ConfigurationError, DamagedError, RestoreError, SnaplineError, StorageError
+from snapline.errors import ConfigurationError, DamagedError, SnaplineError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import StoredObject
 from snapline.state.batch_keys import KeyTypes
@@ -28,40 +28,34 @@ if TYPE_CHECKING:
     from rocksdict import Rdict
 
 NATIVE = "rocksdb"
-"""What this backend's own files are marked with."""
+"""How snapshots mark this backend's own files."""
 
 LISTING_VERSION = 1
 BLOCK_CACHE_BYTES = 64 << 20
 FILE_ROWS = 1 << 20
-"""A canonical savepoint begins a new file after so many rows of a state."""
+"""A canonical savepoint begins a new file after this many rows of a state."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateEntry:
-    """A state in a database: the number its keys begin with, and the columns it would be stored with."""
+    """A state in a database: `id` is the number its keys begin with, `schema` that of its state file."""
 
     id: int
     info: StateInfo
     schema: pa.Schema
 
     def shape(self, key: KeyTypes) -> Shape:
-        """What the state is; `RestoreError` if it has other keys."""
-        stored = self.schema.field("key").type
-        if stored != key.kind:
-            raise RestoreError(
-                f"state {self.info.state!r} of {self.info.uid!r} was saved with keys of the type {stored}, and is "
-                f"keyed by {key.kind} now; cast the key column to {stored}, or use another uid"
-            )
+        """The shape of the state. Raises `RestoreError` if it has other keys."""
         return stored_shape(key, self.info, self.schema)
 
     def own_shape(self) -> Shape:
-        """What the state is, whatever its keys are."""
+        """The shape of the state, whatever its keys are."""
         return self.shape(KeyTypes(self.schema.field("key").type))
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a saved database holds. `sequence` is greater than the position of every element of a list."""
+    """The contents of a saved database. `sequence` is greater than the position of every list element."""
 
     states: Sequence[StateEntry]
     sequence: int
@@ -88,23 +82,14 @@ class _WireListing(msgspec.Struct):
 
 def encode_listing(listing: Listing, files: list[str]) -> bytes:
     states = [
-        _WireState(
-            entry.id,
-            entry.info.uid,
-            entry.info.state,
-            entry.info.kind,
-            entry.info.encoding,
-            entry.info.max_parallelism or 1,
-            entry.info.ttl_ms,
-            entry.schema.serialize().to_pybytes(),
-        )
+        _WireState(id=entry.id, schema=entry.schema.serialize().to_pybytes(), **asdict(entry.info))
         for entry in listing.states
     ]
     return msgspec.json.encode(_WireListing(LISTING_VERSION, listing.sequence, files, states))
 
 
 def decode_listing(data: bytes, path: str) -> Listing:
-    """`DamagedError` if it is not what `encode_listing` has made."""
+    """The inverse of `encode_listing`. Raises `DamagedError`."""
     try:
         wire = msgspec.json.decode(data, type=_WireListing)
     except msgspec.MsgspecError as error:
@@ -130,7 +115,7 @@ def decode_listing(data: bytes, path: str) -> Listing:
 
 
 def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
-    """Open a database, or make an empty one."""
+    """Open a database, or create an empty one."""
     try:
         from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
     except ImportError as error:
@@ -152,7 +137,7 @@ def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
     except Exception as error:
         raise StorageError(f"the RocksDB database in {directory} cannot be opened: {error}") from error
     if not read_only:
-        # What is lost in a crash comes back from the last checkpoint, so there is no use for a log.
+        # After a crash state comes from the last checkpoint, so no log is needed.
         write = WriteOptions()
         write.disable_wal = True  # type: ignore[method-assign, assignment]
         database.set_write_options(write)
@@ -160,7 +145,7 @@ def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
 
 
 def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObject], source: SnapshotReader) -> None:
-    """Put the files of a saved database into a directory."""
+    """Download the files of a saved database into a new directory."""
     if len(names) != len(files):
         raise DamagedError(f"a RocksDB database of {len(names)} files was saved, and the snapshot has {len(files)}")
     directory.mkdir(parents=True)
@@ -170,7 +155,7 @@ def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObj
 
 @contextmanager
 def saved_database(listing: Listing, files: Sequence[StoredObject], source: SnapshotReader) -> Iterator[Rdict]:
-    """A saved database, to be read, in a directory that is gone afterwards."""
+    """Open a saved database for reading, in a temporary directory."""
     with TemporaryDirectory(prefix="snapline-") as directory:
         fetch_files(Path(directory) / "db", listing.files, files, source)
         database = open_database(Path(directory) / "db", read_only=True)
@@ -181,7 +166,7 @@ def saved_database(listing: Listing, files: Sequence[StoredObject], source: Snap
 
 
 def entries_between(database: Rdict, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The entries from one key on and up to another."""
+    """The entries from key `start` up to, but not including, `end`."""
     for key, value in database.items(from_key=start):
         assert isinstance(key, bytes)
         if key >= end:
@@ -198,9 +183,9 @@ def read_state(
     now_ms: int | None = None,
     check: Callable[[], None] | None = None,
 ) -> Iterator[pa.Table]:
-    """The entries of a state in the open format, by key group; at least one table, unless there is no entry.
+    """The entries of a state in the open format, ordered by key group, as tables of limited size.
 
-    What has outlived its time to live at `now_ms` is left out.
+    Entries that have expired at `now_ms` are left out; None keeps all. `check` may raise to stop.
     """
     keys: list[bytes] = []
     values: list[bytes] = []

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from snapline.protocol.snapshot import KeyedPart, StoredObject
 from snapline.state import state_files
 from snapline.state.keyed_backend import KeyedSnapshot
-from snapline.state.memory_backend import timers_info
 from snapline.state.rocksdb.rocksdb_files import NATIVE, encode_listing, open_database, read_state
-from snapline.state.timers import FrozenTimers
+from snapline.state.timers import FrozenTimers, timers_info
 from snapline.state.value_tables import FrozenChanges
 from snapline.storage.snapshot_writer import SnapshotWriter
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RocksDbSnapshot(KeyedSnapshot):
-    """Changes that have to be written down, and from then on a directory of hard links to the database's files."""
+    """Changes to be flushed, and after that a directory of hard links to the database's files."""
 
     def __init__(
         self,
@@ -34,7 +33,7 @@ class RocksDbSnapshot(KeyedSnapshot):
         canonical: bool,
     ) -> None:
         self.changes = changes
-        self.is_written_down = False
+        self.is_flushed = False
         self._backend = backend
         self.listing = backend.listing()
         self._timers = timers
@@ -45,19 +44,19 @@ class RocksDbSnapshot(KeyedSnapshot):
         self._is_wanted = True
 
     def link(self) -> None:
-        """Hold on to the database as it is now. Called once the changes are written down."""
+        """Link the database's files as they are now. Called once, when the changes are flushed."""
         from rocksdict import Checkpoint
 
         for changes in self.changes.values():
             changes.release()
         self.changes = {}
-        self.is_written_down = True
+        self.is_flushed = True
         if self._is_wanted:
             self._backend.db.flush()
             Checkpoint(self._backend.db).create_checkpoint(str(self._links))
 
     def write(self, target: SnapshotWriter) -> tuple[KeyedPart, ...]:
-        self._backend.write_down(self)
+        self._backend.flush_until(self)
         target.check()
         groups = self._backend.key_groups
         timers = self._write_timers(target)
@@ -69,16 +68,16 @@ class RocksDbSnapshot(KeyedSnapshot):
 
     def release(self) -> None:
         self._is_wanted = False
-        self._backend.write_down(self)
+        self._backend.flush_until(self)
         shutil.rmtree(self._links, ignore_errors=True)
 
     def _write_files(self, target: SnapshotWriter) -> tuple[StoredObject, ...]:
-        """The database's files. Tables never change and are shared; the rest is small and belongs to this one."""
+        """Upload the database's files. Tables never change and are shared; the rest is small and not shared."""
         files: dict[str, StoredObject] = {}
         for path in sorted(self._links.iterdir()):
             target.check()
             if path.name.startswith("OPTIONS"):
-                # A database is always opened with the options of this version.
+                # Databases are always opened with the options of this version.
                 continue
             if path.suffix != ".sst":
                 files[path.name] = target.write(f"rocksdb-{path.name}", path.read_bytes())
@@ -105,8 +104,7 @@ class RocksDbSnapshot(KeyedSnapshot):
                     check=target.check,
                 )
                 for number, table in enumerate(tables):
-                    data = state_files.write(entry.info, table, zstd=target.options.zstd, check=target.check)
-                    yield target.write(f"{entry.info.state}-{number}.parquet", memoryview(data))
+                    yield state_files.store(f"{entry.info.state}-{number}.parquet", entry.info, table, target)
         finally:
             database.close()
 
@@ -117,5 +115,4 @@ class RocksDbSnapshot(KeyedSnapshot):
         if not table.num_rows:
             return ()
         info = timers_info(self._backend.uid, self._backend.max_parallelism)
-        data = state_files.write(info, table, zstd=target.options.zstd, check=target.check)
-        return (target.write(f"{info.state}.parquet", memoryview(data)),)
+        return (state_files.store(f"{info.state}.parquet", info, table, target),)

@@ -1,10 +1,9 @@
-"""Entries as keys and values of bytes: how state looks inside RocksDB.
+"""Entries as bytes: the layout of state inside RocksDB.
 
-A key is the number of the state and the key group, two bytes each and big-endian, so that the entries of a state are
-together and in the order of their key groups; then the columns it is filed under: eight bytes, big-endian as well, for
-those of fixed width, for strings and bytes the length in four bytes and then the bytes. So no key is the beginning of
-another by chance, and all entries of a key begin alike. A value begins with eight bytes for the time of its last update
-if that is kept.
+A key starts with the number of the state and the key group, two big-endian bytes each, so that the entries of a state
+are together and ordered by key group. The key columns follow: eight big-endian bytes for those of fixed width; for
+strings and bytes, the length in four bytes and then the bytes. So no key is a prefix of another by accident, and all
+entries of a key share a prefix. A value starts with eight bytes for the time of its last update, if that is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _WORD = 8
 
 
 def heads(state: int, groups: npt.NDArray[np.uint16]) -> Octets:
-    """The beginnings of keys, four bytes each."""
+    """The first four bytes of keys."""
     result = np.empty((len(groups), 2), dtype=">u2")
     result[:, 0] = state
     result[:, 1] = groups
@@ -34,18 +33,18 @@ def heads(state: int, groups: npt.NDArray[np.uint16]) -> Octets:
 
 
 def head(state: int, group: int) -> bytes:
-    """The beginning of all keys of a key group; that of the next one is where they end."""
+    """The first bytes of all keys of a key group; that of the next key group is their end."""
     return ((state << 16) + group).to_bytes(HEAD_BYTES + 1, "big")[1:]
 
 
 def in_order(groups: npt.NDArray[np.uint16], columns: Sequence[FrozenKeys]) -> Ints | None:
-    """How to sort entries by their keys, as far as that is cheap: RocksDB finds and writes neighbours faster."""
+    """The order of entries by key, or None if sorting is expensive. RocksDB reads and writes neighbours faster."""
     first = columns[0]
     return None if isinstance(first, FrozenBytesKeys) else np.lexsort((first.words, groups))
 
 
 def encode_keys(start: Octets, columns: Sequence[FrozenKeys]) -> list[bytes]:
-    """The keys of entries: `start` and behind it the columns."""
+    """The keys of entries: `start`, then the columns."""
     if not any(isinstance(column, FrozenBytesKeys) for column in columns):
         words = [_word_bytes(column) for column in columns]
         return _rows(np.hstack([start, *words]))
@@ -61,7 +60,7 @@ def encode_keys(start: Octets, columns: Sequence[FrozenKeys]) -> list[bytes]:
 
 
 def decode_keys(keys: Sequence[bytes], start: int, kinds: Sequence[pa.DataType]) -> list[pa.Array]:
-    """The columns of keys, from a position on."""
+    """The columns of keys, from byte `start` on."""
     fixed = [dtype_of(kind) is not None for kind in kinds]
     if all(fixed):
         matrix = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(len(keys), -1)
@@ -96,14 +95,14 @@ def _from_words(words: npt.NDArray[np.uint64], kind: pa.DataType) -> pa.Array:
 
 
 def _rows(matrix: Octets) -> list[bytes]:
-    """Each row of a matrix of bytes."""
+    """The rows of a matrix of bytes."""
     width = matrix.shape[1]
     rows: list[bytes] = np.ascontiguousarray(matrix).reshape(-1).view(f"V{width}").tolist() if len(matrix) else []
     return rows
 
 
 class ValueCodec:
-    """Values of one type, none of them null, as bytes."""
+    """Encodes values of one type, none of them null, as bytes."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -135,7 +134,7 @@ class ValueCodec:
 
 
 def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[Octets]:
-    """Columns of bytes: whether a value is there, unless it must be, and the value; for structs those of the fields."""
+    """Columns of bytes: a flag for null (not at the top), then the value, or for structs the fields."""
     parts = []
     if not is_top:
         parts.append(values.is_valid().cast(pa.uint8()).to_numpy().reshape(-1, 1))
@@ -156,7 +155,7 @@ def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[Octets]:
 
 
 def _from_fixed_bytes(matrix: Octets, at: int, kind: pa.DataType, *, is_top: bool) -> tuple[pa.Array, int]:
-    """The values in columns of bytes from `at` on, and where they end."""
+    """The values in columns of bytes from `at` on, and the position of their end."""
     nulls = None
     if not is_top:
         nulls = matrix[:, at] == 0
@@ -178,7 +177,7 @@ def _from_fixed_bytes(matrix: Octets, at: int, kind: pa.DataType, *, is_top: boo
 
 
 def stamp(values: list[bytes], updated: Ints) -> list[bytes]:
-    """Values with the time of their last update before them."""
+    """Prefix values with the time of their last update."""
     times = _rows(np.ascontiguousarray(updated.astype("<i8", copy=False)).view(np.uint8).reshape(-1, _WORD))
     return [time + value for time, value in zip(times, values, strict=True)]
 
@@ -189,5 +188,5 @@ def unstamp(stored: Sequence[bytes]) -> tuple[list[bytes], Ints]:
 
 
 def updated_ms(value: bytes) -> int:
-    """The time in a value that has one."""
+    """The time of the last update, from a stamped value."""
     return int.from_bytes(value[:_WORD], "little", signed=True)
