@@ -10,12 +10,13 @@ import typing
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import pytest
 
 import snapline
+from snapline.devtools.pages.reference_page import FOR_THE_ENGINE, GIVEN, public_names
 
 NEVER_NAMED = {
     "Accumulator": "what the functions for aggregates make inside",
@@ -27,36 +28,8 @@ NEVER_NAMED = {
 }
 """Classes in public signatures that users pass on but have no reason to name."""
 
-FOR_THE_ENGINE = {
-    "BroadcastState": {"content", "is_declared_as", "restore"},
-    "OperatorList": {"content", "is_declared_as", "restore"},
-    "OperatorStates": {"restore", "snapshot"},
-    "RawOperatorState": {"content", "is_declared_as", "restore"},
-    "Timers": {"check_namespace", "freeze"},
-}
-"""Methods that only the runtime calls."""
 
-NOT_CONSTRUCTED = (
-    "snapline.state.",
-    "snapline.contracts.contexts",
-    "snapline.api.stream",
-    "snapline.api.keyed_stream",
-    "snapline.api.connected_streams",
-    "snapline.api.windowed_stream",
-)
-"""Modules whose classes users are given; they never call a constructor."""
-
-
-def names_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    for name in module.__all__:
-        found = getattr(module, name)
-        if isinstance(found, ModuleType):
-            yield from names_of(found)
-        else:
-            yield name, found
-
-
-def signatures(name: str, found: Any) -> Iterator[tuple[str, Any]]:
+def signatures(name: str, module: str, found: Any) -> Iterator[tuple[str, Any]]:
     """Functions and dataclasses whose annotations users see, each with what to call it."""
     if isinstance(found, FunctionType):
         yield name, found
@@ -65,13 +38,13 @@ def signatures(name: str, found: Any) -> Iterator[tuple[str, Any]]:
     for base in found.__mro__:
         if not base.__module__.startswith("snapline"):
             continue
-        if is_dataclass(base) or typing.is_typeddict(base) or hasattr(base, "_fields"):
+        if is_dataclass(base) or hasattr(base, "_fields"):
             yield f"{name} (fields)", base
         for member, value in vars(base).items():
             plain = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
-            if not isinstance(plain, FunctionType) or member in FOR_THE_ENGINE.get(name, ()):
+            if not isinstance(plain, FunctionType) or member in FOR_THE_ENGINE.get(found.__name__, ()):
                 continue
-            if not member.startswith("_") or (member == "__init__" and not base.__module__.startswith(NOT_CONSTRUCTED)):
+            if not member.startswith("_") or (member == "__init__" and module not in GIVEN):
                 yield f"{name}.{member}", plain
 
 
@@ -90,32 +63,31 @@ def hints_of(found: Any) -> dict[str, Any]:
     return typing.get_type_hints(found, {**late, **module})
 
 
+def met() -> Iterator[tuple[str, type]]:
+    """Every class of this package that users meet in a public signature, and where."""
+    for name, module, found in public_names():
+        for where, signature in signatures(name, module, found):
+            for hint in hints_of(signature).values():
+                for each in classes_in(hint):
+                    yield where, each
+
+
 def test_every_class_in_a_public_signature_is_exported() -> None:
-    public = dict(names_of(snapline))
-    exported = {id(found) for found in public.values()}
+    exported = {id(found) for _, _, found in public_names()}
     missing = {
         f"{where} has {each.__name__}"
-        for name, found in public.items()
-        for where, each_signature in signatures(name, found)
-        for hint in hints_of(each_signature).values()
-        for each in classes_in(hint)
+        for where, each in met()
         if id(each) not in exported and each.__name__ not in NEVER_NAMED
     }
     assert sorted(missing) == []
 
 
 def test_exceptions_to_that_are_still_there() -> None:
-    public = dict(names_of(snapline))
-    seen = {
-        each.__name__
-        for name, found in public.items()
-        for _, each_signature in signatures(name, found)
-        for hint in hints_of(each_signature).values()
-        for each in classes_in(hint)
-    }
-    assert set(NEVER_NAMED) - seen == set()
+    assert set(NEVER_NAMED) - {each.__name__ for _, each in met()} == set()
+    classes = {found.__name__: (module, found) for _, module, found in public_names() if inspect.isclass(found)}
     for name, methods in FOR_THE_ENGINE.items():
-        assert [method for method in methods if not hasattr(public[name], method)] == [], name
+        assert [method for method in methods if not hasattr(classes[name][1], method)] == [], name
+    assert set(GIVEN) - {module for module, _ in classes.values()} == set()
 
 
 def test_type_checkers_see_what_is_loaded_later() -> None:

@@ -1,15 +1,15 @@
-"""One operator by itself, for tests: rows, watermarks and time come by hand, and what it emits is looked at.
+"""One operator by itself: the test gives it rows, watermarks and time, and looks at what it emits.
 
-No threads, no cluster and no chance, so that late rows, timers and restarts can be tested to the row:
+No threads, no cluster and nothing random, so late rows, timers and restarts can be tested to the row:
 
     keyed = job.source(source, "clicks", watermarks=sl.Watermarks("time")).key_by("user")
     counts = keyed.window(sl.Tumbling("10s")).late_output("late").aggregate(uid="counts", n=sl.count())
-    with OperatorHarness.of(counts) as it:
-        it.process([{"user": "ann", "time": 1_000}])
-        it.watermark(10_000)
-        assert [row["n"] for row in it.rows()] == [1]
-        it.process([{"user": "ann", "time": 2_000}])
-        assert it.side_rows("late") == [{"user": "ann", "time": 2_000}]
+    with OperatorHarness.of(counts) as harness:
+        harness.process([{"user": "ann", "time": 1_000}])
+        harness.watermark(10_000)
+        assert [row["n"] for row in harness.rows()] == [1]
+        harness.process([{"user": "ann", "time": 2_000}])
+        assert harness.side_rows("late") == [{"user": "ann", "time": 2_000}]
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any, Self
 import cloudpickle
 import pyarrow as pa
 
-from snapline.contracts.contexts import Time, in_milliseconds
 from snapline.api.graph_nodes import Input, Node
 from snapline.api.stream import Stream
 from snapline.config import Duration, duration_ms
+from snapline.contracts.contexts import Time, in_milliseconds
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import conform, key_type
 from snapline.errors import ConfigurationError, UserCodeError
@@ -40,20 +40,20 @@ from snapline.state.subtask_states import SubtaskStates
 from snapline.storage.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
+from snapline.testing.manual_clock import ManualClock
 from snapline.types import MAX_WATERMARK, Partitioning, SnapshotKind, SubtaskId
 
 _KEY_GROUPS = 128
-_START_MS = 1_000_000
 _ANSWER_TIMEOUT_S = 10.0
 
 
 class OperatorHarness:
-    """Runs an operator the way a task does, in the thread of the test. `of` makes one for what a stream comes from.
+    """Runs an operator the way a task does, in the thread of the test. Make one with `OperatorHarness.of(stream)`.
 
-    `now_ms` is its processing time, which begins at 1,000,000 and goes on only by `advance`. `emitted` and
-    `side_emitted` are the batches it has emitted, `watermarks` those it has made itself. Background work runs at once,
-    or waits in `waiting` if it is `slow`. `key` is the type of the keys, if its input is keyed; other options are those
-    of `OperatorContext`.
+    `clock` is its processing time, which moves only by `advance`. `emitted` and `side_emitted` are the batches it has
+    emitted, `watermarks` the watermarks it made itself. Background work runs at once, or waits in `waiting` for
+    `run_one` if the harness is `slow`. `key` is the type of the keys, if the input is keyed; `options` are fields of
+    `OperatorContext`.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class OperatorHarness:
         key: object = None,
         states: SubtaskStates | None = None,
         slow: bool = False,
+        clock: ManualClock | None = None,
         **options: Any,
     ) -> None:
         self.operator: Any = operator
@@ -71,7 +72,7 @@ class OperatorHarness:
         self.watermarks: list[int] = []
         self.waiting: list[tuple[Callable[[], Any], Callable[[Future[Any]], None]]] = []
         self.mail: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self.now_ms = _START_MS
+        self.clock = ManualClock() if clock is None else clock
         self.is_slow = slow
         self._uid: str = options.get("uid", "it")
         self._key = key
@@ -84,10 +85,11 @@ class OperatorHarness:
         self.context = self._context()
 
     @classmethod
-    def of(cls, stream: Stream) -> Self:
-        """A harness, already open, for the operator whose rows a stream has; `ConfigurationError` if it has no input.
+    def of(cls, stream: Stream, *, clock: ManualClock | None = None) -> Self:
+        """A harness, already open, for the operator that emits this stream.
 
-        The job it belongs to need not be complete, and its source need not exist.
+        Its job need not be complete, and its source need not exist. `clock` may be shared with other harnesses, and
+        with functions that read it. `ConfigurationError` if `stream` is a source's, or the union of several streams.
         """
         node = _node(stream)
         made = cls(
@@ -95,10 +97,20 @@ class OperatorHarness:
             key=_key(node),
             key_columns=node.key_columns,
             uid=node.uid or node.name,
+            clock=clock,
         )
         made._packed, made._inputs, made._name = packed, node.inputs, str(node)
         made.open()
         return made
+
+    @property
+    def now_ms(self) -> int:
+        """Processing time. Setting it fires no timers; `advance` does."""
+        return self.clock.now_ms
+
+    @now_ms.setter
+    def now_ms(self, now_ms: int) -> None:
+        self.clock.now_ms = now_ms
 
     def __enter__(self) -> Self:
         return self
@@ -107,19 +119,19 @@ class OperatorHarness:
         self.close()
 
     def open(self) -> Any:
-        """Open the operator, and give it."""
+        """Open the operator and return it."""
         self.operator.open(self.context)
         return self.operator
 
     def close(self) -> None:
-        """Release what the operator holds."""
+        """Close the operator and its state."""
         self.operator.close()
         self.states.close()
 
-    # What comes in.
+    # Input.
 
     def process(self, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch | pa.Table, input_index: int = 0) -> None:
-        """Give it rows as one batch: dicts with all columns, or Arrow data. Answers from elsewhere are waited for."""
+        """Process rows as one batch: dicts with all columns, or Arrow data. Waits for asynchronous calls to return."""
         item = self._input(input_index)
         for batch in _batches(rows, item.schema):
             if item.partitioning is Partitioning.HASH:
@@ -129,12 +141,15 @@ class OperatorHarness:
             self._await_answers()
 
     def watermark(self, time: Time) -> None:
-        """Say that no row older than this will come: milliseconds since 1970, or a datetime."""
+        """Declare that no older row will come. `time` is milliseconds since 1970, or a datetime."""
         self.operator.watermark(in_milliseconds(time))
         self._await_answers()
 
     def advance(self, duration: Duration) -> None:
-        """Let processing time go on, and what is due by then happen, each at its time."""
+        """Move the clock on and fire every timer that comes due, each at its time.
+
+        `advance("0s")` fires what is due after a shared clock has moved.
+        """
         until_ms = self.now_ms + duration_ms(duration, setting="advance")
         while (at_ms := self.operator.next_wakeup_ms()) is not None and at_ms <= until_ms:
             self.now_ms = max(self.now_ms, at_ms)
@@ -142,15 +157,15 @@ class OperatorHarness:
         self.now_ms = until_ms
 
     def end(self) -> None:
-        """Say that there are no more rows: all windows are complete, and all timers of event time due."""
+        """End the input: all windows complete, and all event-time timers fire."""
         self.operator.watermark(MAX_WATERMARK)
         self._await_answers()
         self.operator.finish()
 
     def restart(self, stream: Stream | None = None) -> None:
-        """Take a checkpoint, lose everything else, and go on from it, as a job does after a failure.
+        """Take a checkpoint, drop everything else and restore it into a new operator, as a job does after a failure.
 
-        `stream` is what the operator is now, if the job has changed meanwhile. What was emitted stays to be looked at.
+        `stream` is the stream of a changed job to restore into. Rows already emitted stay readable.
         """
         if self._packed is None:
             raise ConfigurationError("restart: only a harness made by OperatorHarness.of(stream) can start again")
@@ -175,28 +190,28 @@ class OperatorHarness:
         self.context = self._context()
         self.open()
 
-    # What comes out.
+    # Output.
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows that were emitted since the last call."""
+        """All rows emitted since the last call."""
         rows = [row for batch in self.emitted for row in rows_of(batch)]
         self.emitted.clear()
         return rows
 
     def side_rows(self, name: str) -> list[dict[str, Any]]:
-        """All rows that were emitted to this side output since the last call."""
+        """All rows emitted to this side output since the last call."""
         rows = [row for output, batch in self.side_emitted if output == name for row in rows_of(batch)]
         self.side_emitted = [(output, batch) for output, batch in self.side_emitted if output != name]
         return rows
 
     def elements(self, name: str) -> list[bytes]:
-        """What is in an operator list state."""
+        """The elements of an operator list state."""
         return self.states.operator.list_state(name, bytes).get()
 
-    # What is done elsewhere.
+    # Background work and mail.
 
     def run_one(self) -> None:
-        """Do the oldest piece of background work."""
+        """Run the oldest piece of background work."""
         call, done = self.waiting.pop(0)
         future: Future[Any] = Future()
         try:
@@ -206,11 +221,11 @@ class OperatorHarness:
         done(future)
 
     def read_mail(self) -> None:
-        """Wait for a call that was posted, and make it."""
+        """Wait for the next posted call and make it. `UserCodeError` if none comes."""
         try:
             call = self.mail.get(timeout=_ANSWER_TIMEOUT_S)
         except Empty:
-            raise UserCodeError(f"{self._name}: no answer has come within {_ANSWER_TIMEOUT_S:g} s") from None
+            raise UserCodeError(f"{self._name}: no answer within {_ANSWER_TIMEOUT_S:g} s") from None
         call()
 
     def _await_answers(self) -> None:
@@ -222,7 +237,7 @@ class OperatorHarness:
         if not self.is_slow:
             self.run_one()
 
-    # What is around it.
+    # Surroundings.
 
     def _input(self, index: int) -> Input:
         for item in self._inputs:
@@ -237,7 +252,7 @@ class OperatorHarness:
                 self._key,
                 max_parallelism=_KEY_GROUPS,
                 key_groups=KeyGroupRange(0, _KEY_GROUPS - 1),
-                clock=lambda: self.now_ms,
+                clock=self.clock,
                 uid=self._uid,
             )
         return SubtaskStates(OperatorStates(self._uid, 0), keyed)
@@ -258,12 +273,13 @@ class OperatorHarness:
         }
         return OperatorContext(
             states=self.states,
-            clock=lambda: self.now_ms,
+            clock=self.clock,
             emit=self.emitted.append,
             emit_to=lambda output, batch: self.side_emitted.append((output, batch)),
             emit_watermark=self.watermarks.append,
             background=self._background,
             post=self.mail.put,
+            call_later=lambda _, call: self.mail.put(call),
             **{**values, **self._options},
         )
 
@@ -283,7 +299,7 @@ def _key(node: Node) -> pa.DataType | None:
 
 
 def _unpacked(packed: bytes) -> Operator:
-    """A copy of its own, as every subtask has one."""
+    """A copy, as every subtask gets one."""
     operator: Operator = cloudpickle.loads(packed)
     return operator
 

@@ -76,6 +76,7 @@ class SinkContract(ABC):
         writer.commit(prepared)
         other = self._writer(attempt=2, subtask=1)
         other.abort_newer(1)
+        self._check(tmp_path, [1], "after abort_newer(), which must leave what is committed")
         other.commit(prepared)
         self._check(tmp_path, [1], "after committing three times")
         writer.close()

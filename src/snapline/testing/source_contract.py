@@ -37,7 +37,7 @@ class SourceContract(ABC):
 
     Each test makes a source of its own and reads it with several readers, as tasks do, from its beginning and from
     positions in the middle; the order of the rows does not matter. The more batches there are, the more positions are
-    tried. An unbounded source counts as read once its readers have had nothing for `quiet_s`.
+    tried. An unbounded source counts as read once its readers have waited `quiet_s` in vain.
     """
 
     quiet_s = 0.5
@@ -125,7 +125,7 @@ class _Subtasks:
     def read(self) -> Iterator[pa.RecordBatch]:
         """Batches of all subtasks in turn, to the end; of an unbounded source until there are no more."""
         deadline_s = time.monotonic() + READ_TIMEOUT_S
-        read_s, dry_rounds = time.monotonic(), 0
+        waited_s, dry_rounds = 0.0, 0
         while dry_rounds < _DRY_ROUNDS:
             dry_rounds += 1
             for subtask, reader in enumerate(self._readers):
@@ -133,12 +133,15 @@ class _Subtasks:
                 if given is None:
                     self._ask(subtask)
                 elif isinstance(given, Wait):
-                    if self._is_bounded or time.monotonic() < read_s + self._quiet_s:
+                    pause_s = min(given.seconds, _LONGEST_PAUSE_S)
+                    time.sleep(pause_s)
+                    waited_s += pause_s
+                    # A wait of 0 is work that goes on.
+                    if self._is_bounded or pause_s == 0 or waited_s < self._quiet_s:
                         dry_rounds = 0
-                    time.sleep(min(given.seconds, _LONGEST_PAUSE_S))
                 else:
                     _check(given.schema == self._schema, f"a batch has the schema {given.schema}, not the source's own")
-                    read_s, dry_rounds = time.monotonic(), 0
+                    waited_s, dry_rounds = 0.0, 0
                     yield given
             _check(time.monotonic() < deadline_s, f"the source is not read to its end within {READ_TIMEOUT_S:g} s")
         if self._is_bounded:

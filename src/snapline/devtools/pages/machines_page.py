@@ -27,8 +27,8 @@ INTRO = """\
 # State machines
 
 Every machine of the protocol core changes its state only along its transition table; any other step raises
-`IllegalTransitionError` and changes nothing. This page is made from those tables by `make docs`, so it shows what the
-code does. Change a table, not this page.
+`IllegalTransitionError` and changes nothing. `make docs` makes this page from those tables, so it shows what the code
+does. Change a table, not this page.
 """
 
 _STATE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -102,7 +102,7 @@ def mermaid(table: TransitionTable[Any]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the page, or with `--check` says whether the one on disk is fresh. Returns the exit code."""
+    """Write the page, or with `--check` compare it with the one on disk. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m snapline.devtools.pages.machines_page",
         description="Make the page of state machines from the transition tables in snapline.protocol.",

@@ -12,90 +12,111 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType, UnionType
 from typing import Any
 
 import snapline
+import snapline.testing
+from snapline.errors import EngineError
 
 DEFAULT_PATH = Path("docs/reference.md")
 
 _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Jobs", ("snapline.api.job", "snapline.api.job_handle", "snapline.contracts.master_hook", "snapline.types")),
+    ("Jobs", ("api.job", "api.job_handle", "contracts.master_hook", "types")),
+    ("Statistics", ("protocol.statistics",)),
+    ("Streams", ("api.stream", "api.keyed_stream", "api.connected_streams", "api.windowed_stream")),
+    ("Windows and event time", ("api.windows",)),
+    ("Aggregates", ("api.aggregates", "operators.aggregates")),
     (
-        "Streams",
-        (
-            "snapline.api.stream",
-            "snapline.api.keyed_stream",
-            "snapline.api.connected_streams",
-            "snapline.api.windowed_stream",
-        ),
+        "Functions and operators",
+        ("contracts.functions", "contracts.contexts", "contracts.operator", "contracts.schemas"),
     ),
-    ("Windows and event time", ("snapline.api.windows", "snapline.api.triggers")),
-    ("Aggregates", ("snapline.api.aggregates",)),
-    ("Functions and operators", ("snapline.contracts.functions", "snapline.contracts.operator", "snapline.api")),
-    ("Sources", ("snapline.contracts.source", "snapline.connectors.sources")),
-    ("Sinks", ("snapline.contracts.sink", "snapline.protocol.commit", "snapline.connectors.sinks")),
-    ("State", ("snapline.state",)),
-    ("Settings", ("snapline.config",)),
-    ("Errors", ("snapline.errors",)),
+    ("Sources", ("contracts.source", "connectors.sources")),
+    ("Sinks", ("contracts.sink", "connectors.sinks")),
+    ("State", ("state",)),
+    ("Settings", ("config",)),
+    ("Errors", ("errors",)),
+    ("Testing", ("testing",)),
 )
-"""The chapters, and the modules whose public names are told in each; a package stands for all its modules."""
+"""The chapters, and the modules that make each up, without `snapline.`; a package stands for all its modules."""
 
-_NAMESPACES = ("sources", "sinks")
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+GIVEN = frozenset(
+    {
+        "api.connected_streams",
+        "api.keyed_stream",
+        "api.stream",
+        "api.windowed_stream",
+        "contracts.contexts",
+        "contracts.operator",
+        "state.collection_states",
+        "state.operator_state",
+        "state.timers",
+        "state.value_states",
+    }
+)
+"""Modules whose classes users never construct: the page leaves their constructors out."""
+
+FOR_THE_ENGINE = {
+    "BroadcastState": frozenset({"content", "is_declared_as", "restore"}),
+    "OperatorList": frozenset({"content", "is_declared_as", "restore"}),
+    "OperatorStates": frozenset({"restore", "snapshot"}),
+    "ProcessCluster": frozenset({"provider"}),
+    "RawOperatorState": frozenset({"content", "is_declared_as", "restore"}),
+    "ThreadCluster": frozenset({"provider"}),
+    "Timers": frozenset({"check_namespace", "freeze"}),
+}
+"""Methods that only the runtime calls: the page leaves them out."""
+
+_NOISE = re.compile(r" at 0x[0-9a-f]+|'")
+_FORWARD = re.compile(r"ForwardRef\((\w+)\)")
 
 
 def render_page() -> str:
-    """The page. Every name that `import snapline` gives is on it, once."""
+    """The page. Every public name is on it once."""
     chapters: dict[str, list[str]] = {title: [] for title, _ in _CHAPTERS}
-    for name, found in _public(snapline):
-        chapters[_chapter(found)] += _entry(f"snapline.{name}", found)
-    for namespace in _NAMESPACES:
-        module = importlib.import_module(f"snapline.connectors.{namespace}")
-        title = namespace.capitalize()
-        for name, found in _public(module):
-            chapters[title] += _entry(f"snapline.{namespace}.{name}", found)
+    for name, module, found in public_names():
+        chapters[_chapter(module, name)] += _entry(name, module, found)
     lines = [
         "# API reference",
         "",
         "Made from the docstrings by `make docs`: do not edit. What things are for, with examples, is on "
         "[api.md](api.md).",
         "",
-        *(f"- [{title}](#{title.lower().replace(' ', '-')})" for title, entries in chapters.items() if entries),
+        *(f"- [{title}](#{title.lower().replace(' ', '-')})" for title in chapters),
     ]
     for title, entries in chapters.items():
-        if entries:
-            lines += ["", f"## {title}", *entries]
+        lines += ["", f"## {title}", *entries]
     return "\n".join(lines) + "\n"
 
 
-def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    for name in sorted(module.__all__):
-        found = getattr(module, name)
-        if not isinstance(found, ModuleType):
-            yield name, found
+def public_names() -> Iterator[tuple[str, str, Any]]:
+    """Every public name as users write it, the module it comes from without `snapline.`, and what it stands for."""
+    for name, module in sorted(snapline._WHERE.items()):
+        yield f"snapline.{name}", module, getattr(snapline, name)
+    for namespace, module in sorted(snapline._NAMESPACES.items()):
+        found = importlib.import_module(f"snapline.{module}")
+        for name in sorted(found.__all__):
+            yield f"snapline.{namespace}.{name}", module, getattr(found, name)
+    for name, module in sorted(snapline.testing._WHERE.items()):
+        yield f"snapline.testing.{name}", f"testing.{module}", getattr(snapline.testing, name)
 
 
-def _chapter(found: Any) -> str:
-    home = getattr(found, "__module__", "") or ""
+def _chapter(module: str, name: str) -> str:
     for title, modules in _CHAPTERS:
-        if home in modules:
+        if any(module == known or module.startswith(f"{known}.") for known in modules):
             return title
-    for title, modules in _CHAPTERS:
-        if any(home.startswith(f"{module}.") for module in modules):
-            return title
-    return "Functions and operators"
+    raise EngineError(f"{name} comes from {module}, which no chapter of the reference has; enter it in {__name__}")
 
 
-def _entry(name: str, found: Any) -> list[str]:
-    if isinstance(found, UnionType):
-        return ["", f"### `{name}`", "", *_alias_text(name.rpartition(".")[2])]
-    if not inspect.isclass(found):
+def _entry(name: str, module: str, found: Any) -> list[str]:
+    if inspect.isfunction(found):
         return _function(f"### `{name}`", name.rpartition(".")[2], found)
     lines = ["", f"### `{name}`", ""]
+    if not inspect.isclass(found) or found is Any:
+        return [*lines, *_assignment(name.rpartition(".")[2], module)]
     if issubclass(found, enum.Enum):
         return [*lines, *_text(found), "", "Values: " + ", ".join(f"`{member.name}`" for member in found) + "."]
-    if not issubclass(found, Exception) and not inspect.isabstract(found) and not getattr(found, "_is_protocol", False):
+    is_made_by_users = not inspect.isabstract(found) and not getattr(found, "_is_protocol", False)
+    if is_made_by_users and not issubclass(found, Exception) and module not in GIVEN:
         lines += _code(name, found)
     lines += _text(found)
     for member, value in _members(found):
@@ -107,26 +128,33 @@ def _entry(name: str, found: Any) -> list[str]:
     return lines
 
 
-def _alias_text(name: str) -> list[str]:
-    """What is written under an alias of a type, which has no docstring by itself."""
-    home = importlib.import_module(f"snapline.{snapline._WHERE[name]}")
-    body = ast.parse(inspect.getsource(home)).body
-    for statement, below in itertools.pairwise(body):
-        is_it = isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == name
-        if is_it and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            return inspect.cleandoc(str(below.value.value)).splitlines()
-    return []
+def _assignment(name: str, module: str) -> list[str]:
+    """How an alias or constant is assigned, and the text below it: it has no docstring by itself."""
+    home = Path(inspect.getfile(importlib.import_module(f"snapline.{module}")))
+    files = sorted(home.parent.glob("*.py")) if home.name == "__init__.py" else [home]
+    for statement, below in itertools.pairwise(itertools.chain.from_iterable(map(_statements, files))):
+        if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.target) == name and statement.value:
+            lines = ["```python", f"{name} = {ast.unparse(statement.value)}", "```", ""]
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                lines += inspect.cleandoc(str(below.value.value)).splitlines()
+            return lines
+    raise EngineError(f"{name} is not assigned in snapline.{module}")
+
+
+def _statements(file: Path) -> list[ast.stmt]:
+    return [*ast.parse(file.read_text(encoding="utf-8")).body, ast.Pass()]
 
 
 def _members(found: type) -> list[tuple[str, Any]]:
-    """The public methods and properties that a class of this package has of its own or from its own bases, in order."""
+    """The public methods and properties of a class and its bases in this package, in order."""
     members: dict[str, Any] = {}
+    left_out = FOR_THE_ENGINE.get(found.__name__, frozenset())
     for base in reversed(found.__mro__):
         if not base.__module__.startswith("snapline"):
             continue
         for name, value in vars(base).items():
-            is_told = callable(value) or isinstance(value, property | classmethod | staticmethod)
-            if not name.startswith("_") and is_told and not inspect.isclass(value):
+            is_member = callable(value) or isinstance(value, property | classmethod | staticmethod)
+            if not name.startswith("_") and is_member and not inspect.isclass(value) and name not in left_out:
                 members[name] = value
     return [(name, value) for name, value in members.items() if _docstring(value)]
 
@@ -140,8 +168,8 @@ def _code(name: str, found: Any) -> list[str]:
         signature = inspect.signature(found)
     except (ValueError, TypeError):
         return []
-    parameters = [item for item in signature.parameters.values() if item.name != "self"]
-    text = _ADDRESS.sub("", str(signature.replace(parameters=parameters))).replace("'", "")
+    parameters = [item for item in signature.parameters.values() if item.name not in ("self", "cls")]
+    text = _FORWARD.sub(r"\1", _NOISE.sub("", str(signature.replace(parameters=parameters))))
     if len(name) + len(text) > 100:
         inside, _, behind = text.rpartition(")")
         parts = _split(inside[1:])
@@ -150,7 +178,7 @@ def _code(name: str, found: Any) -> list[str]:
 
 
 def _split(parameters: str) -> list[str]:
-    """Parameters one by one: at commas that are not inside brackets."""
+    """Split parameters at the commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for position, character in enumerate(parameters):
         depth += (character in "([{") - (character in ")]}")
@@ -170,7 +198,7 @@ def _text(found: Any) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the page, or with `--check` says whether the one on disk is fresh. Returns the exit code."""
+    """Write the page, or with `--check` compare it with the one on disk. Returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m snapline.devtools.pages.reference_page",
         description="Make the API reference from the docstrings.",
