@@ -87,11 +87,16 @@ def directory_location(path: str) -> Location:
     inner = rest if authority else rest.removeprefix("./").removeprefix("/")
     inner = inner.removesuffix("/")
     parts = tuple(inner.split("/")) if inner else ()
-    if any(part in ("", ".", "..") for part in parts):
+    if inner and not is_below(inner):
         raise wrong_path(path, "has an empty component, '.' or '..'; write the path out")
     if any(part.startswith(TEMPORARY) for part in parts):
         raise wrong_path(path, f"has a component that starts with {TEMPORARY!r}, which is reserved; rename it")
     return Location(path, scheme, rest, authority, parts)
+
+
+def is_below(path: str) -> bool:
+    """Whether a relative path is normalized and stays below its base."""
+    return not any(part in ("", ".", "..") for part in path.split("/"))
 
 
 def wrong_path(path: object, problem: str) -> ConfigurationError:

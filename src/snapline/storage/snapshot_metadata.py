@@ -24,6 +24,7 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
+from snapline.storage.object_paths import is_below
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 FORMAT = "snapline-snapshot"
@@ -247,10 +248,10 @@ class _Packer:
     def _relative(self, path: str) -> str | None:
         if path.startswith(self._own):
             rest = path[len(self._own) :]
-            return rest if _is_plain(rest) else None
+            return rest if is_below(rest) else None
         if self._shared is not None and path.startswith(self._shared):
             rest = path[len(self._shared) :]
-            return _SHARED + rest if _is_plain(rest) else None
+            return _SHARED + rest if is_below(rest) else None
         return None
 
 
@@ -324,7 +325,7 @@ class _Unpacker:
             rest, directory = path[len(_SHARED) :], self._shared
         else:
             rest, directory = path, self._own
-        if not _is_plain(rest):
+        if not is_below(rest):
             raise _WrongError(f"the path {path!r} points outside the snapshot")
         return directory + rest
 
@@ -332,11 +333,6 @@ class _Unpacker:
 def _shared_directory(location: str) -> str:
     """The `shared` directory next to a checkpoint, with a trailing slash."""
     return f"{location[: location.rfind('/') + 1]}shared/"
-
-
-def _is_plain(path: str) -> bool:
-    """Whether a relative path is normalized and stays below its base."""
-    return not any(segment in ("", ".", "..") for segment in path.split("/"))
 
 
 def _unique(what: str, items: list[W], key: Callable[[W], K], make: Callable[[W], T]) -> Mapping[K, T]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from snapline.storage.object_paths import canonical_scheme, directory_location, temporary_name, whole_file
+from snapline.storage.object_paths import canonical_scheme, directory_location, is_below, temporary_name, whole_file
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,13 @@ def test_a_path_is_parsed(path: str, scheme: str, authority: str, parts: tuple[s
 )
 def test_a_bucket_is_not_a_whole_file_system(path: str, is_root: bool) -> None:
     assert directory_location(path).is_root is is_root
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("a/b", True), ("", False), ("a//b", False), ("a/..", False), ("./a", False)]
+)
+def test_a_path_stays_below_its_base(path: str, expected: bool) -> None:
+    assert is_below(path) is expected
 
 
 def test_aliases_of_a_scheme() -> None:

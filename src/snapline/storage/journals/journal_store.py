@@ -13,7 +13,7 @@ import msgspec
 
 from snapline.errors import DamagedError, ObjectNotFoundError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
-from snapline.storage.object_paths import TEMPORARY
+from snapline.storage.object_paths import TEMPORARY, is_below
 from snapline.storage.object_store import ObjectStore
 from snapline.types import JobStatus
 
@@ -257,7 +257,7 @@ class ObjectJournal:
         if record.location is None or not record.location.startswith(_BESIDE):
             return record
         relative = record.location.removeprefix(_BESIDE)
-        if any(part in ("", ".", "..") for part in relative.split("/")):
+        if not is_below(relative):
             raise _damaged(name, journal, f"its location {record.location!r} points outside the job's directory")
         return replace(record, location=self._beside + relative)
 
