@@ -1,4 +1,4 @@
-"""What joins, lookups, deduplicate and top_n refuse, and what their rows are like."""
+"""Joins: their result columns, and what they refuse."""
 
 from __future__ import annotations
 
@@ -58,35 +58,6 @@ def test_the_rows_of_joins_by_time() -> None:
     assert windowed.side_output("late_left").schema == LEFT
 
 
-def test_the_rows_of_a_lookup() -> None:
-    table = pa.table({"id": pa.array(["a"], pa.large_string()), "price": [1.5], "at": [1]})
-    stream = sl.Job("lookup").source(source(LEFT), "rows")
-    names = stream.lookup(table, {"user": "id"}).schema.names
-    assert names == ["at", "user", "price", "price_right", "at_right"]
-    assert stream.lookup(table.to_batches()[0], {"user": "id"}, suffixes=("_mine", "")).schema.names == [
-        "at_mine",
-        "user",
-        "price_mine",
-        "price",
-        "at",
-    ]
-
-    class Frame:
-        def toArrow(self) -> pa.Table:  # as Spark calls it
-            return table
-
-    assert stream.lookup(Frame(), {"user": "id"}, how="left").schema.names == names
-
-
-def test_the_rows_of_one_for_each_key() -> None:
-    left, _ = pair()
-    assert left.deduplicate(uid="first").schema == LEFT
-    assert left.deduplicate(keep="last").schema == LEFT
-    top = left.top_n(3, by=["price", "at"], descending=[True, False], rank="place", uid="top").schema
-    assert top.names == ["at", "user", "price", "place"]
-    assert top.field("user").type == pa.string()
-
-
 Call = Callable[[Any, Any], Any]
 
 
@@ -115,17 +86,6 @@ Call = Callable[[Any, Any], Any]
         (lambda a, b: a.window_join(b, sl.Session("5s")), "give event-time windows of a fixed size"),
         (lambda a, b: a.window_join(b, sl.Tumbling("5s", processing_time=True)), "give event-time windows"),
         (lambda a, b: a.window_join(b, sl.Sliding("1h", every="1s")), "every row would be kept in 3600 windows"),
-        (lambda a, b: a.deduplicate(keep="newest"), "keep='newest'; use 'first' or 'last'"),
-        (lambda a, b: a.deduplicate(by="at"), "by='at' goes with keep='last'"),
-        (lambda a, b: a.deduplicate(keep="last", by="att"), "Did you mean 'at'?"),
-        (lambda a, b: a.deduplicate(keep="last", by="user"), "which has no order"),
-        (lambda a, b: a.deduplicate(keep="last", ttl="1h"), "leave ttl= out"),
-        (lambda a, b: a.top_n(0, by="price"), "from 1 to 10000"),
-        (lambda a, b: a.top_n(1, by=[]), "by= is empty"),
-        (lambda a, b: a.top_n(1, by="prise"), "Did you mean 'price'?"),
-        (lambda a, b: b.top_n(1, by="id"), "sort by others"),
-        (lambda a, b: a.top_n(1, by="price", descending=[True, False]), "for 1 columns"),
-        (lambda a, b: a.top_n(1, by="price", rank="at"), "rank='at'; give a column name that is not taken"),
     ],
 )
 def test_what_does_not_fit_is_refused(call: Call, message: str) -> None:
@@ -163,46 +123,3 @@ def test_rows_that_cannot_be_kept_are_refused() -> None:
     left, _ = pair()
     with pytest.raises(ConfigurationError, match=r"the column 'tags' of the type list<.*> cannot be"):
         left.join(left._job.source(source(odd), "odd").key_by("id"))
-
-
-TABLE = pa.table({"id": ["a"], "price": [1.5]})
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda s: s.lookup(TABLE, ["user"]),
-            "lookup, in the table: there is no column 'user'; there are 'id', 'price'",
-        ),
-        (lambda s: s.lookup(TABLE, {"usr": "id"}), "Did you mean 'user'?"),
-        (lambda s: s.lookup(TABLE, []), "give the columns that must be equal"),
-        (lambda s: s.lookup(TABLE, {"user": "id"}, how="full"), "how='full'; use one of 'inner', 'left'"),
-        (lambda s: s.lookup(TABLE, {"price": "id"}), "'price' is int64, 'id' of the table is string"),
-        (lambda s: s.lookup([1, 2], ["user"]), "list is not a table; give a pyarrow.Table"),
-        (lambda s: s.lookup(TABLE, {"user": "id"}, max_size=5), "the limit is 5"),
-        (
-            lambda s: s.lookup(pa.table({"price": [1 << 70]}, pa.schema([("price", pa.decimal128(30))])), "price"),
-            "cast one",
-        ),
-    ],
-)
-def test_lookups_that_do_not_fit_are_refused(call: Callable[[Any], Any], message: str) -> None:
-    stream = sl.Job("lookup").source(source(LEFT), "rows")
-    with pytest.raises(ConfigurationError, match=re.escape(message)):
-        call(stream)
-
-
-def test_keys_of_a_table_are_cast_if_all_of_them_fit() -> None:
-    stream = sl.Job("lookup").source(source(LEFT), "rows")
-    assert stream.lookup(pa.table({"price": pa.array([1], pa.uint8()), "x": [1]}), "price").schema.names[-1] == "x"
-    with pytest.raises(ConfigurationError, match="'price' is int64, 'price' of the table is uint64"):
-        stream.lookup(pa.table({"price": pa.array([1 << 63], pa.uint64()), "x": [1]}), "price")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_lookups_in_data_frames(library: str) -> None:
-    frame = pytest.importorskip(library).DataFrame({"id": ["a", "b"], "city": ["Bonn", None]})
-    stream = sl.Job("lookup").source(source(LEFT), "rows")
-    assert stream.lookup(frame, {"user": "id"}).schema.names == ["at", "user", "price", "city"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -89,68 +88,6 @@ def test_what_is_no_source_or_sink_or_operator_is_refused(job: sl.Job, rows: sl.
         rows.apply(wrong, "x", schema=ROWS)
 
 
-def test_the_schema_of_map_batches_is_inferred_without_rows(rows: sl.Stream) -> None:
-    calls: list[int] = []
-
-    def function(batch: pa.RecordBatch) -> pa.RecordBatch:
-        calls.append(batch.num_rows)
-        assert batch.schema == ROWS
-        return batch.select(["user"]).append_column("double", pc.multiply(batch.column("value"), 2))
-
-    assert rows.map_batches(function).schema == pa.schema([("user", pa.string()), ("double", pa.int64())])
-    assert calls == [0]
-
-
-def test_the_schema_is_inferred_from_generators_and_tables(rows: sl.Stream) -> None:
-    def several(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        yield batch.select(["value"])
-        yield batch.select(["value"])
-
-    assert rows.map_batches(several).schema.names == ["value"]
-    assert rows.map_batches(lambda batch: pa.Table.from_batches([batch]).select(["ok"])).schema.names == ["ok"]
-
-
-@pytest.mark.parametrize(
-    ("function", "complaint"),
-    [
-        (lambda batch: batch.column("nowhere"), "cannot be called with an empty batch, KeyError"),
-        (lambda _: None, "returns nothing for an empty batch"),
-        (lambda _: [], "returns nothing for an empty batch"),
-        (lambda _: 5, "TypeError: it gave 5"),
-        (lambda _: pa.record_batch({"a": []}), "the type of the column 'a' is unknown"),
-    ],
-)
-def test_a_schema_that_cannot_be_inferred_has_to_be_given(
-    rows: sl.Stream, function: Callable[[Any], Any], complaint: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=complaint) as caught:
-        rows.map_batches(function)
-    assert "map_batches(..., schema=" in str(caught.value)
-    given = pa.schema([("a", pa.int64())])
-    assert rows.map_batches(function, schema=given).schema == given
-
-
-def test_map_batches_takes_a_function(rows: sl.Stream) -> None:
-    wrong: Any = "f"
-    with pytest.raises(ConfigurationError, match=r"map_batches.*give a function"):
-        rows.map_batches(wrong)
-
-
-def test_a_filter_is_checked_against_the_schema(rows: sl.Stream) -> None:
-    assert rows.filter(pc.field("value") > 0).schema == ROWS
-    with pytest.raises(ConfigurationError, match=r"filter.*no column 'valeu'; there are 'user'.*Did you mean 'value'"):
-        rows.filter(pc.field("valeu") > 0)
-    with pytest.raises(ConfigurationError, match="does not fit rows with the columns user string, value int32"):
-        rows.filter(pc.field("tags") > 0)
-    with pytest.raises(ConfigurationError, match="gives int32 for each row; give a condition"):
-        rows.filter(pc.field("value") + 1)
-    with pytest.raises(ConfigurationError, match="leave it out"):
-        rows.filter(pc.field("ok"), format="arrow")
-    wrong: Any = 5
-    with pytest.raises(ConfigurationError, match="give an expression such as"):
-        rows.filter(wrong)
-
-
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
@@ -169,48 +106,6 @@ def test_a_key_of_a_type_that_state_cannot_hold_is_refused(job: sl.Job) -> None:
     stream = job.source(Rows(pa.schema([("nothing", pa.null())])), "rows")
     with pytest.raises(ConfigurationError, match="key_by: the column 'nothing' is null"):
         stream.key_by("nothing")
-
-
-def test_aggregates_have_types_that_do_not_overflow(rows: sl.Stream) -> None:
-    stream = rows.key_by("user", "ok").aggregate(
-        uid="all",
-        n=sl.count(),
-        total=sl.sum("value"),
-        paid=sl.sum("price"),
-        share=sl.sum("ratio"),
-        least=sl.min("value"),
-        last=sl.max("color"),
-    )
-    assert stream.schema == pa.schema(
-        [
-            ("user", pa.string()),
-            ("ok", pa.bool_()),
-            ("n", pa.int64()),
-            ("total", pa.int64()),
-            ("paid", pa.decimal128(38, 2)),
-            ("share", pa.float64()),
-            ("least", pa.int32()),
-            ("last", pa.string()),
-        ]
-    )
-
-
-@pytest.mark.parametrize(
-    ("aggregates", "complaint"),
-    [
-        ({}, "nothing to compute"),
-        ({"n": 5}, "n=5; use snapline.count"),
-        ({"user": sl.count()}, "'user' is a key column already"),
-        ({"n": sl.sum("nowhere")}, r"n=sum\('nowhere'\): there is no column 'nowhere'"),
-        ({"n": sl.sum("tags")}, "has no sum"),
-        ({"n": sl.sum("ok")}, "bool has no sum"),
-        ({"n": sl.max("tags")}, "has no max"),
-        ({"n": sl.min("ok")}, "bool has no min"),
-    ],
-)
-def test_wrong_aggregates_are_refused(rows: sl.Stream, aggregates: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
-        rows.key_by("user").aggregate(uid="a", **aggregates)
 
 
 def test_a_union_needs_one_job_and_one_schema(job: sl.Job, rows: sl.Stream) -> None:
@@ -234,14 +129,6 @@ def test_partitioning_is_that_of_the_last_call_and_of_all_parts_of_a_union(job: 
     ):
         assert [item.partitioning for item in stream._inputs] == [expected] * 2
     assert {item.key_columns for item in union.key_by("user", "ok")._inputs} == {("user", "ok")}
-
-
-def test_a_keyed_operator_of_ones_own_has_state_unless_said_else(job: sl.Job, rows: sl.Stream) -> None:
-    rows.key_by("user").apply(Own(), "keyed", schema=ROWS)
-    rows.apply(Own(), "plain", schema=ROWS)
-    keyed, plain = job.nodes[1:]
-    assert (keyed.has_state, keyed.key_columns) == (True, ("user",))
-    assert (plain.has_state, plain.key_columns) == (False, ())
 
 
 def test_the_sink_checks_the_schema(job: sl.Job, tmp_path: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import snapline as sl
 from snapline.api.async_nodes import async_operator
-from snapline.errors import ConfigurationError, RestoreError, UserCodeError
+from snapline.errors import RestoreError, UserCodeError
 from snapline.types import IDLE, MAX_WATERMARK
 
 ROWS = pa.schema([("id", pa.int64())])
@@ -334,22 +334,3 @@ def test_closing_breaks_off_what_is_asked_and_leaves_no_thread(run: Run) -> None
     assert time.monotonic() - started_s < 5
     assert set(threading.enumerate()) <= before
     asking(never).close()
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"function": 5}, r"async_map\(5\): give an async function of a row"),
-        ({"function": Client}, "an instance of a subclass of snapline.AsyncFunction"),
-        ({"capacity": 0}, "capacity=0: too small; use at least 1"),
-        ({"function": print, "capacity": 5000}, "capacity=5000: too large; use at most 1000"),
-        ({"retries": -1}, "retries=-1: too small; use at least 0"),
-        ({"timeout": 0}, "async_map: timeout=0: must be longer than nothing"),
-        ({"timeout": 5}, "a bare number has no unit"),
-        ({"on_timeout": 5}, "on_timeout=5; give a function"),
-        ({"schema": "nothing"}, r"the schema of async_map\(\)"),
-    ],
-)
-def test_mistakes_are_told_at_once(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
-        asking(**{"function": never, **options})

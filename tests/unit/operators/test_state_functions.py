@@ -11,7 +11,7 @@ import pytest
 
 import snapline as sl
 from snapline.api.state_nodes import map_with_state, update_state
-from snapline.errors import ConfigurationError, UserCodeError
+from snapline.errors import UserCodeError
 from snapline.state.groups import Groups
 
 BATCH = pa.record_batch({"user": ["a", "b", "a", "c"], "value": [1, 2, 3, 4], "city": ["x", "y", "z", "x"]})
@@ -164,25 +164,6 @@ def test_states_of_a_batch_are_updated_at_once(run: Run) -> None:
 def test_wrong_updates_name_the_operator(run: Run, function: Any, complaint: str) -> None:
     with pytest.raises(UserCodeError, match=complaint):
         harness(run, update_state(function, state=int, schema=TOTALS, ttl=None)[0]).operator.process(BATCH, 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"function": 5}, r"map_with_state\(5\): give a function"),
-        ({"state": "flaot"}, "map_with_state: state='flaot'"),
-        ({"state": "float"}, "would be rounded at every batch boundary; declare floats as double"),
-        ({"state": "a STRING, b ARRAY<FLOAT>"}, "declare floats as double"),
-        ({"ttl": 5}, "map_with_state: .*a bare number has no unit"),
-        ({"columns": "value"}, r"give a list of names, such as \['value'\]"),
-        ({"columns": ("valeu",)}, "no column 'valeu'; .*Did you mean 'value'"),
-        ({"columns": ("value",), "schema": "user STRING"}, "has only key columns"),
-        ({"schema": None}, r"the schema of map_with_state\(\) is None"),
-    ],
-)
-def test_mistakes_are_told_at_once(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
-        by_row(**{"function": added, **options})
 
 
 def test_a_state_with_fields_is_a_tuple_with_columns(run: Any) -> None:

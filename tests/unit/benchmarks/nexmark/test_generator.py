@@ -111,5 +111,5 @@ def test_updates_come_to_the_last_row_of_each_key_and_parts_to_their_sum() -> No
 
 
 def test_the_page_tells_of_every_query() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "nexmark.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "nexmark.md").read_text()
     assert re.findall(r"^\| (q\d+) \|", page, re.MULTILINE) == list(QUERIES)

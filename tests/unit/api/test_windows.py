@@ -1,0 +1,45 @@
+"""Windows and triggers: how they are shown, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import snapline as sl
+from snapline.errors import ConfigurationError
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        (sl.Tumbling("90s"), "Tumbling('90s')"),
+        (sl.Tumbling("24h", "30min", processing_time=True), "Tumbling('1d', offset='30min', processing_time=True)"),
+        (sl.Sliding("1500ms", every="1s"), "Sliding('1500ms', every='1s')"),
+        (sl.Session("60min"), "Session('1h')"),
+        (sl.WhenComplete(), "WhenComplete()"),
+        (sl.WhenComplete(early_rows=5, early_every="2s"), "WhenComplete(early_rows=5, early_every='2s')"),
+        (sl.EveryRows(3, purge=True), "EveryRows(3, purge=True)"),
+        (sl.EventTimeInterval("120s"), "EventTimeInterval('2min')"),
+    ],
+)
+def test_windows_and_triggers_are_shown_as_they_are_written(made: object, shown: str) -> None:
+    assert repr(made) == shown
+    assert eval(shown, vars(sl)) == made
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: sl.Tumbling("0s"), "Tumbling: size='0s': must be longer than nothing"),
+        (lambda: sl.Sliding("1s", every=0), "Sliding: every=0: must be longer than nothing"),
+        (lambda: sl.Session(10), "Session: gap=10.*has no unit"),
+        (lambda: sl.EveryRows(0), "EveryRows: n=0"),
+        (lambda: sl.WhenComplete(early_rows=True), "WhenComplete: early_rows=True"),
+        (lambda: sl.EventTimeInterval("0s"), "EventTimeInterval: every='0s': must be longer than nothing"),
+    ],
+)
+def test_wrong_durations_and_counts_are_refused(make: Callable[[], Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        make()

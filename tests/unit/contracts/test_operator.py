@@ -1,0 +1,29 @@
+"""An operator that overrides nothing else just passes through whatever comes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from snapline.contracts.operator import Operator
+
+
+class Through(Operator):
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None: ...
+
+
+def test_nothing_holds_up_the_task_by_default() -> None:
+    operator, context = Through(), cast(Any, object())
+    operator.open(context)
+    assert operator.context is context
+    assert operator.idle()
+    assert operator.next_wakeup_ms() is None
+    assert not any((operator.is_full, operator.is_busy, operator.has_unfinished_work, operator.makes_watermarks))
+    assert operator.late_rows == 0
+
+
+def test_an_operator_has_to_process() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        Operator()  # type: ignore[abstract]

@@ -1,0 +1,26 @@
+"""Execution plans: vertices by id, and the slots they need."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from snapline.graph.execution_plan import ExecutionPlan, PlannedEdge, PlannedOperator, PlannedVertex
+from snapline.types import Partitioning
+
+ROWS = pa.schema([("n", pa.int64())])
+
+
+def vertex(uid: str, parallelism: int, *, is_source: bool = False) -> PlannedVertex:
+    return PlannedVertex(uid, uid, parallelism, None, (PlannedOperator(uid, uid, None, ROWS, True, is_source),))
+
+
+def test_a_plan_needs_as_many_slots_as_its_widest_vertex() -> None:
+    source, wide = vertex("source", 2, is_source=True), vertex("wide", 5)
+    edge = PlannedEdge("source->wide", "source", "wide", Partitioning.REBALANCE, (), ROWS)
+    plan = ExecutionPlan((source, wide), (edge,))
+    assert plan.slots == 5
+    assert plan.vertex("wide") is wide
+    assert [item.is_source for item in plan.vertices] == [True, False]
+    with pytest.raises(StopIteration):
+        plan.vertex("nowhere")

@@ -1,0 +1,59 @@
+"""`tests/unit` mirrors the package: the test of `snapline/a/b.py` is `tests/unit/a/test_b.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import snapline
+
+SOURCE = Path(snapline.__file__).parent
+UNIT = Path(__file__).parent
+ROOT = UNIT.parents[1]
+
+ABOUT_PACKAGES = frozenset({"test_layers.py", "test_mirror.py", "test_public_names.py", "testing/test_public_kit.py"})
+"""Tests of the source tree as a whole, and of the names that packages export."""
+
+COVERED_ELSEWHERE: Mapping[str, str] = {}
+"""Modules without a unit test of their own, each with the suite that covers it."""
+
+
+def unit_tests() -> dict[str, Path]:
+    """The file each unit test is about, relative to the package or to the root, with the test's path."""
+    return {
+        path.relative_to(UNIT).with_name(path.name.removeprefix("test_")).as_posix(): path
+        for path in sorted(UNIT.rglob("test_*.py"))
+        if path.relative_to(UNIT).as_posix() not in ABOUT_PACKAGES
+    }
+
+
+def modules() -> set[str]:
+    """All modules of the package that need a test."""
+    return {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if path.name not in ("__init__.py", "__main__.py")
+    }
+
+
+def test_every_unit_test_is_that_of_a_module() -> None:
+    without = [
+        str(path.relative_to(ROOT))
+        for module, path in unit_tests().items()
+        if not (SOURCE / module).exists() and not (module.startswith("benchmarks/") and (ROOT / module).exists())
+    ]
+    assert not without, "no module for:\n" + "\n".join(without)
+
+
+def test_every_module_has_a_test() -> None:
+    without = sorted(modules() - unit_tests().keys() - COVERED_ELSEWHERE.keys())
+    assert not without, "write a unit test, or enter the suite in COVERED_ELSEWHERE, for:\n" + "\n".join(without)
+
+
+def test_modules_covered_elsewhere_are() -> None:
+    wrong = [
+        *(f"{module}: no such module" for module in COVERED_ELSEWHERE.keys() - modules()),
+        *(f"{module}: has a unit test" for module in COVERED_ELSEWHERE.keys() & unit_tests().keys()),
+        *(f"{module}: no {suite}" for module, suite in COVERED_ELSEWHERE.items() if not (ROOT / suite).exists()),
+    ]
+    assert not wrong, "\n".join(sorted(wrong))
