@@ -18,7 +18,7 @@ from snapline.config import Checkpoints
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import BarrierReceived, HandlerMode
 from snapline.protocol.coordinator import coordinator_events as c
-from snapline.protocol.coordinator.carryover import CoordinatorMemory
+from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.task_board import JobShape
@@ -93,7 +93,7 @@ def acknowledgements(parallelism: int) -> Cost:
 
     def run() -> None:
         coordinator = CheckpointCoordinator(
-            1, config, shape, CoordinatorMemory.fresh(config), RetainedSnapshots(config.retained)
+            1, config, shape, Carryover.fresh(config), RetainedSnapshots(config.retained)
         )
         for vertex in vertices:
             for subtask in vertex.subtasks():

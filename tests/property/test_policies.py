@@ -16,7 +16,7 @@ from snapline.protocol.coordinator.checkpoint_plan import (
     Vertex,
     pointwise_sources,
 )
-from snapline.protocol.coordinator.failure_counter import FailureManager
+from snapline.protocol.coordinator.failure_counter import FailureCounter
 from snapline.protocol.coordinator.request_decider import Decision, RequestDecider, TriggerRequest
 from snapline.protocol.keygroups import (
     MAX_PARALLELISM_LIMIT,
@@ -169,14 +169,14 @@ outcomes = st.tuples(
 def test_a_job_fails_when_more_distinct_checkpoints_failed_in_a_row_than_are_tolerated(
     tolerable: int, history: list[tuple[int, FailureReason | None]]
 ) -> None:
-    manager = FailureManager(tolerable)
+    counter = FailureCounter(tolerable)
     last_success = 0
     run: list[int] = []
     for checkpoint_id, reason in history:
         if reason is None:
             if checkpoint_id > last_success:
                 last_success, run = checkpoint_id, []
-            manager.completed(checkpoint_id)
+            counter.completed(checkpoint_id)
             continue
         if reason.is_counted and (checkpoint_id == NO_CHECKPOINT or checkpoint_id > last_success):
             run.append(checkpoint_id)
@@ -184,7 +184,7 @@ def test_a_job_fails_when_more_distinct_checkpoints_failed_in_a_row_than_are_tol
         expected = anonymous + len(set(run) - {NO_CHECKPOINT}) > tolerable
         if expected:
             run = []
-        assert manager.failed(checkpoint_id, reason, savepoint=False, synchronous=False, from_task=True) is expected
+        assert counter.failed(checkpoint_id, reason, savepoint=False, synchronous=False, from_task=True) is expected
 
 
 # --- plan ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 from snapline.devtools.replay.script_fields import Fields, NotUnderstoodError, shown, text
 from snapline.errors import SnaplineError
-from snapline.protocol.coordinator.failure_counter import FailureManager
+from snapline.protocol.coordinator.failure_counter import FailureCounter
 from snapline.protocol.coordinator.request_decider import RequestDecider, TriggerRequest
 from snapline.protocol.retention.retention_rules import StoredSnapshot, subsumed
 from snapline.protocol.retention.shared_registry import PLACEHOLDER, SharedStateRegistry
@@ -83,19 +83,19 @@ def _request(fields: Fields, now_ms: int) -> TriggerRequest:
 def replay_failures(script: dict[str, Any]) -> dict[str, Any]:
     """Which of the events fail the job."""
     fields = Fields(script)
-    manager = FailureManager(fields.optional_integer("tolerable", 2))
+    counter = FailureCounter(fields.optional_integer("tolerable", 2))
     events = [Fields(event, where) for where, event in fields.array("events")]
     fields.done()
-    return {"job_failed": [index for index, event in enumerate(events) if _fails_job(manager, event)]}
+    return {"job_failed": [index for index, event in enumerate(events) if _fails_job(counter, event)]}
 
 
-def _fails_job(manager: FailureManager, event: Fields) -> bool:
+def _fails_job(counter: FailureCounter, event: Fields) -> bool:
     if ("fail" in event) == ("complete" in event):
         raise NotUnderstoodError(f"{event.where('fail')}: an event has either fail or complete, with a checkpoint id")
     if "complete" in event:
         completed_id = event.integer("complete")
         event.done()
-        manager.completed(completed_id)
+        counter.completed(completed_id)
         return False
     failed_id = event.integer("fail", minimum=NO_CHECKPOINT)
     reason = event.choice("reason", _REASONS, FailureReason.CHECKPOINT_DECLINED.name)
@@ -103,7 +103,7 @@ def _fails_job(manager: FailureManager, event: Fields) -> bool:
     synchronous = event.flag("synchronous", False)
     from_task = event.flag("from_task", True)
     event.done()
-    return manager.failed(failed_id, reason, savepoint=savepoint, synchronous=synchronous, from_task=from_task)
+    return counter.failed(failed_id, reason, savepoint=savepoint, synchronous=synchronous, from_task=from_task)
 
 
 def replay_retention(script: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from snapline.errors import EngineError
 from snapline.protocol.barriers.alignment import Alignment
-from snapline.protocol.barriers.alignment_states import ALIGNED, ALTERNATING, STATES, Aligning
+from snapline.protocol.barriers.alignment_states import ALIGNED, ALTERNATING, STATES, AlignmentPhase
 from snapline.protocol.barriers.barrier_events import (
     AlignmentTimerFired,
     BarrierAnnounced,
@@ -29,7 +29,7 @@ class AligningHandler:
     `after_tasks_finish` says whether the end of a channel counts as its barrier (true) or aborts the checkpoint.
     """
 
-    tables: ClassVar[dict[HandlerMode, TransitionTable[Aligning]]] = {
+    tables: ClassVar[dict[HandlerMode, TransitionTable[AlignmentPhase]]] = {
         HandlerMode.ALIGNED: ALIGNED,
         HandlerMode.ALTERNATING: ALTERNATING,
     }

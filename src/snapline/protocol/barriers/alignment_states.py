@@ -11,7 +11,7 @@ from snapline.protocol.machine import TransitionTable
 from snapline.types import AbortReason, Barrier
 
 
-class Aligning(Enum):
+class AlignmentPhase(Enum):
     """Where the handler stands: has it read a barrier of the current checkpoint, and may barriers overtake data."""
 
     WAITING = "WAITING"
@@ -20,7 +20,7 @@ class Aligning(Enum):
     COLLECTING_UNALIGNED = "COLLECTING_UNALIGNED"
 
 
-_A = Aligning
+_A = AlignmentPhase
 ALIGNED = TransitionTable(
     "Aligned barrier handler",
     "Blocks each channel at its barrier and triggers when the last one is in.",
@@ -53,9 +53,9 @@ ALTERNATING = TransitionTable(
 class AlignmentState:
     """One state of a handler. The handler counts the event in; the method for it returns the next state."""
 
-    name: ClassVar[Aligning]
+    name: ClassVar[AlignmentPhase]
 
-    def __init__(self, alignment: Alignment, table: TransitionTable[Aligning]) -> None:
+    def __init__(self, alignment: Alignment, table: TransitionTable[AlignmentPhase]) -> None:
         self._alignment = alignment
         self._table = table
 
@@ -90,7 +90,7 @@ class AlignmentState:
 class Waiting(AlignmentState):
     """No barrier has been read yet."""
 
-    name = Aligning.WAITING
+    name = AlignmentPhase.WAITING
 
     def barrier_received(self, barrier: Barrier) -> AlignmentState:
         return self._next("barrier").barrier_received(barrier)
@@ -103,7 +103,7 @@ class Waiting(AlignmentState):
 class Collecting(AlignmentState):
     """Some barriers are in, and their channels are blocked."""
 
-    name = Aligning.COLLECTING
+    name = AlignmentPhase.COLLECTING
 
     def barrier_received(self, barrier: Barrier) -> AlignmentState:
         after = self.timed_out(barrier) if barrier.is_unaligned else self._next("barrier")
@@ -125,7 +125,7 @@ class Collecting(AlignmentState):
 class WaitingUnaligned(AlignmentState):
     """No barrier has been read yet, and announced ones overtake data."""
 
-    name = Aligning.WAITING_UNALIGNED
+    name = AlignmentPhase.WAITING_UNALIGNED
 
     def announced(self, channel: int) -> None:
         self._alignment.prioritize(channel)
@@ -139,7 +139,7 @@ class WaitingUnaligned(AlignmentState):
 class CollectingUnaligned(AlignmentState):
     """The checkpoint is triggered, and in-flight data is captured until the last barrier."""
 
-    name = Aligning.COLLECTING_UNALIGNED
+    name = AlignmentPhase.COLLECTING_UNALIGNED
 
     def announced(self, channel: int) -> None:
         self._alignment.prioritize(channel)
@@ -154,6 +154,6 @@ class CollectingUnaligned(AlignmentState):
         return self._completed()
 
 
-STATES: dict[Aligning, type[AlignmentState]] = {
+STATES: dict[AlignmentPhase, type[AlignmentState]] = {
     state.name: state for state in (Waiting, Collecting, WaitingUnaligned, CollectingUnaligned)
 }

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from snapline.config import Checkpoints
-from snapline.protocol.barriers.barrier_events import barrier_kind, new_barrier
 from snapline.protocol.coordinator import coordinator_events as c
-from snapline.protocol.coordinator.carryover import CoordinatorMemory
-from snapline.protocol.coordinator.checkpoint_plan import CheckpointPlan, PlanFailure
+from snapline.protocol.coordinator.carryover import Carryover
+from snapline.protocol.coordinator.checkpoint_plan import PlanFailure
 from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
-from snapline.protocol.coordinator.request_decider import Decision, RequestDecider, TriggerRequest
+from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.coordinator.request_queue import RequestQueue
+from snapline.protocol.coordinator.start_sequence import StartSequence
 from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
-from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
-from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
-from snapline.types import (
-    NO_CHECKPOINT,
-    BarrierKind,
-    CheckpointScope,
-    ExecutionId,
-    FailureReason,
-    SnapshotKind,
-    SubtaskId,
-)
-
-_PERIODIC = c.Timer(c.TimerKind.PERIODIC)
+from snapline.protocol.snapshot import Snapshot, SubtaskState
+from snapline.types import NO_CHECKPOINT, ExecutionId, FailureReason, SnapshotKind, SubtaskId
 
 
 class Activity(Enum):
@@ -59,15 +48,6 @@ ACTIVITY = TransitionTable(
 )
 
 
-@dataclass(slots=True)
-class _Triggering:
-    """The request whose checkpoint is being started, until its tasks are triggered."""
-
-    request: TriggerRequest
-    plan: CheckpointPlan
-    checkpoint_id: int | None = None
-
-
 class CheckpointCoordinator:
     """Turns requests into checkpoints for one attempt of a job.
 
@@ -80,7 +60,7 @@ class CheckpointCoordinator:
         attempt: int,
         config: Checkpoints,
         shape: JobShape,
-        memory: CoordinatorMemory,
+        carryover: Carryover,
         retained: RetainedSnapshots,
         *,
         full_until_complete: bool = False,
@@ -90,25 +70,30 @@ class CheckpointCoordinator:
         self.activity = ACTIVITY.initial
         self.story = Story()
         self.retained = retained
-        self._config = config
         self._shape = shape
-        self._statistics = memory.statistics
-        self._failures = memory.failures
-        self._full_until_complete = full_until_complete
+        self._carryover = carryover
+        self._statistics = carryover.statistics
+        self._failures = carryover.failures
         self._tasks = TaskBoard(shape, allow_finished=config.after_tasks_finish, finished=finished)
         self._coordinators = shape.coordinators()
         self._events = OperatorEvents({uid: vertex.parallelism for uid, vertex in self._coordinators.items()})
-        self._decider = RequestDecider(config.max_queued_requests, config.max_concurrent, config.min_pause_ms)
-        self._schedule = memory.schedule
-        self._triggering: _Triggering | None = None
+        self._effects: list[c.CoordinatorEffect] = []
         self._pending: dict[int, PendingCheckpoint] = {}
         self._cleaning: set[int] = set()
         self._aborted: deque[tuple[int, SnapshotKind]] = deque(maxlen=config.remembered_expired)
         self._stop_request: str | None = None
-        self._memory = memory
         self._last_notified: tuple[int, int, tuple[SubtaskId, ...]] | None = None
-        self._periodic_count = 0
-        self._effects: list[c.CoordinatorEffect] = []
+        self._requests = RequestQueue(attempt, config, carryover, self._effects)
+        self._starting = StartSequence(
+            attempt,
+            config,
+            shape,
+            carryover.statistics,
+            self._events,
+            self._pending,
+            self._effects,
+            full_until_complete=full_until_complete,
+        )
 
     @property
     def pending_ids(self) -> tuple[int, ...]:
@@ -133,15 +118,15 @@ class CheckpointCoordinator:
             case c.CheckpointRequested(request):
                 self._on_request(request, now_ms)
             case c.IdReserved(request_name, checkpoint_id):
-                self._on_id_reserved(request_name, checkpoint_id, now_ms)
+                self._starting.id_reserved(request_name, checkpoint_id, now_ms)
             case c.StepFailed():
                 self._on_step_failed(event, now_ms)
             case c.LocationCreated(checkpoint_id, location):
-                self._on_location_created(checkpoint_id, location, now_ms)
+                self._on_started(self._starting.location_created(checkpoint_id, location), now_ms)
             case c.OperatorCoordinatorSnapshotted(checkpoint_id, operator, state):
-                self._on_coordinator_snapshotted(checkpoint_id, operator, state, now_ms)
+                self._on_started(self._starting.coordinator_snapshotted(checkpoint_id, operator, state), now_ms)
             case c.HookSnapshotted(checkpoint_id, hook, hook_state):
-                self._on_hook_snapshotted(checkpoint_id, hook, hook_state, now_ms)
+                self._on_started(self._starting.hook_snapshotted(checkpoint_id, hook, hook_state), now_ms)
             case c.MetadataWritten(checkpoint_id, size_bytes):
                 self._on_metadata_written(checkpoint_id, size_bytes)
             case c.Published(checkpoint_id):
@@ -155,21 +140,21 @@ class CheckpointCoordinator:
             case c.OperatorEventSent(operator, index, operator_event):
                 self._effects.extend(self._events.send(operator, index, operator_event))
             case c.OperatorEventConfirmed(sequence):
-                self._on_event_confirmed(sequence, now_ms)
+                self._on_started(self._starting.event_confirmed(sequence), now_ms)
             case c.OperatorEventLost(sequence):
-                self._on_event_lost(sequence)
+                if self._events.is_unconfirmed(sequence):
+                    self._effects.append(c.FailJob(f"operator event {sequence} did not reach its subtask"))
             case c.BacklogReported(source, has_backlog):
-                if self._schedule.backlog_changed(source, has_backlog, now_ms):
-                    self._set_periodic_timer()
+                self._requests.backlog_changed(source, has_backlog, now_ms)
             case c.HeartbeatDue():
                 self._notify_again()
             case c.JobRunning(chance):
                 self._step("all tasks running")
-                self._schedule.start(now_ms, chance)
-                self._set_periodic_timer()
+                self._requests.start(now_ms, chance)
             case c.JobLeftRunning(shutdown):
                 self._on_left_running(shutdown, now_ms)
-        effects, self._effects = self._effects, []
+        effects = list(self._effects)
+        self._effects.clear()
         return effects
 
     # Requests.
@@ -179,13 +164,8 @@ class CheckpointCoordinator:
             pending = self._pending.get(timer.checkpoint_id)
             if pending is not None and not pending.is_final:
                 self._abort(pending, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out", now_ms)
-        elif self._schedule.fired(now_ms):
-            self._set_periodic_timer()
-            self._periodic_count += 1
-            name = f"periodic-{self.attempt}-{self._periodic_count}"
-            self._offer(TriggerRequest(name, SnapshotKind.CHECKPOINT, False, True, now_ms), now_ms)
-        elif self._schedule.next_ms is not None:
-            self._set_periodic_timer()
+        elif (request := self._requests.timer_fired(now_ms)) is not None:
+            self._start_next(now_ms, request)
 
     def _on_request(self, request: TriggerRequest, now_ms: int) -> None:
         if self.activity is Activity.CLOSED:
@@ -194,7 +174,7 @@ class CheckpointCoordinator:
             message = "the job is being stopped with a savepoint"
             self._fail_request(request, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, message, now_ms)
         elif not request.kind.is_synchronous:
-            self._offer(request, now_ms)
+            self._start_next(now_ms, request)
         elif self.activity is Activity.WAITING:
             reason, message = FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "the job does not run yet"
             self._fail_request(request, reason, message, now_ms)
@@ -202,54 +182,42 @@ class CheckpointCoordinator:
             self._stop_scheduler(FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "checkpoints are suspended", now_ms)
             self._step("stop with savepoint")
             self._stop_request = request.name
-            self._offer(request, now_ms)
+            self._start_next(now_ms, request)
 
     def _stop_scheduler(self, reason: FailureReason, message: str, now_ms: int) -> None:
-        self._schedule.stop()
-        self._effects.append(c.CancelTimer(_PERIODIC))
-        for request in self._decider.drop_all():
+        for request in self._requests.stop():
             self._fail_request(request, reason, message, now_ms)
         for pending in list(self._pending.values()):
             if not pending.is_final:
                 self._abort(pending, reason, message, now_ms, poll=False)
-        self._drop_triggering(reason, message, now_ms)
-
-    def _offer(self, request: TriggerRequest, now_ms: int) -> None:
-        self._carry_out(
-            self._decider.offer(
-                request,
-                triggering=self._triggering is not None,
-                pending=len(self._pending),
-                cleaning=len(self._cleaning),
-                now_ms=now_ms,
-                last_completed_ms=self._memory.last_completed_ms,
-            ),
-            now_ms,
-        )
+        self._drop_start(reason, message, now_ms)
 
     def _poll(self, now_ms: int) -> None:
         if self.activity is not Activity.CLOSED:
-            self._carry_out(self._next(now_ms), now_ms)
+            self._start_next(now_ms)
 
-    def _next(self, now_ms: int) -> Decision:
-        return self._decider.poll(
-            triggering=self._triggering is not None,
-            pending=len(self._pending),
-            cleaning=len(self._cleaning),
-            now_ms=now_ms,
-            last_completed_ms=self._memory.last_completed_ms,
-        )
-
-    def _carry_out(self, decision: Decision, now_ms: int) -> None:
+    def _start_next(self, now_ms: int, offered: TriggerRequest | None = None) -> None:
+        """Start the request whose turn it is; one that cannot have a checkpoint now makes way for the next."""
         while True:
+            decision = self._requests.decide(
+                offered,
+                now_ms,
+                triggering=self._starting.is_busy,
+                pending=len(self._pending),
+                cleaning=len(self._cleaning),
+            )
+            offered = None
             for request, reason in decision.failed:
                 self._fail_request(request, reason, "the request was dropped", now_ms)
             if decision.retry_in_ms is not None:
-                self._schedule.postpone(now_ms, decision.retry_in_ms)
-                self._set_periodic_timer()
-            if decision.chosen is None or self._start(decision.chosen, now_ms):
+                self._requests.postpone(now_ms, decision.retry_in_ms)
+            if decision.chosen is None:
                 return
-            decision = self._next(now_ms)
+            plan = self._tasks.plan()
+            if not isinstance(plan, PlanFailure):
+                self._starting.begin(decision.chosen, plan)
+                return
+            self._fail_request(decision.chosen, plan.reason, plan.message, now_ms)
 
     def _fail_request(self, request: TriggerRequest, reason: FailureReason, message: str, now_ms: int) -> None:
         """A request ended before it had a checkpoint."""
@@ -274,58 +242,15 @@ class CheckpointCoordinator:
     def _stop_failed(self, request: TriggerRequest, now_ms: int) -> None:
         if self.activity is Activity.STOPPING and request.name == self._stop_request:
             self._step("savepoint failed")
-            self._schedule.start(now_ms, 0.0)
-            self._set_periodic_timer()
+            self._requests.start(now_ms, 0.0)
 
-    def _set_periodic_timer(self) -> None:
-        if self._schedule.next_ms is None:
-            self._effects.append(c.CancelTimer(_PERIODIC))
-        else:
-            self._effects.append(c.SetTimer(_PERIODIC, self._schedule.next_ms))
+    # The start.
 
-    # The start sequence: plan, id, location, operator coordinators, hooks, tasks.
-
-    def _start(self, request: TriggerRequest, now_ms: int) -> bool:
-        """Begin; false if there can be no checkpoint now, and the request has failed."""
-        plan = self._tasks.plan()
-        if isinstance(plan, PlanFailure):
-            self._fail_request(request, plan.reason, plan.message, now_ms)
-            return False
-        self._triggering = _Triggering(request, plan)
-        self._effects.append(c.ReserveId(request.name))
-        return True
-
-    def _is_reserving(self, request_name: str) -> bool:
-        """Whether this is the request that waits for its id."""
-        triggering = self._triggering
-        return triggering is not None and (triggering.request.name, triggering.checkpoint_id) == (request_name, None)
-
-    def _on_id_reserved(self, request_name: str, checkpoint_id: int, now_ms: int) -> None:
-        triggering = self._triggering
-        if triggering is None or not self._is_reserving(request_name):
-            return
-        triggering.checkpoint_id = checkpoint_id
-        request, plan = triggering.request, triggering.plan
-        self._pending[checkpoint_id] = PendingCheckpoint(
-            checkpoint_id,
-            request,
-            plan,
-            timestamp_ms=now_ms,
-            coordinators=self._coordinators,
-            hooks=self._shape.hooks,
-        )
-        self._statistics.created(
-            checkpoint_id,
-            kind=request.kind,
-            savepoint_format=request.format,
-            trigger_ms=now_ms,
-            subtasks={vertex.id: vertex.parallelism for vertex in self._shape.vertices},
-            unaligned=barrier_kind(self._config, request.kind) is BarrierKind.UNALIGNED,
-        )
-        for subtask in plan.finished_subtasks:
-            self._statistics.acknowledged(checkpoint_id, subtask.vertex, subtask.index, now_ms, SubtaskMetrics())
-        self._effects.append(c.SetTimer(c.Timer(c.TimerKind.TIMEOUT, checkpoint_id), now_ms + self._config.timeout_ms))
-        self._effects.append(c.CreateLocation(checkpoint_id, request))
+    def _on_started(self, pending: PendingCheckpoint | None, now_ms: int) -> None:
+        """The start went on; `pending` is the checkpoint whose tasks are triggered now, if any."""
+        if pending is not None:
+            self._complete_if_acknowledged(pending, now_ms)
+            self._poll(now_ms)
 
     def _on_step_failed(self, event: c.StepFailed, now_ms: int) -> None:
         unknown = FailureReason.IO_EXCEPTION if event.io else FailureReason.TRIGGER_CHECKPOINT_FAILURE
@@ -334,78 +259,17 @@ class CheckpointCoordinator:
             pending = self._pending.get(event.checkpoint_id)
             if pending is not None and not pending.is_final:
                 self._abort(pending, reason, event.error, now_ms)
-        elif self._is_reserving(event.request):
-            self._drop_triggering(reason, event.error, now_ms)
+        elif self._starting.is_reserving(event.request):
+            self._drop_start(reason, event.error, now_ms)
             self._poll(now_ms)
 
-    def _drop_triggering(self, reason: FailureReason, message: str, now_ms: int) -> None:
-        triggering, self._triggering = self._triggering, None
-        if triggering is not None and triggering.checkpoint_id is None:
-            self._fail_request(triggering.request, reason, message, now_ms)
-
-    def _on_location_created(self, checkpoint_id: int, location: str, now_ms: int) -> None:
-        pending = self._pending.get(checkpoint_id)
-        if pending is None:
-            self._effects.append(c.Discard(checkpoint_id, (), location))
-            return
-        pending.location = location
-        pending.step("location created")
-        for operator in self._coordinators:
-            self._effects.append(c.SnapshotOperatorCoordinator(checkpoint_id, operator))
-        self._after_coordinators(pending, now_ms)
-
-    def _on_coordinator_snapshotted(self, checkpoint_id: int, operator: str, state: StoredObject, now_ms: int) -> None:
-        pending = self._pending.get(checkpoint_id)
-        if pending is None or not pending.acknowledge_coordinator(operator, state):
-            self._effects.append(c.Discard(checkpoint_id, (state,)))
-            return
-        pending.unconfirmed_events |= self._events.snapshotted(operator, checkpoint_id)
-        self._after_coordinators(pending, now_ms)
-
-    def _after_coordinators(self, pending: PendingCheckpoint, now_ms: int) -> None:
-        if pending.phase is not PendingPhase.COORDINATORS or not pending.coordinators_done:
-            return
-        pending.step("coordinators snapshotted")
-        for hook in self._shape.hooks:
-            self._effects.append(c.SnapshotHook(pending.id, hook))
-        self._after_hooks(pending, now_ms)
-
-    def _on_hook_snapshotted(self, checkpoint_id: int, hook: str, state: StoredObject | None, now_ms: int) -> None:
-        pending = self._pending.get(checkpoint_id)
-        if pending is None or not pending.acknowledge_hook(hook, state):
-            self._effects.append(c.Discard(checkpoint_id, () if state is None else (state,)))
-            return
-        self._after_hooks(pending, now_ms)
-
-    def _after_hooks(self, pending: PendingCheckpoint, now_ms: int) -> None:
-        if pending.phase is not PendingPhase.HOOKS or not pending.hooks_done:
-            return
-        assert pending.location is not None
-        pending.step("hooks snapshotted")
-        request = pending.request
-        barrier = new_barrier(
-            self._config,
-            pending.id,
-            pending.timestamp_ms,
-            request.kind,
-            drain=request.drain,
-            full=self._must_be_full(request),
-        )
-        for subtask in pending.plan.trigger:
-            self._effects.append(c.TriggerTask(ExecutionId(subtask, self.attempt), barrier, pending.location))
-        self._triggering = None
-        self._complete_if_acknowledged(pending, now_ms)
-        self._poll(now_ms)
-
-    def _must_be_full(self, request: TriggerRequest) -> bool:
-        """Whether nothing of older checkpoints may be reused; savepoints stand on their own."""
-        if self._full_until_complete or request.kind.is_savepoint or request.scope is CheckpointScope.FULL:
-            return True
-        return request.scope is CheckpointScope.CONFIGURED and not self._config.incremental
+    def _drop_start(self, reason: FailureReason, message: str, now_ms: int) -> None:
+        if (request := self._starting.drop()) is not None:
+            self._fail_request(request, reason, message, now_ms)
 
     # Acknowledgements and completion.
 
-    def _on_acknowledgement(self, event: c.AcknowledgementReceived, now_ms: int) -> c.AckResult:
+    def _on_acknowledgement(self, event: c.AcknowledgementReceived, now_ms: int) -> None:
         subtask, attempt = event.execution
         pending = self._pending.get(event.checkpoint_id)
         # An acknowledgement of a complete checkpoint that comes again must not bring back objects that are gone since.
@@ -418,25 +282,24 @@ class CheckpointCoordinator:
                 message = f"{event.execution} refers to {missing}, which is no longer there"
                 self._discard_state(event.checkpoint_id, event.state)
                 self._abort(pending, reason, message, now_ms, from_task=True)
-                return c.AckResult.DISCARDED
+                return
         if pending is None or attempt != self.attempt or pending.is_final:
             # A message may come twice: only what is sure to be in no complete checkpoint is deleted here. The rest,
             # whatever came of it, is left to the sweep of the next attempt, which knows what is canonical.
             is_waste = kind is not None if pending is None else subtask not in pending.plan.wait
             if attempt == self.attempt and is_waste:
                 self._discard_state(event.checkpoint_id, event.state)
-            return c.AckResult.DISCARDED if pending is None else c.AckResult.UNKNOWN
+            return
         result = pending.acknowledge(subtask, event.state)
         if result is c.AckResult.UNKNOWN:
             self._discard_state(event.checkpoint_id, event.state)
         if result is not c.AckResult.SUCCESS:
-            return result
+            return
         self._statistics.acknowledged(pending.id, subtask.vertex, subtask.index, now_ms, event.metrics)
         for operator, vertex in self._coordinators.items():
             if vertex.id == subtask.vertex:
                 self._effects.extend(self._events.acknowledged(operator, subtask.index, pending.id))
         self._complete_if_acknowledged(pending, now_ms)
-        return result
 
     def _discard_state(self, checkpoint_id: int, state: Mapping[str, SubtaskState]) -> None:
         own = tuple(item for part in state.values() for item in part.objects() if item.shared_key is None)
@@ -480,10 +343,10 @@ class CheckpointCoordinator:
         kind, metadata_bytes = snapshot.kind, pending.metadata_bytes
         del self._pending[pending.id]
         self._failures.completed(pending.id)
-        self._memory.last_completed_ms = now_ms
+        self._carryover.last_completed_ms = now_ms
         subsumed_id = NO_CHECKPOINT
         if not kind.is_savepoint:
-            self._full_until_complete = False
+            self._starting.full_until_complete = False
             subsumed_id = self._retain(snapshot)
         self._statistics.completed(pending.id, now_ms, external_path=snapshot.location, metadata_bytes=metadata_bytes)
         self._effects.append(c.CompleteRequest(pending.request, snapshot))
@@ -550,8 +413,7 @@ class CheckpointCoordinator:
         """Give up a checkpoint; its state is kept if it may be canonical after all, which only the journal knows."""
         del self._pending[pending.id]
         pending.step("aborted")
-        if self._triggering is not None and self._triggering.checkpoint_id == pending.id:
-            self._triggering = None
+        self._starting.aborted(pending.id)
         self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
         self._statistics.failed(pending.id, now_ms, reason, message)
         if not keep:
@@ -576,19 +438,6 @@ class CheckpointCoordinator:
         # What is being written or published now is left to the journal: the next attempt reads there what became of it.
         for pending in list(self._pending.values()):
             self._abort(pending, reason, message, now_ms, keep=True, poll=False)
-
-    # Operator events.
-
-    def _on_event_confirmed(self, sequence: int, now_ms: int) -> None:
-        self._effects.extend(self._events.confirmed(sequence))
-        for pending in list(self._pending.values()):
-            if sequence in pending.unconfirmed_events:
-                pending.unconfirmed_events.discard(sequence)
-                self._after_coordinators(pending, now_ms)
-
-    def _on_event_lost(self, sequence: int) -> None:
-        if self._events.is_unconfirmed(sequence):
-            self._effects.append(c.FailJob(f"operator event {sequence} did not reach its subtask"))
 
     def _step(self, cause: str) -> None:
         self.activity = ACTIVITY.step(self.activity, cause)

@@ -6,7 +6,7 @@ from snapline.errors import ConfigurationError
 from snapline.types import NO_CHECKPOINT, FailureReason
 
 
-class FailureManager:
+class FailureCounter:
     """Counts consecutive failures against the number the user tolerates; None tolerates any number.
 
     Report every failed snapshot to `failed` and every completed one to `completed`, as they happen.

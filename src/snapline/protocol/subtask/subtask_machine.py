@@ -137,7 +137,7 @@ class _Running:
         self.phase = SNAPSHOT.step(self.phase, cause)
 
 
-class SubtaskCheckpointing:
+class SubtaskMachine:
     """The checkpoint machine of one execution.
 
     `has_inputs` and `has_outputs` say what an acknowledgement has to wait for; `final_checkpoint` whether the subtask

@@ -10,7 +10,7 @@ import pytest
 
 from snapline.config import Checkpoints
 from snapline.errors import IllegalTransitionError
-from snapline.protocol.coordinator.carryover import CoordinatorMemory
+from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import (
     Activity,
     CheckpointCoordinator,
@@ -132,14 +132,14 @@ def of(kind: type[F], effects: Iterable[CoordinatorEffect]) -> list[F]:
 
 
 class Bench:
-    """A coordinator, its memory and a clock. `tell` takes facts in turn and returns all that was ordered."""
+    """A coordinator, its carryover and a clock. `tell` takes facts in turn and returns all that was ordered."""
 
     def __init__(
         self,
         job: JobShape | None = None,
         *,
         retained: RetainedSnapshots | None = None,
-        memory: CoordinatorMemory | None = None,
+        carryover: Carryover | None = None,
         finished: Iterable[SubtaskId] = (),
         full: bool = False,
         run: bool = True,
@@ -147,12 +147,12 @@ class Bench:
     ) -> None:
         self.now_ms = 1000
         self.config = Checkpoints(**{"incremental": True, **settings})
-        self.memory = memory if memory is not None else CoordinatorMemory.fresh(self.config)
+        self.carryover = carryover if carryover is not None else Carryover.fresh(self.config)
         self.machine = CheckpointCoordinator(
             ATTEMPT,
             self.config,
             job if job is not None else shape(),
-            self.memory,
+            self.carryover,
             retained if retained is not None else RetainedSnapshots(self.config.retained),
             full_until_complete=full,
             finished=finished,
@@ -173,7 +173,7 @@ class Bench:
         return self.machine.activity
 
     def statistics(self) -> StatisticsSnapshot:
-        return self.memory.statistics.snapshot()
+        return self.carryover.statistics.snapshot()
 
     def status(self, subtask: SubtaskId, status: TaskStatus) -> None:
         assert self.tell(TaskStatusChanged(subtask, status)) == []
@@ -966,11 +966,11 @@ def test_a_failed_checkpoint_never_fails_the_job_unless_the_user_said_so() -> No
         assert not of(FailJob, bench.decline(checkpoint_id))
 
 
-def test_failures_are_counted_over_attempts_that_share_a_memory() -> None:
+def test_failures_are_counted_over_attempts_that_share_a_carryover() -> None:
     first = Bench(tolerable_failures=1)
     first.start(1)
     first.decline(1)
-    second = Bench(tolerable_failures=1, memory=first.memory)
+    second = Bench(tolerable_failures=1, carryover=first.carryover)
     second.start(2)
     assert of(FailJob, second.decline(2))
 
@@ -1590,10 +1590,10 @@ def test_statistics_say_which_checkpoints_are_gone() -> None:
     assert not second.completion.discarded
 
 
-def test_statistics_go_on_over_attempts_that_share_a_memory() -> None:
+def test_statistics_go_on_over_attempts_that_share_a_carryover() -> None:
     first = Bench()
     first.complete(1)
-    second = Bench(memory=first.memory)
+    second = Bench(carryover=first.carryover)
     second.complete(2)
     assert second.statistics().counts.completed == 2
 
@@ -1607,7 +1607,7 @@ def test_after_a_failover_the_first_checkpoint_waits_for_the_minimum_pause_alone
         first.status(subtask, TaskStatus.RUNNING)
     assert SetTimer(PERIODIC, first.now_ms + 30_500) in first.tell(JobRunning(0.5))
     first.tell(JobLeftRunning())
-    second = Bench(run=False, memory=first.memory, interval="60s", min_pause="1s")
+    second = Bench(run=False, carryover=first.carryover, interval="60s", min_pause="1s")
     for subtask in EVERYONE:
         second.status(subtask, TaskStatus.RUNNING)
     assert SetTimer(PERIODIC, second.now_ms + 1_000) in second.tell(JobRunning(0.5))
@@ -1615,8 +1615,8 @@ def test_after_a_failover_the_first_checkpoint_waits_for_the_minimum_pause_alone
 
 def test_the_minimum_pause_is_measured_from_the_last_completion_of_an_earlier_attempt() -> None:
     first = Bench(interval="60s", min_pause="10s")
-    first.memory.last_completed_ms = first.now_ms
-    second = Bench(memory=first.memory, interval="60s", min_pause="10s")
+    first.carryover.last_completed_ms = first.now_ms
+    second = Bench(carryover=first.carryover, interval="60s", min_pause="10s")
     second.now_ms += 1_000
     periodic = TriggerRequest("p", CHECKPOINT, False, True, second.now_ms)
     effects = second.tell(CheckpointRequested(periodic))

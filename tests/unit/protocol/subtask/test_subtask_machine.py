@@ -47,7 +47,7 @@ from snapline.protocol.subtask.subtask_events import (
     TriggerReceived,
     WriteSnapshot,
 )
-from snapline.protocol.subtask.subtask_machine import Life, SubtaskCheckpointing
+from snapline.protocol.subtask.subtask_machine import Life, SubtaskMachine
 from snapline.types import (
     NO_CHECKPOINT,
     AbortReason,
@@ -93,7 +93,7 @@ class Subtask:
         last_checkpoint_id: int = NO_CHECKPOINT,
     ) -> None:
         self.now_ms = 1000
-        self.machine = SubtaskCheckpointing(
+        self.machine = SubtaskMachine(
             ME,
             has_inputs=has_inputs,
             has_outputs=has_outputs,
