@@ -280,7 +280,7 @@ def test_an_unreadable_latest_checkpoint_is_an_error_and_nothing_is_swept(job: J
             job.objects.write(two.metadata_path, harmed)
         archive = job.driver("second").archive
         attempt = archive.claim()[0].attempt
-        with pytest.raises(DamagedError, match=f"can't recover: {two.location}.*Nothing was changed. Bring it back"):
+        with pytest.raises(DamagedError, match=f"can't recover: {two.location}.*Nothing was changed. Restore it"):
             archive.recover(attempt)
     job.objects.write(two.metadata_path, data)
     third = job.driver("third").start(retain=2)
@@ -301,7 +301,7 @@ def test_an_unreadable_older_checkpoint_is_an_error_too(job: Job, harm: str) -> 
         job.objects.delete([two.metadata_path])
     archive = job.driver("second").archive
     attempt = archive.claim()[0].attempt
-    with pytest.raises(DamagedError, match=f"can't recover: {two.location}.*Nothing was changed. Bring it back"):
+    with pytest.raises(DamagedError, match=f"can't recover: {two.location}.*Nothing was changed. Restore it"):
         archive.recover(attempt)
     job.objects.delete([two.metadata_path])
     job.objects.write(two.metadata_path, data)

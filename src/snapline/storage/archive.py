@@ -1,4 +1,4 @@
-"""One driver's side of the durable storage of one job: its journal, its snapshots, and what may be deleted."""
+"""The durable storage of one job as one driver uses it: journal, snapshots, and deletion."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What an attempt finds: the journal, its recovery points oldest first, and what is worth telling the user."""
+    """What an attempt starts from: the journal, its recovery points oldest first, and warnings for the user."""
 
     journal: Journal
     snapshots: tuple[Snapshot, ...]
@@ -51,7 +51,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
-    """What records name; of those without metadata, and those whose metadata can't be read, what to say."""
+    """The snapshots of some records, and messages for records whose metadata is missing or damaged."""
 
     snapshots: tuple[Snapshot, ...]
     missing: Mapping[Record, str]
@@ -91,26 +91,26 @@ class Archive(JournalClient):
         return f"{self.directory}/{_SHARED}"
 
     def location(self, checkpoint_id: int) -> str:
-        """Where the objects of a checkpoint go."""
+        """Returns the directory of a checkpoint."""
         return f"{self.directory}/chk-{checkpoint_id}"
 
     def savepoint_location(self, target_directory: str, job_id: str) -> str:
-        """A place for a savepoint that nothing is in yet."""
+        """Returns an unused directory for a savepoint."""
         for _ in range(SAVEPOINT_NAME_TRIES):
             name = f"savepoint-{job_id[:6]}-{self._random.getrandbits(48):012x}"
             location = f"{target_directory.rstrip('/')}/{name}"
             if not self._repeat(partial(self._objects.list, location)):
                 return location
         raise StorageError(
-            f"{SAVEPOINT_NAME_TRIES} names for a savepoint in {target_directory} are all taken; give another directory"
+            f"{SAVEPOINT_NAME_TRIES} names for a savepoint in {target_directory} are all taken; use another directory"
         )
 
     # Metadata.
 
     def write_metadata(self, snapshot: Snapshot) -> int:
-        """Write the metadata of a snapshot whose objects are all stored; how many bytes it has.
+        """Write the metadata of a snapshot whose objects are all stored. Returns its size in bytes.
 
-        Never in place of another's: `FencedError` if other metadata is there.
+        Never replaces other metadata: raises `FencedError` if there is some.
         """
         data = metadata.encode(snapshot)
         self._repeat(lambda: self._write_metadata(snapshot, data))
@@ -124,28 +124,28 @@ class Archive(JournalClient):
         if there != data:
             other = metadata.decode(there, snapshot.location)
             raise FencedError(
-                f"{path} is that of snapshot {other.id} of attempt {other.attempt}; somebody else writes into "
+                f"{path} belongs to snapshot {other.id} of attempt {other.attempt}; somebody else writes into "
                 f"{self.directory}: give each job a directory of its own",
                 attempt=snapshot.attempt,
                 current=other.attempt,
             )
 
     def read_snapshot(self, path: str) -> Snapshot:
-        """The snapshot in a directory, which may also be given by its `_metadata` file."""
+        """Returns the snapshot in a directory; `path` may also be its `_metadata` file. Raises `RestoreError`."""
         location = path.rstrip("/").removesuffix(f"/{METADATA}")
         try:
             return self._read_metadata(location)
         except ObjectNotFoundError as error:
             raise RestoreError(
-                f"no checkpoint there: {location} has no {METADATA}: it was never completed, it has been deleted, or "
-                "the path is wrong"
+                f"no checkpoint there: {location} has no {METADATA}: it was never completed, was deleted, or the "
+                "path is wrong"
             ) from error
 
     def _read_metadata(self, location: str) -> Snapshot:
         return metadata.decode(self._repeat(lambda: self._objects.read(f"{location}/{METADATA}")), location)
 
     def _read_all(self, records: Iterable[Record]) -> _Readings:
-        """What records name. A store that does not answer is an error; what is not there, or not readable, is told."""
+        """Read the snapshots of records. Missing and damaged ones are results; a failing store raises."""
         snapshots: list[Snapshot] = []
         missing: dict[Record, str] = {}
         damaged: dict[Record, str] = {}
@@ -162,23 +162,23 @@ class Archive(JournalClient):
     # Recovery.
 
     def recover(self, attempt: int) -> Recovered:
-        """Read the snapshots the job can recover from, and sweep what older attempts have left.
+        """Read the snapshots the job can recover from, and sweep leftovers of older attempts.
 
-        To be called after `attempt` was claimed and before it writes anything. `FencedError` if a newer one has taken
-        over. A snapshot that can't be read is an error, and then nothing is swept. Only an older one of which nothing
-        is left is passed over with a warning: its record may be back after both had been deleted.
+        Call it after claiming `attempt` and before writing anything. Raises `FencedError` if a newer one has taken
+        over, and `DamagedError`, without sweeping, if a snapshot can't be read. Only an older one that is gone
+        completely is skipped with a warning: its record may have reappeared after both were deleted.
         """
         journal = self._journal_of(attempt)
         readings = self._read_all(journal.recovery_points)
         problems = {**readings.missing, **readings.damaged}
         if problems:
-            # A driver that does not know yet that it is fenced may be deleting some: of those, the record went first.
+            # A fenced driver that does not know it yet may be deleting some; it deletes their records first.
             journal = self._journal_of(attempt)
             problems = {record: text for record, text in problems.items() if record in journal.recovery_points}
         for record, problem in problems.items():
             if record in readings.damaged or self._is_lost(record, journal):
                 raise DamagedError(
-                    f"the job can't recover: {problem}. Nothing was changed. Bring it back from a backup; or submit "
+                    f"the job can't recover: {problem}. Nothing was changed. Restore it from a backup; or submit "
                     "the job under a new id, restored from another checkpoint or a savepoint"
                 )
         for warning in problems.values():
@@ -187,7 +187,7 @@ class Archive(JournalClient):
         return Recovered(journal, readings.snapshots, (*problems.values(), *swept))
 
     def _is_lost(self, record: Record, journal: Journal) -> bool:
-        """Whether a snapshot without metadata is one the job needs: not an older one of which nothing is there."""
+        """Whether the job needs this snapshot without metadata: it is the latest, or some of it is left."""
         return record == journal.latest or bool(self._repeat(lambda: self._objects.list(str(record.location))))
 
     def _journal_of(self, attempt: int) -> Journal:
@@ -197,10 +197,10 @@ class Archive(JournalClient):
         return journal
 
     def _sweep(self, needed: _Readings, attempt: int, journal: Journal, *, ended: bool = False) -> tuple[str, ...]:
-        """Delete what attempts before this one have made and these snapshots do not refer to; warnings, if it did not.
+        """Delete what earlier attempts made and `needed` does not refer to. Returns warnings if it did not.
 
-        Names tell who made an object, metadata tells it itself; what tells nothing stays. So does all that lies with
-        metadata that can't be read, and all of savepoints: they are not in the places that are looked at.
+        File names and metadata carry their attempt; whatever carries none stays. So does everything beside damaged
+        metadata, and savepoints, which are elsewhere.
         """
         self._repeat(self._journal.sweep)
         if not self._is_exclusive:
@@ -209,7 +209,7 @@ class Archive(JournalClient):
         listed = [info.path for info in listing if self._top(info.path) is not None]
         kept = {snapshot.metadata_path: snapshot for snapshot in needed.snapshots if not snapshot.kind.is_savepoint}
         if not kept.keys() <= set(listed):
-            # Somebody deletes them right now, or the directory is spelled in another way: nothing can be compared.
+            # Somebody is deleting them, or the directory is spelled differently: nothing can be compared.
             warning = f"nothing was swept: the job's checkpoints are not among the objects found in {self.directory}"
             _log.warning("%s", warning)
             return (warning,)
@@ -226,7 +226,7 @@ class Archive(JournalClient):
             else:
                 made_by = found.attempt
                 if not self._journal.outlives_driver:
-                    # A journal that began with this driver knows nothing of an earlier run in the same directory.
+                    # A journal that began with this driver does not know earlier runs in the same directory.
                     kept[path] = found
             if made_by is not None:
                 made.append((path, made_by))
@@ -238,9 +238,9 @@ class Archive(JournalClient):
         return ()
 
     def _is_waste(self, path: str, attempt: int, last_id: int) -> bool:
-        """Whether an unfinished object or empty directory was made by an attempt before this one.
+        """Whether an unfinished object or empty directory belongs to an earlier attempt.
 
-        Ids up to `last_id` were reserved by such, and nobody else ever puts anything there.
+        Earlier attempts reserved the ids up to `last_id`, and only they write there.
         """
         top = self._top(path)
         if top is None:
@@ -258,7 +258,7 @@ class Archive(JournalClient):
             return None
 
     def _delete_listed(self, doomed: Sequence[str], listed: Sequence[str]) -> None:
-        """Delete objects, and the directories of checkpoints of which nothing stays."""
+        """Delete objects, and the directories of checkpoints that are then empty."""
         is_metadata = [path for path in doomed if path.endswith(f"/{METADATA}")]
         self._delete(is_metadata)
         self._delete(sorted(set(doomed) - set(is_metadata)))
@@ -267,16 +267,16 @@ class Archive(JournalClient):
             self._objects.delete_tree(directory)
 
     def _top(self, path: str) -> str | None:
-        """The directory of the job that an object is in, if a sweep may look there."""
+        """Returns the top directory of an object in the job's directory, or None if a sweep must not touch it."""
         match = _SWEEPABLE.match(path.removeprefix(f"{self.directory}/"))
         return f"{self.directory}/{match.group(1)}" if match and path.startswith(f"{self.directory}/") else None
 
-    # Deletion: each may be repeated until it succeeds. What never is, a later recovery sweeps.
+    # Deletion. Every method can be repeated until it succeeds; a later recovery sweeps the rest.
 
     def delete_snapshot(self, snapshot: Snapshot, retained: RetainedSnapshots) -> None:
-        """First the pointer, then what it points to: a journal never names a checkpoint that is half gone.
+        """Delete the record first, then the snapshot: a journal never names a half-deleted checkpoint.
 
-        `retained` is what the coordinator keeps, this snapshot no longer among it. Shared objects stay.
+        `retained` is what the coordinator keeps, without this snapshot. Shared objects stay.
         """
         journal = self._journal.read()
         kept = _retained_ids(journal, retained)
@@ -287,12 +287,12 @@ class Archive(JournalClient):
         self._delete_data(snapshot)
 
     def delete_shared(self, objects: Iterable[StoredObject], retained: RetainedSnapshots | None = None) -> None:
-        """Delete shared objects nobody refers to; a file stays while `retained` refers to another slice of it."""
+        """Delete unreferenced shared objects; a file stays while `retained` refers to another slice of it."""
         used = set() if retained is None else _paths(item for entry in retained.snapshots for item in entry.objects())
         self._delete(sorted(_paths(objects) - used))
 
     def discard(self, objects: Iterable[StoredObject], location: str | None, attempt: int) -> None:
-        """Delete what is left of a checkpoint that came to nothing, with its place if that is this attempt's."""
+        """Delete the rest of a failed checkpoint, with its directory if it belongs to this attempt."""
         paths = _paths(objects)
         if location is None:
             self._delete(sorted(paths))
@@ -319,12 +319,12 @@ class Archive(JournalClient):
         retained: RetainedSnapshots | None = None,
         claimed: Snapshot | None = None,
     ) -> None:
-        """Close the job, and keep or delete its checkpoints as the policy says. Savepoints are never deleted.
+        """Close the job, and keep or delete its checkpoints according to the policy. Savepoints always stay.
 
-        A job that is only suspended is left as it is. `retained` is what the last attempt keeps, none if no attempt
-        came so far; `claimed` the snapshot of another job that this one owns. May be repeated, also by a driver that
-        finds the job ended (with attempt 0 and the status in the journal). The record of the end stays for ever, and
-        with it the records of checkpoints that are kept.
+        Does nothing if the job is only suspended. `retained` is what the last attempt keeps, None if no attempt got
+        that far; `claimed` is the snapshot of another job that this one owns. Idempotent, also for a driver that finds
+        the job ended (with attempt 0 and the status in the journal). The record of the end stays forever, and with it
+        the records of checkpoints that are kept.
         """
         if not status.is_globally_terminal:
             return
@@ -358,18 +358,18 @@ class Archive(JournalClient):
                 self._delete_claimed(claimed, kept.snapshots)
         self.delete_shared(shared)
         if not kept.missing:
-            # Else another job has claimed and deleted it, and may still refer to objects it shared.
+            # Otherwise another job has claimed and deleted one, and may still refer to its shared objects.
             self._sweep(kept, journal.attempt, journal, ended=True)
 
     def _delete_claimed(self, claimed: Snapshot, needed: Iterable[Snapshot]) -> None:
-        """Delete a snapshot of another job, but nothing that these refer to."""
+        """Delete a snapshot of another job, except what `needed` refers to."""
         self._delete([claimed.metadata_path])
         used = _paths(item for snapshot in needed for item in snapshot.objects())
         self._delete(sorted(_paths(claimed.objects()) - used))
         self._remove_if_empty(claimed.location)
 
     def _delete_data(self, snapshot: Snapshot) -> None:
-        """Metadata first: whatever has metadata is whole."""
+        """Delete metadata first: a snapshot with metadata is whole."""
         self._delete([snapshot.metadata_path])
         if not snapshot.kind.is_savepoint and self._is_own_checkpoint(snapshot.location):
             self._objects.delete_tree(snapshot.location)
@@ -378,7 +378,7 @@ class Archive(JournalClient):
             self._remove_if_empty(snapshot.location)
 
     def _is_own_checkpoint(self, location: str) -> bool:
-        """Whether a place is one that this job alone uses, so that all in it may go."""
+        """Whether only this job uses the directory, so that all of it may be deleted."""
         return self._is_exclusive and self._top(f"{location}/") == location != self.shared_directory
 
     def _remove_if_empty(self, location: str) -> None:
@@ -391,12 +391,12 @@ class Archive(JournalClient):
 
 
 def _paths(objects: Iterable[StoredObject]) -> set[str]:
-    """The files that objects are in: several may be slices of one, and some have none."""
+    """Returns the files of objects: several may be slices of one, and inline ones have none."""
     return {item.path for item in objects if not item.is_inline}
 
 
 def _retained_ids(journal: Journal, retained: RetainedSnapshots | None) -> set[int]:
-    """The ids of the checkpoints to keep. What was published since, by whomever, is not for `retained` to judge."""
+    """Returns the ids of the checkpoints to keep, including any published since `retained` was known."""
     published = {record.checkpoint_id or 0 for record in journal.canonical}
     if retained is None:
         return published

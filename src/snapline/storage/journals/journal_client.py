@@ -1,4 +1,4 @@
-"""A driver's side of the journal: takes the job over, reserves ids, publishes, and closes, or learns it is fenced."""
+"""A driver's client of the journal: take over, reserve ids, publish and close, unless fenced."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from snapline.storage.journals.journal_store import JournalStore
 from snapline.types import JobStatus
 
 RETRIES = 3
-"""How often an operation that may be repeated safely is repeated, on top of what the stores themselves do."""
+"""Retries of idempotent operations, on top of those of the stores."""
 
 RETRY_PAUSE_S = 0.1
 
 MAX_APPENDS = 100
-"""How many records may be lost to other drivers in a row before an append is given up."""
+"""How many records in a row may lose to other drivers before an append fails."""
 
 PRUNE_ABOVE = 8
-"""How many obsolete records a journal may have before they are deleted, apart from when checkpoints are."""
+"""Obsolete records a journal may hold before they are deleted without a checkpoint's deletion."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +34,8 @@ T = TypeVar("T")
 class PublicationFencedError(FencedError):
     """A snapshot could not be published: a newer attempt has taken over.
 
-    If `possibly_inconsistent`, an append had been sent: the snapshot may have been canonical and has to be kept.
-    `is_own` says that the newer attempt is one of the same driver.
+    If `possibly_inconsistent`, an append was sent: the snapshot may have been canonical and must be kept. `is_own`
+    means that the newer attempt belongs to the same driver.
     """
 
     def __init__(self, message: str, *, attempt: int, current: int, possibly_inconsistent: bool, is_own: bool) -> None:
@@ -46,7 +46,7 @@ class PublicationFencedError(FencedError):
 
 @dataclass(frozen=True, slots=True)
 class _Appended:
-    """The last record that is in the journal, or none if it is fenced; whether any create was sent to get there."""
+    """The last appended record, or None if fenced; whether any create was sent."""
 
     record: Record | None
     journal: Journal
@@ -54,10 +54,9 @@ class _Appended:
 
 
 class JournalClient:
-    """The journal of one job, as one driver uses it; `token` is that driver's own for all time.
+    """The journal of one job, as one driver uses it; `token` is unique to that driver.
 
-    Every method blocks, may be called from any thread, and raises `StorageError` if the store does not answer after all
-    retries.
+    Thread-safe. Every method blocks, and raises `StorageError` if the store still fails after all retries.
     """
 
     def __init__(
@@ -73,13 +72,13 @@ class JournalClient:
         return self._repeat(self._journal.read)
 
     def disconnect(self) -> None:
-        """Let go of the store of the journal; nothing is changed in it."""
+        """Close the journal store, without changing it."""
         self._journal.close()
 
     def claim(self, own_attempt: int = 0) -> tuple[Journal, bool]:
-        """Take the job over; `own_attempt` is the attempt this driver has run so far, 0 if none.
+        """Take over the job; `own_attempt` is the last attempt this driver ran, 0 if none.
 
-        Told is the journal, and whether its newest attempt is a new one of this driver. It is not if the job has ended,
+        Returns the journal, and whether its newest attempt is a new one of this driver. It is not if the job has ended,
         or another driver has taken over from this one.
         """
 
@@ -97,9 +96,9 @@ class JournalClient:
         return journal, is_ours(journal)
 
     def reserve_id(self, attempt: int, request: str, after: int = 0) -> int:
-        """Reserve a checkpoint id above `after` that nobody has used, and nobody else ever will.
+        """Reserve a checkpoint id above `after`, unique across all drivers.
 
-        The same `request` of the same attempt gets the same id again as long as it was the last.
+        Repeating the last `request` of the same attempt returns the same id.
         """
         token = f"{self.token}:{request}"
         appended = self._append(lambda journal: journal.reserve_id(attempt, token, after=after))
@@ -109,10 +108,10 @@ class JournalClient:
         return appended.record.checkpoint_id
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Make a snapshot canonical. When the outcome of the append is unclear, the journal itself tells.
+        """Make a snapshot canonical. An unclear outcome of the append is resolved by reading the journal.
 
-        `PublicationFencedError` if a newer attempt has taken over. A `StorageError` that is `possibly_inconsistent`
-        leaves it open whether the snapshot is canonical: keep it.
+        Raises `PublicationFencedError` if a newer attempt has taken over. After a `possibly_inconsistent`
+        `StorageError` the snapshot may be canonical: keep it.
         """
         appended = self._append(lambda journal: journal.publish(snapshot, self.token))
         if appended.record is None:
@@ -127,11 +126,11 @@ class JournalClient:
             )
 
     def close(self, attempt: int, status: JobStatus) -> Journal:
-        """Close the job for ever. If it had ended before, it stays as the journal that is returned says.
+        """Close the job forever. If it had already ended, the returned journal says how.
 
-        What is still on its way can't be published behind this, and no other driver will run the job again. A driver
-        that has run no `attempt` yet (0) takes over first: some other one may be running the job. `FencedError` if
-        another driver has taken over from this one.
+        Nothing can be published after this, and no driver will run the job again. A driver without an `attempt` (0)
+        takes over first: another one may be running the job. Raises `FencedError` if another driver has taken over from
+        this one.
         """
 
         def make(journal: Journal) -> Record | None:
@@ -147,9 +146,9 @@ class JournalClient:
         return journal
 
     def _append(self, make: Callable[[Journal], Record | None]) -> _Appended:
-        """Append what `make` derives from the journal until nothing is left to append.
+        """Append what `make` derives from the journal, until it returns None or its record is in the journal.
 
-        Whether an append was done is seen in the journal itself, never in the answer to it.
+        Only the journal itself shows whether an append succeeded, never the answer to it.
         """
         wanted: Record | None = None
         failure: StorageError | None = None
@@ -169,7 +168,7 @@ class JournalClient:
                     return _Appended(None, journal, wanted is not None)
                 if failures > self._retries:
                     raise StorageError(
-                        f"the journal could not be written: {failure}", possibly_inconsistent=True
+                        f"could not write the journal: {failure}", possibly_inconsistent=True
                     ) from failure
                 wanted = record
                 try:
@@ -178,19 +177,19 @@ class JournalClient:
                     failure, failures = error, failures + 1
                     time.sleep(self._retry_pause_s)
         raise StorageError(
-            f"{MAX_APPENDS} records for the journal in a row were too late; several drivers fight "
-            "for the job: stop all but one",
+            f"{MAX_APPENDS} records in a row came too late for the journal; several drivers compete for the job: "
+            "stop all but one",
             possibly_inconsistent=True,
         )
 
     def _prune(self, journal: Journal) -> None:
-        """Keep the journal short also while no checkpoint completes, and none is deleted."""
+        """Keep the journal short even while no checkpoint completes or is deleted."""
         obsolete = journal.obsolete(record.checkpoint_id or 0 for record in journal.canonical)
         if len(obsolete) > PRUNE_ABOVE:
             try:
                 self._journal.delete(obsolete)
             except StorageError as error:
-                _log.warning("%d obsolete records of the journal were not deleted yet: %s", len(obsolete), error)
+                _log.warning("could not delete %d obsolete records of the journal yet: %s", len(obsolete), error)
 
     def _fenced(self, attempt: int, journal: Journal) -> FencedError:
         return FencedError(
@@ -200,7 +199,7 @@ class JournalClient:
         )
 
     def _repeat(self, operation: Callable[[], T]) -> T:
-        """Carry out what may be repeated safely, with bounded retries. What is damaged or not there stays so."""
+        """Run an idempotent operation with bounded retries. Damaged and missing objects are not retried."""
         for _ in range(self._retries):
             try:
                 return operation()

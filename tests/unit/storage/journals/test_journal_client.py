@@ -96,7 +96,7 @@ def test_a_store_that_never_takes_a_record_is_an_error_after_bounded_retries() -
 
     journal.before = refuse
     client = JournalClient(journal, "driver", retries=2, retry_pause_s=PAUSE_S)
-    with pytest.raises(StorageError, match="could not be written: no space left"):
+    with pytest.raises(StorageError, match="could not write the journal: no space left"):
         client.claim()
     assert tries == 3
 
