@@ -9,7 +9,7 @@ from snapline.config import Checkpoints
 from snapline.errors import RestoreError
 from snapline.graph.execution_plan import ExecutionPlan, PlannedVertex
 from snapline.graph.job_spec import JobSpec
-from snapline.protocol.coordinator.carryover import CoordinatorMemory
+from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.task_board import JobShape
@@ -80,7 +80,7 @@ def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
     return plan_restore(start, vertices, edges, options, hooks=tuple(spec.hooks))
 
 
-def make_coordinator(spec: JobSpec, recovery: Recovery, memory: CoordinatorMemory) -> CheckpointCoordinator:
+def make_coordinator(spec: JobSpec, recovery: Recovery, memory: Carryover) -> CheckpointCoordinator:
     """The coordinator of the attempt."""
     config: Checkpoints = spec.checkpoints
     return CheckpointCoordinator(
