@@ -97,10 +97,10 @@ COMMANDS = frozenset({"snapline.testing.sim", "snapline.testing.replay"})
 LATE_IMPORTS: Mapping[tuple[str, str], str] = {
     ("snapline", "f'{__name__}.{_NAMESPACES[name]}'"): "public namespaces, loaded on first use",
     ("snapline", "f'{__name__}.{_WHERE[name]}'"): "public names, loaded on first use",
+    ("snapline.testing", "f'{__name__}.{_WHERE[name]}'"): "public names, loaded on first use",
     ("snapline.api.late_imports", "f'snapline.spark.{module}'"): "the way up from streams and jobs to pyspark",
     ("snapline.operators.batch_formats", "package"): "pandas or polars, if the user asks for them",
     ("snapline.devtools.chaos.chaos_driver", "_EMBEDDED_SPARK"): "the only way from devtools to pyspark",
-    ("snapline.devtools.pages.reference_page", "f'snapline.{snapline._WHERE[name]}'"): "the home of a public name",
     ("snapline.devtools.pages.machines_page", "info.name"): "every module of protocol/",
 }
 """Imports by a computed name, by module and expression, each with its reason. They do not count as dependencies.

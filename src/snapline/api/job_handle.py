@@ -11,7 +11,7 @@ from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 
 class JobFailedError(SnaplineError):
-    """The job has failed for good. The message is its first cause; `log` holds the last output of the failed process."""
+    """The job has failed for good. The message is its first cause; `log` is the last output of the failed process."""
 
     def __init__(self, message: str, *, log: str = "") -> None:
         super().__init__(message)
