@@ -1,4 +1,4 @@
-"""Keyed streams: the rows of one key are together, and have state."""
+"""Keyed streams: rows with the same key are processed together, and share state."""
 
 from __future__ import annotations
 

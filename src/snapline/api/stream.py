@@ -1,8 +1,8 @@
-"""Streams: what rows go through between a job's sources and its sinks.
+"""Streams: rows between a job's sources and its sinks.
 
-Calls on a stream change nothing in it; each gives the stream behind one more operator, and adds that to the job.
-`parallelism=` is in how many subtasks the operator runs, instead of the job's; `uid=` is the name it keeps from one
-version of the job to the next, which state, sources and sinks are found by.
+A stream is immutable: each call adds an operator to the job, and returns the stream of its output.
+`parallelism=` overrides the job's for this operator. `uid=` identifies the operator across versions of the job: its
+state, source or sink is found by it.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class WindowedStream:
         """
         if not callable(function):
             raise ConfigurationError(f"{self}.process({function!r}): give a function of key, window and table")
-        schema = checked_schema(schema, "what process() gives")
+        schema = checked_schema(schema, "window process()")
         rows = pa.struct([field.with_type(_decoded(field.type)).with_nullable(True) for field in self._schema])
         try:
             resolve(rows)
@@ -249,8 +249,8 @@ class WindowedStream:
             if on is not None:
                 raise ConfigurationError(f"{self}: on={on!r} has no effect without event time; leave it out")
             return None, _PROCESSING_TIME if self._has_end else None
-        told = [item.node.event_time for item in self._inputs]
-        if None in told:
+        times = [item.node.event_time for item in self._inputs]
+        if None in times:
             raise ConfigurationError(
                 f"{self}: there are no watermarks, so no window would ever be complete; give the source "
                 "watermarks=snapline.Watermarks(column), use .with_watermarks(), or windows with processing_time=True"
@@ -267,7 +267,7 @@ class WindowedStream:
                 )
             return None, kinds[0]
         if on is None:
-            candidates = set[str]().union(*(columns for columns in told if columns is not None))
+            candidates = set[str]().union(*(columns for columns in times if columns is not None))
             if len(candidates) != 1 or not candidates <= set(self._schema.names):
                 made_of, known = (", ".join(map(repr, names)) for names in (sorted(candidates), self._schema.names))
                 raise ConfigurationError(

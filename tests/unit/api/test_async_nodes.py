@@ -1,4 +1,4 @@
-"""`async_map`: its schema, and wrong use told at once."""
+"""`async_map`: its schema, and wrong use is reported at once."""
 
 from __future__ import annotations
 

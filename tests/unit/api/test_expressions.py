@@ -1,4 +1,4 @@
-"""Columns and expressions: schemas known at once, and typos told where they are written."""
+"""Columns and expressions: schemas known at once, and typos are reported where they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams say about themselves, and about what they do not have."""
+"""How streams show themselves, and what they say about methods they do not have."""
 
 from __future__ import annotations
 

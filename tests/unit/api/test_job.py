@@ -18,7 +18,7 @@ from snapline.types import JobStatus
 
 
 class Handle:
-    """A job that ends as told."""
+    """A job that ends as requested."""
 
     def __init__(self, end: JobStatus | BaseException) -> None:
         self.end = end

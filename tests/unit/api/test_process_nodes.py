@@ -1,4 +1,4 @@
-"""Functions with state and timers in streams: event time, side outputs, and wrong use told at once."""
+"""Functions with state and timers in streams: event time, side outputs, and wrong use is reported at once."""
 
 from __future__ import annotations
 

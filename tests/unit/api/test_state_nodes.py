@@ -1,4 +1,4 @@
-"""`map_with_state` and `update_state`: their operators, and wrong use told at once."""
+"""`map_with_state` and `update_state`: their operators, and wrong use is reported at once."""
 
 from __future__ import annotations
 

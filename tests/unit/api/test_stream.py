@@ -1,4 +1,4 @@
-"""Streams: schemas, and wrong use told at the line it is written in."""
+"""Streams: schemas, and wrong use is reported where it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`map`, `filter` and `map_batches`: schemas that are inferred, and wrong use told at once."""
+"""`map`, `filter` and `map_batches`: schemas that are inferred, and wrong use is reported at once."""
 
 from __future__ import annotations
 

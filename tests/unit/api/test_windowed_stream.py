@@ -1,4 +1,4 @@
-"""Windows and aggregates as they are put together: schemas, and what is refused with a hint."""
+"""Windowed streams: result schemas, and what is refused with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas are given as Arrow's, as Spark's text, or as Spark's types."""
+"""Schemas may be Arrow schemas, Spark DDL text, or Spark types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapline.errors import ConfigurationError
 
 
 class StructType:
-    """What one of Spark looks like from here."""
+    """Looks like a StructType of Spark."""
 
     def jsonValue(self) -> dict[str, Any]:
         field = {"name": "user", "type": "string", "nullable": False, "metadata": {}}
