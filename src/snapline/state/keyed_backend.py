@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,14 +56,9 @@ _MAX_NAME = 200
 class Registered:
     """A state of this backend: declared, or restored and not declared yet."""
 
-    kind: StateKind
-    layout: Layout
+    shape: Shape
     table: ValueTable | MapTable
     is_declared: bool = False
-
-    @property
-    def shape(self) -> Shape:
-        return Shape(self.kind, self.layout, self.values.kind)
 
     @property
     def values(self) -> ValueTable:
@@ -72,7 +67,7 @@ class Registered:
     def info(self, uid: str, name: str, max_parallelism: int) -> StateInfo:
         values = self.values
         encoding = ValueEncoding.PICKLE if values.kind.is_object else ValueEncoding.ARROW
-        return StateInfo(uid, name, self.kind, max_parallelism, encoding, values.ttl_ms)
+        return StateInfo(uid, name, self.shape.kind, max_parallelism, encoding, values.ttl_ms)
 
 
 class KeyedSnapshot(ABC):
@@ -221,10 +216,8 @@ class KeyedBackend(ABC):
         self, name: str, kind: object = object, *, ttl: Lifetime | None = None, namespace: object = None
     ) -> ListState:
         """A list for each key."""
-        spaces = _namespace_types(namespace)
-        table = self._declare(StateKind.LIST, name, resolve(kind), ttl, spaces, key_types(POSITION, "position"))
-        assert isinstance(table, MapTable)
-        return ListState(Scope(self, spaces), table, self._next_positions)
+        position = key_types(POSITION, "position")
+        return ListState(*self._map_table(StateKind.LIST, name, kind, ttl, namespace, position), self._next_positions)
 
     def map_state(
         self,
@@ -236,10 +229,8 @@ class KeyedBackend(ABC):
         namespace: object = None,
     ) -> MapState:
         """A map for each key; `map_key` is the type of its keys."""
-        spaces = _namespace_types(namespace)
-        table = self._declare(StateKind.MAP, name, resolve(kind), ttl, spaces, key_types(resolve(map_key), "map key"))
-        assert isinstance(table, MapTable)
-        return MapState(Scope(self, spaces), table)
+        inner = key_types(resolve(map_key), "map key")
+        return MapState(*self._map_table(StateKind.MAP, name, kind, ttl, namespace, inner))
 
     def drop_state(self, name: str) -> None:
         """Delete a state of all keys, declared or only restored. Does nothing if there is none.
@@ -248,7 +239,7 @@ class KeyedBackend(ABC):
         """
         known = self._states.pop(name, None)
         if known is not None:
-            self._space(known.layout.namespace).detach(known.table)
+            self._space(known.shape.layout.namespace).detach(known.table)
             self._forget(name)
 
     def timers(self, namespace: object = None) -> Timers:
@@ -266,6 +257,14 @@ class KeyedBackend(ABC):
         table = self._declare(kind, name, resolve(declared), ttl, spaces, None)
         assert isinstance(table, ValueTable)
         return ValueState(Scope(self, spaces), table, default)
+
+    def _map_table(
+        self, kind: StateKind, name: str, declared: object, ttl: Lifetime | None, namespace: object, inner: KeyTypes
+    ) -> tuple[Scope, MapTable]:
+        spaces = _namespace_types(namespace)
+        table = self._declare(kind, name, resolve(declared), ttl, spaces, inner)
+        assert isinstance(table, MapTable)
+        return Scope(self, spaces), table
 
     def _declare(
         self,
@@ -312,7 +311,7 @@ class KeyedBackend(ABC):
             table = ValueTable(layout, space, kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
         else:
             table = MapTable(layout, space, kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
-        registered = self._states[name] = Registered(shape.kind, layout, table)
+        registered = self._states[name] = Registered(shape, table)
         return registered
 
     def _space(self, namespace: KeyTypes | None) -> Space:
@@ -331,10 +330,8 @@ class KeyedBackend(ABC):
     def _convert(self, name: str, known: Registered, declared: StateType, ttl_ms: int | None) -> Registered:
         """Convert restored state to a wider type, or another time to live."""
         tables = self._stored_tables(name, known)
-        del self._states[name]
-        self._space(known.layout.namespace).detach(known.table)
-        self._forget(name)
-        fresh = self._register(name, Shape(known.kind, known.layout, declared), ttl_ms)
+        self.drop_state(name)
+        fresh = self._register(name, replace(known.shape, values=declared), ttl_ms)
         for stored in tables:
             fresh.table.restore(stored)
         return fresh

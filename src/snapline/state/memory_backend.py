@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -58,29 +59,24 @@ class MemoryBackend(KeyedBackend):
         """Nothing to do: memory is not limited."""
 
 
+@dataclass(frozen=True, slots=True)
 class MemorySnapshot(KeyedSnapshot):
     """States to be written in the open format, one object for each that is not empty."""
 
-    def __init__(
-        self,
-        frozen: Sequence[tuple[StateInfo, FrozenTable | FrozenTimers]],
-        key_groups: KeyGroupRange,
-        max_parallelism: int,
-    ) -> None:
-        self._frozen = frozen
-        self._key_groups = key_groups
-        self._max_parallelism = max_parallelism
+    frozen: Sequence[tuple[StateInfo, FrozenTable | FrozenTimers]]
+    key_groups: KeyGroupRange
+    max_parallelism: int
 
     def write(self, target: SnapshotWriter) -> tuple[KeyedPart, ...]:
         objects = []
-        for info, frozen in self._frozen:
+        for info, frozen in self.frozen:
             target.check()
-            rows = frozen.rows(self._max_parallelism)
+            rows = frozen.rows(self.max_parallelism)
             if rows.num_rows:
                 objects.append(state_files.store(f"{info.state}.parquet", info, rows, target))
-        return (KeyedPart(self._key_groups, tuple(objects)),) if objects else ()
+        return (KeyedPart(self.key_groups, tuple(objects)),) if objects else ()
 
     def release(self) -> None:
-        for _, frozen in self._frozen:
+        for _, frozen in self.frozen:
             if isinstance(frozen, FrozenTable):
                 frozen.release()

@@ -190,11 +190,7 @@ class _Handle(ABC):
 
     def restore(self, content: _Content) -> None:
         """Set the restored entries. Raises `RestoreError` if they are of another kind or type."""
-        stored = _stored_types(content)
-        fits = content.info.kind is self._kind and all(
-            kind.accepts(stored[name]) for name, kind in self._columns.items()
-        )
-        if not fits:
+        if not _accepts(self._kind, self._columns, content):
             raise RestoreError(
                 f"operator {self._uid!r} declares the state {self.name!r} as {self.declaration}, but in the snapshot "
                 f"it is {_described(content)}; declare it as it was, or give it another name"
@@ -273,7 +269,7 @@ class OperatorList(_Handle):
 
 
 class BroadcastState(_Handle):
-    """A map of one subtask, in insertion order. Keys must be hashable. Declared types of keys and values are checked."""
+    """A map of one subtask, in insertion order. Keys must be hashable; declared types of entries are checked."""
 
     def __init__(self, uid: str, name: str, key: StateType, value: StateType) -> None:
         super().__init__(uid, name, StateKind.OPERATOR_BROADCAST, {"map_key": key, "value": value})
@@ -388,10 +384,10 @@ def _restored_content(name: str, objects: _Objects, refs: Sequence[ElementRef]) 
         pieces.append(piece)
     widest = pieces[0]
     for piece in pieces[1:]:
-        if _accepts(piece, widest):
+        if _accepts(piece.info.kind, _stored_types(piece), widest):
             widest = piece
     for piece in pieces:
-        if not _accepts(widest, piece):
+        if not _accepts(widest.info.kind, _stored_types(widest), piece):
             raise RestoreError(
                 f"subtasks wrote the state {name!r} with different types: {_described(widest)} and "
                 f"{_described(piece)}; restore an older snapshot"
@@ -399,11 +395,10 @@ def _restored_content(name: str, objects: _Objects, refs: Sequence[ElementRef]) 
     return _Content(widest.info, pa.concat_tables([piece.table.cast(widest.table.schema) for piece in pieces]))
 
 
-def _accepts(wide: _Content, narrow: _Content) -> bool:
-    types = _stored_types(narrow)
-    return wide.info.kind is narrow.info.kind and all(
-        kind.accepts(types[column]) for column, kind in _stored_types(wide).items()
-    )
+def _accepts(kind: StateKind, columns: Mapping[str, StateType], content: _Content) -> bool:
+    """Whether content is of this kind and can be read with these types."""
+    stored = _stored_types(content)
+    return content.info.kind is kind and all(types.accepts(stored[name]) for name, types in columns.items())
 
 
 def _stored_types(content: _Content) -> dict[str, StateType]:

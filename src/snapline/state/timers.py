@@ -51,9 +51,10 @@ class Timers:
     """The timers of one operator in one subtask, with the key columns of `layout`."""
 
     def __init__(self, layout: Layout, current: Current) -> None:
-        self._layout = layout
+        self._owners = layout
+        self._layout = Layout(layout.key, layout.namespace, KeyTypes(pa.int64(), "time"))
         self._scope = Scope(current, layout.namespace)
-        self._domains = {domain: _DomainTimers(layout) for domain in TimeDomain}
+        self._domains = {domain: _DomainTimers(self._layout) for domain in TimeDomain}
 
     # For the current key.
 
@@ -103,7 +104,7 @@ class Timers:
         return FrozenTimers(self._layout, [(domain, *timers.freeze()) for domain, timers in self._domains.items()])
 
     def restore(self, stored: pa.Table) -> None:
-        rows = self._layout.rows(stored)
+        rows = self._owners.rows(stored)
         times = stored.column("time").to_numpy()
         domains = stored.column("domain").to_numpy()
         for domain, timers in self._domains.items():
@@ -125,8 +126,8 @@ class _DomainTimers(Attached):
     """The timers of one domain: a slot for each, and a queue of slots by time."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = Layout(layout.key, layout.namespace, KeyTypes(pa.int64(), "time"))
-        self._space = self._layout.space()
+        self._layout = layout
+        self._space = layout.space()
         self._present = CopyOnWrite(np.bool_)
         self._queue = SlotQueue()
         self.count = 0
@@ -213,16 +214,12 @@ class FrozenTimers:
     def rows(self, max_parallelism: int) -> pa.Table:
         """The timers in stored form, ordered by key group."""
         tables = []
-        layout = Layout(self.layout.key, self.layout.namespace, KeyTypes(pa.int64(), "time"))
         for domain, keys, hashes, present in self.domains:
             slots = np.flatnonzero(present)
-            arrays = layout.arrays([column.take(slots) for column in keys])
             groups = key_groups(hashes[slots], max_parallelism).astype(np.int32)
-            columns = {"key_group": pa.array(groups), "key": arrays["key"]}
-            if "namespace" in arrays:
-                columns["namespace"] = arrays["namespace"]
-            columns["time"] = arrays["map_key"]
-            columns["domain"] = pa.array([domain.value]).take(pa.array(np.zeros(len(slots), dtype=np.int64)))
+            columns = {"key_group": pa.array(groups)} | self.layout.arrays([column.take(slots) for column in keys])
+            columns["time"] = columns.pop("map_key")
+            columns["domain"] = pa.repeat(domain.value, len(slots))
             tables.append(pa.table(columns))
         table = pa.concat_tables(tables)
         return table.take(pa.array(np.argsort(table.column("key_group").to_numpy(), kind="stable")))

@@ -161,12 +161,8 @@ def _native(subtask: int, part: KeyedPart, source: SnapshotReader) -> NativeFact
     listing = read_listing(part, source)
     with library_damage(part.objects[0]):
         states = tuple((entry.info.state, str(entry.own_shape())) for entry in listing.states)
-    files = tuple(_file(item) for item in part.objects)
+    files = tuple(FileFacts(item.path, item.size_bytes, item.shared_key is not None) for item in part.objects)
     return NativeFacts(subtask, str(part.native), part.key_groups, files, states)
-
-
-def _file(item: StoredObject) -> FileFacts:
-    return FileFacts(item.path, item.size_bytes, item.shared_key is not None)
 
 
 def _subtask(index: int, state: SubtaskState) -> SubtaskFacts:

@@ -231,7 +231,7 @@ class RocksDbBackend(KeyedBackend):
 
     def _entry(self, name: str) -> StateEntry:
         state = self._states[name]
-        columns = [(part, types.kind) for part, types in state.layout.parts()]
+        columns = [(part, types.kind) for part, types in state.shape.layout.parts()]
         schema = pa.schema([*columns, ("value", state.values.kind.arrow or pa.binary())])
         return StateEntry(self._ids[name], state.info(self.uid, name, self.max_parallelism), schema)
 
