@@ -1,4 +1,4 @@
-"""Batches to batches."""
+"""Functions of batches and of rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from snapline.api.transform_nodes import inferred_schema
 from snapline.errors import UserCodeError
 from snapline.operators.batch_formats import make_format
-from snapline.operators.projection import FilterExpression
 from snapline.operators.transforms import Filter, FilterRows, FlatMapRows, MapBatches, MapRows
 
 BATCH = pa.record_batch({"a": pa.array([1, 2, None, 4]), "b": ["w", "x", "y", "z"]})
@@ -111,7 +109,6 @@ def test_a_filter_keeps_the_rows_that_are_true(run: Run, predicate: Any) -> None
 
 def test_a_filter_emits_nothing_if_nothing_is_left(run: Run) -> None:
     for operator in (
-        FilterExpression(pc.field("a") > 100),
         Filter(lambda batch: [False] * batch.num_rows, ARROW),
         FilterRows(lambda row: None),
     ):
@@ -133,23 +130,14 @@ def test_a_wrong_filter_names_the_operator(run: Run, function: Any, complaint: s
         run(Filter(function, ARROW)).open().process(BATCH, 0)
 
 
-def test_a_filter_of_rows_and_one_by_an_expression(run: Run) -> None:
-    for operator in (
-        FilterRows(lambda row: row["a"] is not None and row["a"] > 1),
-        FilterExpression(pc.field("a") > 1),
-    ):
-        harness = run(operator)
-        harness.open().process(BATCH, 0)
-        assert [row["b"] for row in harness.rows()] == ["x", "z"]
+def test_a_filter_of_rows(run: Run) -> None:
+    harness = run(FilterRows(lambda row: row["a"] is not None and row["a"] > 1))
+    harness.open().process(BATCH, 0)
+    assert [row["b"] for row in harness.rows()] == ["x", "z"]
     with pytest.raises(UserCodeError, match=r"filter 'it': the function gave 1 for a row; it must return True"):
         run(FilterRows(lambda row: row["a"])).open().process(BATCH, 0)
     with pytest.raises(UserCodeError, match="filter 'it' raised KeyError: 'nowhere'"):
         run(FilterRows(lambda row: row["nowhere"])).open().process(BATCH, 0)
-
-
-def test_an_expression_that_fails_for_a_row_names_the_operator(run: Run) -> None:
-    with pytest.raises(UserCodeError, match="filter 'it' failed for a row: divide by zero"):
-        run(FilterExpression(pc.divide_checked(pc.field("a"), 0) > 0)).open().process(BATCH, 0)
 
 
 def test_rows_are_made_of_rows(run: Run) -> None:
@@ -195,96 +183,3 @@ def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
 def test_wrong_rows_name_the_operator_and_the_column(run: Run, operator: Any, complaint: str) -> None:
     with pytest.raises(UserCodeError, match=complaint):
         run(operator).open().process(BATCH, 0)
-
-
-@pytest.mark.parametrize("format", ["arrow", "pandas", "polars", "rows"])
-def test_batches_come_back_as_they_were_in_every_format(run: Run, format: str) -> None:
-    assert pa.concat_batches(mapped(run, lambda data: data, format=format)) == BATCH
-    assert mapped(run, lambda _: None, format=format) == []
-
-
-def test_data_frames_and_lists_of_rows(run: Run) -> None:
-    schema = pa.schema([("b", pa.string()), ("n", pa.int64())])
-    (batch,) = mapped(run, lambda frame: frame.assign(n=frame.a.fillna(0) * 2)[["b", "n"]], schema, "pandas")
-    assert batch.column("n").to_pylist() == [2, 4, 0, 8]
-    several = mapped(run, lambda frame: (frame[["b"]].assign(n=n) for n in range(2)), schema, "pandas")
-    assert [batch.column("n").to_pylist() for batch in several] == [[0] * 4, [1] * 4]
-
-    def with_polars(frame: Any) -> Any:
-        return frame.with_columns(n=frame["a"].fill_null(0) * 2).drop("a")
-
-    (batch,) = mapped(run, with_polars, schema, "polars")
-    assert batch.to_pylist()[3] == {"b": "z", "n": 8}
-    (batch,) = mapped(
-        run, lambda rows: ({"b": row["b"], "n": number} for number, row in enumerate(rows)), schema, "rows"
-    )
-    assert batch.column("n").to_pylist() == [0, 1, 2, 3]
-
-
-def test_columns_of_pandas_may_come_in_several_chunks_or_in_none(run: Run) -> None:
-    pandas = pytest.importorskip("pandas")
-
-    def twice(frame: Any) -> Any:
-        return pandas.concat([frame, frame])
-
-    def initials(frame: Any) -> Any:
-        return frame.assign(b=frame["b"].str[:1])
-
-    schema = BATCH.schema
-    given = mapped(run, twice, schema, "pandas")
-    assert pa.concat_batches(given).to_pylist() == BATCH.to_pylist() * 2
-    assert pa.concat_batches(mapped(run, initials, schema, "pandas")).column("b").to_pylist() == [
-        None if value is None else value[:1] for value in BATCH.column("b").to_pylist()
-    ]
-    for function in (twice, initials):
-        # Without rows too: that is how the schema is told.
-        assert inferred_schema(function, schema, make_format("pandas", "map_batches")) == schema
-
-
-@pytest.mark.parametrize("format", ["pandas", "polars"])
-def test_text_bytes_and_lists_keep_their_types(format: str) -> None:
-    pytest.importorskip(format)
-    nested = pa.struct([("name", pa.string()), ("parts", pa.list_(pa.binary()))])
-    schema = pa.schema(
-        {
-            "text": pa.string(),
-            "wide": pa.large_string(),
-            "data": pa.binary(),
-            "many": pa.list_(pa.string()),
-            "nested": nested,
-        }
-    )
-    assert inferred_schema(lambda frame: frame, schema, make_format(format, "map_batches")) == schema
-
-
-def test_text_that_is_wide_on_purpose_stays_so() -> None:
-    schema = pa.schema([("text", pa.string())])
-    wide = pa.schema([("text", pa.large_string())])
-    assert inferred_schema(lambda batch: batch.cast(wide), schema, make_format("arrow", "map_batches")) == wide
-
-
-@pytest.mark.parametrize(
-    ("format", "predicate"),
-    [
-        ("pandas", lambda frame: frame.a > 1),
-        ("polars", lambda frame: frame["a"] > 1),
-        ("rows", lambda rows: [None] * 4),
-    ],
-)
-def test_filters_in_every_format(run: Run, format: str, predicate: Any) -> None:
-    harness = run(Filter(predicate, make_format(format, "filter")))
-    harness.open().process(BATCH, 0)
-    assert [row["b"] for row in harness.rows()] == ([] if format == "rows" else ["x", "z"])
-
-
-@pytest.mark.parametrize(
-    ("format", "complaint"),
-    [
-        ("pandas", "map_batches 'it' raised TypeError: it gave 5; it must return a pandas.DataFrame, None, or several"),
-        ("polars", "must return a polars.DataFrame"),
-        ("rows", "must return a list of dicts"),
-    ],
-)
-def test_what_is_of_another_format_is_refused(run: Run, format: str, complaint: str) -> None:
-    with pytest.raises(UserCodeError, match=complaint):
-        mapped(run, lambda _: 5, format=format)
