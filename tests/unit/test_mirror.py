@@ -11,10 +11,49 @@ SOURCE = Path(snapline.__file__).parent
 UNIT = Path(__file__).parent
 ROOT = UNIT.parents[1]
 
-ABOUT_PACKAGES = frozenset({"test_layers.py", "test_mirror.py", "test_public_names.py", "testing/test_public_kit.py"})
-"""Tests of the source tree as a whole, and of the names that packages export."""
+ABOUT_PACKAGES = frozenset(
+    {
+        "test_layers.py",
+        "test_mirror.py",
+        "test_public_names.py",
+        "protocol/test_vocabulary.py",
+        "testing/test_public_kit.py",
+    }
+)
+"""Tests of whole packages: their imports, the names they export, their vocabulary."""
 
-COVERED_ELSEWHERE: Mapping[str, str] = {}
+COVERED_ELSEWHERE: Mapping[str, str] = {
+    "contracts/master_hook.py": "tests/integration/test_master.py",
+    "contracts/sink.py": "tests/contract/test_sinks.py",
+    "devtools/chaos/chaos_driver.py": "tests/spark/test_exactly_once.py",
+    "devtools/chaos/chaos_run.py": "tests/spark/test_exactly_once.py",
+    "devtools/kit/counting_job.py": "tests/integration/test_killed_writer.py",
+    "devtools/kit/exactly_once.py": "tests/integration/runtime/test_failures.py",
+    "devtools/kit/stored_snapshots.py": "tests/contract/test_archives.py",
+    "devtools/servers/standalone_cluster.py": "tests/spark/test_exactly_once.py",
+    "devtools/servers/zookeeper_server.py": "tests/contract/test_journals.py",
+    "devtools/simulator/checkers.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/control_network.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/data_network.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/kernel.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/kernel_scheduler.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/mutants.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/outside.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/records.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/report.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/scenario.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/sim_driver.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/sim_job.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/sim_operators.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/sim_state.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/sim_storage.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/simulation.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/simulator_command.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/slot_farm.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/world.py": "tests/sim/test_simulator.py",
+    "testing/replay.py": "tests/unit/devtools/replay/test_replay_command.py",
+    "testing/sim.py": "tests/sim/test_simulator.py",
+}
 """Modules without a unit test of their own, each with the suite that covers it."""
 
 
