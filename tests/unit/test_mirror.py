@@ -25,11 +25,6 @@ ABOUT_PACKAGES = frozenset(
 COVERED_ELSEWHERE: Mapping[str, str] = {
     "contracts/master_hook.py": "tests/integration/test_master.py",
     "contracts/sink.py": "tests/contract/test_sinks.py",
-    "devtools/chaos/chaos_driver.py": "tests/spark/test_exactly_once.py",
-    "devtools/chaos/chaos_run.py": "tests/spark/test_exactly_once.py",
-    "devtools/kit/counting_job.py": "tests/integration/test_killed_writer.py",
-    "devtools/kit/exactly_once.py": "tests/integration/runtime/test_failures.py",
-    "devtools/kit/stored_snapshots.py": "tests/contract/test_archives.py",
     "devtools/servers/standalone_cluster.py": "tests/spark/test_exactly_once.py",
     "devtools/servers/zookeeper_server.py": "tests/contract/test_journals.py",
     "devtools/simulator/checkers.py": "tests/sim/test_simulator.py",
