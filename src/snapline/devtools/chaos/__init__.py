@@ -1,1 +1,1 @@
-"""Jobs that suffer real failures, and the proof that they counted every row."""
+"""Jobs under real failures, and the proof that they counted every row."""

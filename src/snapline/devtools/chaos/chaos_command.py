@@ -1,7 +1,7 @@
-"""Jobs that suffer real failures, and the proof that they counted every row: `python -m snapline.devtools.chaos`.
+"""Runs jobs under real failures and proves that they counted every row: `python -m snapline.devtools.chaos`.
 
 Failures: `user` code raises; an `operator` process, a Python `worker` of Spark, an `executor` or the `driver` is killed
-(kill -9); an executor `hang`s (SIGSTOP of all its processes) and wakes up when the job has gone on without it.
+(kill -9); an executor `hang`s (SIGSTOP of all its processes) and wakes up when the job has continued without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXACT_MODES = ("aligned", "unaligned", "timeout")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 if all proofs hold, 1 if one does not, 2 if a run could not be carried out."""
+    """Returns the exit status: 0 if all proofs hold, 1 if one does not, 2 if a run could not be carried out."""
     options = _options(arguments)
     began_s = time.monotonic()
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def table(results: Sequence[Result]) -> list[str]:
-    """One line for each run: how long each failure took until all tasks ran again, and what is proved."""
+    """One line per run: how long it took after each failure until all tasks ran again, and what is proved."""
     head = "".join(f"{name:>10}" for name in FAILURES)
     lines = [f"{'deployment':<15}{'mode':<15}{'back-pressure':<15}{head}{'rows':>9}{'attempts':>10}{'s':>7}  proof"]
     for result in results:
@@ -72,7 +72,7 @@ def _run(plans: Sequence[Plan], say: Callable[[str], None], keep: str | None) ->
         with contextlib.ExitStack() as stack:
             chaos = Chaos(say)
             if any(plan.deployment == "standalone" for plan in plans):
-                say("a standalone cluster starts")
+                say("starting a standalone cluster")
                 chaos.cluster = stack.enter_context(StandaloneCluster(root / "cluster"))
             for number, plan in enumerate(plans):
                 directory = root / str(number)
@@ -90,7 +90,7 @@ def _run(plans: Sequence[Plan], say: Callable[[str], None], keep: str | None) ->
 
 
 def _matrix(options: argparse.Namespace) -> list[Plan]:
-    """Every kind of failure in every mode, with and without back-pressure; some of them share a job."""
+    """Every failure in every mode, with and without back-pressure; some share a job."""
     together = [("local", ("user", "operator", "worker", "driver")), ("standalone", ("executor", "hang"))]
     return [
         Plan(deployment, mode, pressure, failures, options.rows, options.seed)
@@ -108,19 +108,22 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m snapline.devtools.chaos.chaos_command", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m snapline.devtools.chaos", description=__doc__)
     parser.add_argument("--deployment", choices=list(POSSIBLE), default="local", help="where the job runs (local)")
     parser.add_argument("--mode", choices=list(MODES), default="aligned", help="how checkpoints are taken (aligned)")
     parser.add_argument(
-        "--back-pressure", action=argparse.BooleanOptionalAction, default=False, help="let the sink be the slowest"
+        "--back-pressure",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="slow the sink down",
     )
-    parser.add_argument("--failures", metavar="NAME,…", help=f"in this order, of {', '.join(FAILURES)} (all)")
-    parser.add_argument("--rows", type=int, help="how many (as many as the failures need)")
-    parser.add_argument("--seed", type=int, default=0, help="decides on the moments and the victims (0)")
+    parser.add_argument("--failures", metavar="NAME,...", help=f"in this order, of {', '.join(FAILURES)} (all)")
+    parser.add_argument("--rows", type=int, help="how many rows (enough for the failures)")
+    parser.add_argument("--seed", type=int, default=0, help="decides when and what to hurt (0)")
     parser.add_argument("--all", action="store_true", help="every failure in three modes, with and without pressure")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     parser.add_argument("--quiet", action="store_true", help="only the results")
-    parser.add_argument("--keep", metavar="DIRECTORY", help="where files go and stay")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="write all files here and keep them")
     return parser.parse_args(arguments)
 
 

@@ -1,6 +1,6 @@
-"""The driver of a job that is to suffer, as a process of its own.
+"""The driver of a job under chaos, in its own process.
 
-It tells what becomes of the job in lines of JSON on standard output, one whenever something has changed.
+It reports the state of the job as lines of JSON on standard output, one per change.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PARALLELISM = 2
 INTERVAL_S = 0.2
 POLL_S = 0.02
 
-# found by name: the test kit does not need pyspark
+# Imported by name: only deployments on Spark need pyspark.
 _EMBEDDED_SPARK = "snapline.spark.embedded_spark"
 
 
 @dataclass(frozen=True, slots=True)
 class DriverOrder:
-    """What a driver is to run, and where. No `master` means slots without Spark; `settings` are Spark's."""
+    """What a driver runs, and where. Without `master` it needs no Spark; `settings` are Spark's."""
 
     directory: str
     mode: str
@@ -50,7 +50,7 @@ class DriverOrder:
 
     @property
     def fail_file(self) -> Path:
-        """User code raises when this file is made."""
+        """User code raises when this file is created."""
         return Path(self.directory) / "fail"
 
     @property
@@ -59,7 +59,7 @@ class DriverOrder:
 
 
 def chaos_job(order: DriverOrder) -> NumberingJob:
-    """The job. Under back-pressure its sink decides how fast it is, else its source does: the same speed."""
+    """The job. Its sink limits the speed under back-pressure, otherwise its source does, to the same speed."""
     options: dict[str, Any] = {"channel_memory": "2KB", "batch_size": "1KB"} if order.back_pressure else {}
     return numbering_job(
         "chaos",
@@ -80,7 +80,7 @@ def chaos_job(order: DriverOrder) -> NumberingJob:
 
 @contextlib.contextmanager
 def place(order: DriverOrder) -> Iterator[Any]:
-    """What the job is started on."""
+    """What to start the job on."""
     if order.master is None:
         yield ProcessCluster()
         return
@@ -100,15 +100,15 @@ def main(text: str) -> int:
     with place(order) as where:
         handle = chaos_job(order).job.start(where)
         assert isinstance(handle, MasterHandle)
-        status = _tell_until_it_ends(handle)
+        status = _report_until_it_ends(handle)
     return 0 if status is JobStatus.FINISHED else 1
 
 
-def _tell_until_it_ends(handle: MasterHandle) -> JobStatus:
-    told: dict[str, Any] = {}
+def _report_until_it_ends(handle: MasterHandle) -> JobStatus:
+    reported: dict[str, Any] = {}
     last_event: tuple[int, str] | None = None
     while True:
-        # the status first: what is told with a last one is final
+        # Status first: what is reported with a last one is then final.
         status = handle.status()
         events = handle.events()
         new = events[next((index + 1 for index, it in enumerate(events) if it is last_event), 0) :]
@@ -119,9 +119,9 @@ def _tell_until_it_ends(handle: MasterHandle) -> JobStatus:
             "completed": handle.checkpoints().counts.completed,
             "cause": handle.cause,
         }
-        if report != told or new:
+        if report != reported or new:
             print(json.dumps({**report, "events": [event for _, event in new]}), flush=True)
-            told = report
+            reported = report
         if status.is_globally_terminal or status is JobStatus.SUSPENDED:
             return status
         time.sleep(POLL_S)

@@ -1,6 +1,6 @@
-"""One job that suffers failures, one after the other, and what its output proves in the end.
+"""Runs one job, hurts it again and again, and proves its output.
 
-The driver is a process of its own; all failures come from outside: signals to its processes, a file for user code.
+The driver is its own process. All failures come from outside: signals to its processes, a file for user code.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ POSSIBLE: dict[str, tuple[str, ...]] = {
     "local-cluster": FAILURES,
     "standalone": FAILURES,
 }
-"""Which failures there are where: without Spark there is no Python worker, in local mode no executor of its own."""
+"""The failures of each deployment: without Spark there is no Python worker, in local mode no separate executor."""
 
 TIMEOUT_S = 90.0
-"""For each single thing to happen."""
+"""For each single event to happen."""
 
 MAX_CHECKPOINTS_BETWEEN = 3
 _SECONDS_PER_FAILURE = 1.5
@@ -46,12 +46,12 @@ _ENDED = {status.value for status in JobStatus if status.is_globally_terminal} |
 
 
 class ChaosError(SnaplineError):
-    """The run itself went wrong, so that nothing is proved."""
+    """The run itself failed, so nothing is proved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do to which job. `rows` of None are as many as the failures should need."""
+    """What to do to which job. With `rows` None there are enough for all failures."""
 
     deployment: str = "local"
     mode: str = "aligned"
@@ -80,7 +80,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Suffered:
-    """A failure that happened. `recovered_s` is how long it took until all tasks ran again."""
+    """A failure that happened. `recovered_s` is the time until all tasks ran again."""
 
     failure: str
     what: str
@@ -90,7 +90,7 @@ class Suffered:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a run ended. `problems` is empty if all failures happened and the proof holds after them."""
+    """How a run ended. `problems` is empty if all failures happened and the proof holds."""
 
     plan: Plan
     rows: int
@@ -109,7 +109,7 @@ class Result:
 
 
 class Driver:
-    """A driver process, and what it has told last."""
+    """A driver process, and its last report."""
 
     def __init__(self, order: DriverOrder, say: Callable[[str], None]) -> None:
         self.status = ""
@@ -124,7 +124,7 @@ class Driver:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                process_group=0,  # an interrupt at the terminal is for the one who started this
+                process_group=0,  # an interrupt at the terminal is for the parent only
             )
         self._reader = threading.Thread(target=self._read, name="chaos-driver", daemon=True)
         self._reader.start()
@@ -135,11 +135,11 @@ class Driver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has."""
+        """Whether the job has ended."""
         return self.status in _ENDED
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> bool:
-        """Wait until it is so; False if the job has ended before."""
+        """Wait for a condition. Returns False if the job ends first; `ChaosError` if it takes too long."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while not condition():
             if self.has_ended:
@@ -151,11 +151,11 @@ class Driver:
         return True
 
     def wait(self) -> None:
-        """Wait for the end of the process, which comes after that of the job."""
+        """Wait for the process to end, which it does after the job."""
         try:
             self._process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise ChaosError(f"the driver does not end although the job is {self.status}\n{self.log}") from None
+            raise ChaosError(f"the job is {self.status}, but its driver does not end\n{self.log}") from None
         self._reader.join(TIMEOUT_S)
 
     def kill(self) -> None:
@@ -173,7 +173,7 @@ class Driver:
             for line in lines:
                 try:
                     report = json.loads(line)
-                except ValueError:  # cut off by its death
+                except ValueError:  # the driver was killed while it wrote
                     return
                 for event in report["events"]:
                     self._say(f"  {event}")
@@ -183,7 +183,7 @@ class Driver:
 
 @dataclass(slots=True)
 class Chaos:
-    """Runs plans in directories of their own. `say` is told what happens; `cluster` is for standalone."""
+    """Runs plans, each in its own directory. `say` prints what happens; `cluster` is for standalone."""
 
     say: Callable[[str], None]
     cluster: StandaloneCluster | None = None
@@ -191,10 +191,10 @@ class Chaos:
     _seen: set[Process] = field(default_factory=set)
 
     def run(self, plan: Plan, directory: Path) -> Result:
-        """Run a plan. `ChaosError` if it could not be carried out. No process of it is left."""
+        """Run a plan; leaves no process behind. `ChaosError` if the plan could not be carried out."""
         master, settings = self._master(plan.deployment)
         order = DriverOrder(str(directory), plan.mode, plan.rows_in_all, plan.back_pressure, master, settings)
-        self._chance = random.Random(plan.seed)  # noqa: S311  # to be repeated
+        self._chance = random.Random(plan.seed)  # noqa: S311  # repeatable
         began_s = time.monotonic()
         suffered: list[Suffered] = []
         driver = Driver(order, self.say)
@@ -212,7 +212,7 @@ class Chaos:
                     self.say(f"runs again after {recovered_s:.1f} s")
                     suffered.append(Suffered(failure, what, driver.attempt, round(recovered_s, 2)))
                     if failure == "hang":
-                        # its late actions meet an attempt that has gone further
+                        # Its late actions then meet an attempt that is further on.
                         self._await_checkpoints(driver, 1)
             driver.wait_for(lambda: driver.has_ended, "the end of the job")
             driver.wait()
@@ -229,7 +229,7 @@ class Chaos:
             case "local-cluster":
                 return "local-cluster[2,2,1024]", {"spark.executor.memory": "512m"}
         assert self.cluster is not None, "a standalone cluster is needed"
-        # one slot for each executor, and none to spare: a lost one must be replaced
+        # One slot per executor and none to spare: a lost one must be replaced.
         return self.cluster.url, {
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
@@ -237,7 +237,7 @@ class Chaos:
         }
 
     def _await_moment(self, driver: Driver) -> bool:
-        """Wait until the job has run for some checkpoints more and then some time; False if it has ended."""
+        """Wait for a few more checkpoints and a random moment. Returns False if the job ends first."""
         running = driver.wait_for(lambda: driver.status == JobStatus.RUNNING.value, "the job runs")
         if not running or not self._await_checkpoints(driver, self._chance.randint(1, MAX_CHECKPOINTS_BETWEEN)):
             return False
@@ -255,30 +255,30 @@ class Chaos:
 
     @contextlib.contextmanager
     def _inflicted(self, failure: str, driver: Driver, order: DriverOrder) -> Iterator[str]:
-        """Let it happen, and be over when this is left."""
+        """Cause a failure; on exit it is over."""
         if failure == "user":
             order.fail_file.touch()
-            yield self._told("an exception in user code")
+            yield self._announced("an exception in user code")
             return
         if failure == "driver":
             self._seen.update(descendants(driver.pid))
             driver.kill()
-            yield self._told(f"kill -9 of the driver, {driver.pid}")
+            yield self._announced(f"kill -9 of the driver, {driver.pid}")
             return
         victims = operator_processes(*self._roots(driver))
         if not victims:
-            raise ChaosError(f"the job runs, and no operator process is there\n{driver.log}")
+            raise ChaosError(f"the job runs without an operator process\n{driver.log}")
         victim, slot, _ = self._chance.choice(victims)
         executor = executor_above(victim)
         if failure == "hang":
-            # without an executor of its own it is the slot; and without Spark the slots are in the driver
+            # In local mode stop the slot; without Spark the slots are in the driver, so stop the operator process.
             top = executor or (victim if slot == driver.pid else slot)
             stopped = [process for process in (look(top), *descendants(top)) if process is not None]
             self._seen.update(stopped)
             for process in stopped:
                 send(process.pid, signal.SIGSTOP)
             try:
-                yield self._told(f"SIGSTOP of {len(stopped)} processes from {top} down")
+                yield self._announced(f"SIGSTOP of {len(stopped)} processes from {top} down")
             finally:
                 woken = [process for process in stopped if send(process.pid, signal.SIGCONT)]
                 self.say(f"*** SIGCONT of {len(woken)} processes")
@@ -286,11 +286,11 @@ class Chaos:
         target = {"operator": victim, "worker": slot, "executor": executor}[failure]
         names = {"operator": "an operator process", "worker": "a Python worker", "executor": "an executor"}
         if target is None:
-            raise ChaosError(f"{names[failure]} is to be killed, and there is none")
+            raise ChaosError(f"there is no process to kill: {names[failure]}")
         send(target)
-        yield self._told(f"kill -9 of {names[failure]}, {target}")
+        yield self._announced(f"kill -9 of {names[failure]}, {target}")
 
-    def _told(self, what: str) -> str:
+    def _announced(self, what: str) -> str:
         self.say(f"*** {what}")
         return what
 

@@ -1,4 +1,4 @@
-"""A small job that counts, with real state and real storage but no runtime: for tests of crashes and restarts."""
+"""A small counting job with real state and storage but no runtime, for tests of crashes and restarts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ MAX_PARALLELISM = 128
 
 
 class CountingJob:
-    """One driver with one subtask that counts words. It claims the job, and goes on where the last checkpoint was.
+    """One driver with one subtask that counts words. It claims the job and continues from its last checkpoint.
 
-    `scratch` is an empty directory of its own. Storage failures are not repeated by the driver, so that tests see them.
+    `scratch` is an empty directory of its own. The driver does not retry storage failures, so that tests see them.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class CountingJob:
         return counted
 
     def checkpoint(self) -> Snapshot:
-        """Take one, publish it, and delete what it subsumes; each step may fail, and the job is not to be used then."""
+        """Take a checkpoint, publish it and delete what it subsumes. After a failure the job must not be used."""
         checkpoint_id = self.archive.reserve_id(self.attempt, f"after {self.retained.latest_id}")
         location = self.archive.location(checkpoint_id)
         target = SnapshotWriter(

@@ -1,8 +1,8 @@
-"""A job whose output proves by itself whether every row counted exactly once, in the state and in the output.
+"""A job whose output proves whether every row counted exactly once, in the state and in the output.
 
-Rows of known content are numbered by key: the n-th row of a user gets the number n, which is kept in state. In the
-output every id must be there once, and the numbers of each user must be 1, 2, 3 and so on: a row that was lost, written
-twice, or counted twice in the state is seen.
+The job numbers the rows of each user in the order they arrive, and keeps the numbers in state. The output must contain
+every id once, and the numbers 1, 2, 3 and so on for each user: a row that was lost, written twice, or counted twice in
+the state shows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NUMBERED = pa.schema([("id", pa.int64()), ("user", pa.string()), ("number", pa.i
 
 
 class Numbering(Operator):
-    """Numbers the rows of each key in the order in which they come."""
+    """Numbers the rows of each key in the order they arrive."""
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -55,7 +55,7 @@ class Numbering(Operator):
 
 
 class Slow(Operator):
-    """Passes batches on, each after so many seconds for every thousand rows."""
+    """Passes batches on, after a pause of `seconds_per_thousand` for every thousand rows."""
 
     def __init__(self, seconds_per_thousand: float) -> None:
         self._seconds_per_row = seconds_per_thousand / 1000
@@ -67,7 +67,7 @@ class Slow(Operator):
 
 
 class FailOnce(Operator):
-    """Raises once in the life of the job, after so many rows; the file says that it has."""
+    """Raises once in the life of the job, after `after_rows` rows. The file `marker` remembers that it has."""
 
     def __init__(self, after_rows: int, marker: str) -> None:
         self._left = after_rows
@@ -83,7 +83,7 @@ class FailOnce(Operator):
 
 
 class FailOnDemand(Operator):
-    """Raises once for each time somebody has made the file, which it removes."""
+    """Raises once each time the file is created, and removes it."""
 
     def __init__(self, file: str) -> None:
         self._file = Path(file)
@@ -102,7 +102,7 @@ class FailOnDemand(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the output shows. `problems` is empty if every row counted exactly once."""
+    """What the output proves. `problems` is empty if every row counted exactly once."""
 
     rows: int
     problems: tuple[str, ...]
@@ -114,7 +114,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class NumberingJob:
-    """The job, and how to prove its output. `output` is the directory it writes to."""
+    """The job, and the proof of its output. `output` is the directory it writes to."""
 
     job: Job
     source: Rate
@@ -122,7 +122,7 @@ class NumberingJob:
     output: str
 
     def prove(self) -> Proof:
-        """Look at the output of a job that has ended."""
+        """Check the output. Call it when the job has ended."""
         return prove(self.output, self.rows)
 
 
@@ -146,9 +146,9 @@ def numbering_job(
 ) -> NumberingJob:
     """A job under `directory`: `chk` for checkpoints, `out` for output.
 
-    `checkpoints` makes the settings for a storage directory; `slow` is how many seconds a thousand rows take ahead of
-    the sink, which puts everything before it under back-pressure; `fail_after_rows` lets user code raise once, and
-    `fail_file` each time that file is made.
+    `checkpoints` makes the settings for a storage directory. `slow` is how many seconds a thousand rows take before the
+    sink, which puts everything upstream under back-pressure. User code raises once after `fail_after_rows`, and each
+    time `fail_file` is created.
     """
     root = Path(directory)
     make = checkpoints or (lambda storage: Checkpoints(interval="200ms", storage=storage))
@@ -175,7 +175,7 @@ def numbering_job(
 
 
 def prove(output: str | PathLike[str], rows: int, *, at_least_once: bool = False) -> Proof:
-    """Whether the output holds each of so many rows exactly once, numbered without a gap; or each at least once."""
+    """Check that the output has every id below `rows` exactly once, numbered without a gap; or at least once."""
     table = read_files(output)
     ids = table["id"].to_numpy() if table.num_rows else np.array([], dtype=np.int64)
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""An object store that fails when it is told to: for tests of what a job leaves behind and how it recovers."""
+"""An object store that fails on purpose, for tests of recovery and of what a failure leaves behind."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ T = TypeVar("T")
 
 
 class FaultyObjects:
-    """`ObjectStore` that passes every call on to `inner`, and fails one of them.
+    """`ObjectStore` that forwards every call to `inner` and fails one of them.
 
-    `fail_at` is the number of the call that fails, counted from 1; None fails none, to learn from `calls` how many
-    there are. `only` names the methods that count; by default all do. A `delete` counts once for each path, and as the
-    contract says it tries the other paths before it raises. Reads from a file that `open` gave do not count.
+    `fail_at` is the number of the call that fails, counted from 1. None fails none; `calls` then tells how many there
+    are. `only` names the methods that count; by default all do. A `delete` counts once for each path, and tries the
+    other paths before it raises. Reads from a file returned by `open` do not count.
 
-    The call that fails raises `StorageError`: before it has any effect, or with `after_effect` once it has taken
-    effect. In the second case `possibly_inconsistent` is true if the method changes the store. With `crash` every call
-    after it fails too, counted or not and without effect, as if the process or its network had died.
+    The failing call raises `StorageError`, before it takes effect or, with `after_effect`, afterwards. In the second
+    case `possibly_inconsistent` is true if the method changes the store. With `crash` every later call fails too,
+    counted or not and without effect, as if the process or its network had died.
 
     To try a failure at every step:
 
@@ -36,7 +36,7 @@ class FaultyObjects:
         for fail_at in range(1, len(counting.calls) + 1):
             run(FaultyObjects(MemoryObjects(), fail_at))
 
-    Every method may be called from any thread; which call is the k-th is then up to the threads.
+    Every method may be called from any thread; their order then decides which call fails.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FaultyObjects:
         if unknown := sorted(counted - METHODS):
             raise ConfigurationError(f"only = {unknown}: no such methods; use some of {sorted(METHODS)}")
         self.calls: list[tuple[str, str]] = []
-        """Method and path of every call that counted, in order, the one that failed among them."""
+        """Method and path of every counted call in order, including the failed one."""
         self._inner = inner
         self._fail_at = fail_at
         self._after_effect = after_effect

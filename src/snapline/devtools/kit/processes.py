@@ -1,4 +1,4 @@
-"""Processes of this machine as Linux shows them in /proc, and which of them belong to a job."""
+"""The processes of this machine, read from /proc, and which of them belong to a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _POLL_S = 0.05
 
 
 class Process(NamedTuple):
-    """A process; `started` tells it from a later one with the same number."""
+    """A process. `started` distinguishes it from a later one with the same id."""
 
     pid: int
     parent: int
@@ -25,29 +25,29 @@ class Process(NamedTuple):
 
     @property
     def is_running(self) -> bool:
-        # not by its parent: it gets another when its own has ended
+        # The parent does not count: a process gets another one when its own ends.
         now = look(self.pid)
         return now is not None and now.started == self.started
 
 
 def can_see() -> bool:
-    """Whether this system shows its processes."""
+    """Whether this system has /proc."""
     return (_PROC / "self" / "stat").exists()
 
 
 def look(pid: int) -> Process | None:
-    """None if there is no such process, or it has ended and only waits to be noticed."""
+    """The process with this id, or None if there is none or it is a zombie."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # the name stands in parentheses and may hold anything
+    # The name stands in parentheses and may contain anything.
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else Process(pid, int(fields[1]), int(fields[19]))
 
 
 def descendants(root: int) -> list[Process]:
-    """All processes that `root` has started, and those they have started; parents before their children."""
+    """All descendants of `root`, parents before their children."""
     children: dict[int, list[Process]] = {}
     for entry in _PROC.iterdir() if can_see() else ():
         if entry.name.isdigit() and (process := look(int(entry.name))) is not None:
@@ -62,12 +62,12 @@ def descendants(root: int) -> list[Process]:
 
 
 def operator_processes(*roots: int) -> list[Process]:
-    """The operator processes among the descendants; the parent of each is its slot: a Python worker of Spark."""
+    """The operator processes below `roots`. The parent of each is its slot, Spark's Python worker."""
     return sorted(process for root in roots for process in descendants(root) if _OPERATORS in _arguments(process.pid))
 
 
 def executor_above(pid: int) -> int | None:
-    """The JVM of the Spark executor to which a process belongs; none if the driver's JVM runs its tasks."""
+    """The JVM of the Spark executor that a process belongs to, or None if the driver's JVM runs its tasks."""
     above = look(pid)
     while above is not None and above.pid > 1:
         if any(argument.endswith(_EXECUTOR) for argument in _arguments(above.pid)):
@@ -77,7 +77,7 @@ def executor_above(pid: int) -> int | None:
 
 
 def send(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
-    """Send a signal, `kill -9` if not said otherwise; whether there was such a process."""
+    """Send a signal, by default `kill -9`. Returns whether the process exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
         return True
@@ -85,7 +85,7 @@ def send(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:
 
 
 def end(processes: Iterable[Process], patience_s: float) -> None:
-    """Wait until these processes have ended, and kill those that have not in time."""
+    """Wait up to `patience_s` for these processes to end, then kill the rest."""
     deadline_s = time.monotonic() + patience_s
     left = list(processes)
     while (left := [process for process in left if process.is_running]) and time.monotonic() < deadline_s:

@@ -1,4 +1,4 @@
-"""Snapshots that are really stored, for tests of storage, and what is wrong with those that should be whole."""
+"""Snapshots in real storage, for tests, and checks that what should be intact is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapline.storage.object_store import ObjectStore
 from snapline.types import OperatorStateMode, SnapshotKind
 
 JOURNAL = "journal"
-"""The part of a job's directory where these tests keep the journal, if it is kept there."""
+"""The subdirectory of a job where these tests keep the journal, unless it is elsewhere."""
 
 _MAX_PARALLELISM = 128
 
@@ -30,10 +30,10 @@ def store_objects(
     kind: SnapshotKind = SnapshotKind.CHECKPOINT,
     location: str | None = None,
 ) -> Snapshot:
-    """Store what belongs to a snapshot, all but its metadata, and describe it.
+    """Store the objects of a snapshot, but not its metadata, and return its description.
 
-    It has two slices of one file, one object without a file, a new shared object for each name in `shared`, and what it
-    reuses of earlier ones.
+    It has two slices of one file, one inline object, a new shared object for each name in `shared`, and the objects it
+    reuses.
     """
     place = archive.location(checkpoint_id) if location is None else location
     pieces = [f"{part} part of {checkpoint_id}".encode() for part in ("first", "second")]
@@ -61,7 +61,7 @@ def _share(objects: ObjectStore, archive: Archive, attempt: int, name: str) -> S
 
 
 def damage(objects: ObjectStore, snapshot: Snapshot) -> list[str]:
-    """The objects of a snapshot, its metadata among them, that are not there or not what was stored."""
+    """The objects of a snapshot, metadata included, that are missing or not what was stored."""
     found = [item.path for item in snapshot.objects() if not item.is_inline and not _is_intact(objects, item)]
     if objects.size_bytes(snapshot.metadata_path) is None:
         found.append(snapshot.metadata_path)
@@ -77,7 +77,7 @@ def _is_intact(objects: ObjectStore, item: StoredObject) -> bool:
 
 
 def leftovers(objects: ObjectStore, directory: str, snapshots: Sequence[Snapshot]) -> list[str]:
-    """What lies in a job's directory though it is neither the journal's nor that of one of these snapshots."""
+    """The objects in a job's directory that belong neither to its journal nor to one of these snapshots."""
     needed = {item.path for snapshot in snapshots for item in snapshot.objects()}
     needed |= {snapshot.metadata_path for snapshot in snapshots}
     listed = [info.path for info in objects.list(directory)]

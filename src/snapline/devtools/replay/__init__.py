@@ -1,1 +1,1 @@
-"""Replays small scripts against the machines of `protocol/`."""
+"""Replays scripts against the machines of `protocol/`."""

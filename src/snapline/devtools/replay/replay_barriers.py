@@ -1,4 +1,4 @@
-"""Replays the inputs of one subtask against a barrier handler."""
+"""Replays the input events of one subtask against a barrier handler."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _GRAMMAR = "d@c, Bn@c with an optional suffix A, T or U, Xn@c, E@c, An@c, t=ms, 
 
 
 def replay_barriers(script: dict[str, Any]) -> dict[str, Any]:
-    """What the handler does at each event, and what it still collects at the end."""
+    """What the handler does at each event, and which checkpoints are still pending at the end."""
     fields = Fields(script)
     bench = _Bench(
         fields.choice("handler", _HANDLERS),
@@ -94,7 +94,7 @@ def _created(fields: Fields) -> dict[int, int]:
 
 
 class _Bench:
-    """One handler with the clock, the timer and the open inputs that a subtask's shell would keep for it."""
+    """A handler with the clock, the timer and the open inputs that a subtask's shell keeps for it."""
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ class _Bench:
         return pending[0] if pending else None
 
     def step(self, event: str) -> dict[str, Any]:
-        """Carry out one event and describe what came of it."""
+        """Carry out one event and describe its effects."""
         self._effects = []
-        captured = self._happen(event)
+        captured = self._play(event)
         return {
             "event": event,
             "triggered": [
@@ -142,8 +142,8 @@ class _Bench:
             "captured": captured,
         }
 
-    def _happen(self, event: str) -> list[int]:
-        """Let one event happen; the channel of a data buffer that was captured is returned, alone in a list."""
+    def _play(self, event: str) -> list[int]:
+        """Carry out one event. Returns the channel of a captured data buffer, if there is one."""
         if match := _DATA.fullmatch(event):
             channel = int(match[1])
             self._inputs.check(channel)

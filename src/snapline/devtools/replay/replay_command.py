@@ -1,4 +1,4 @@
-"""The command: a script per line in, its outcome per line out."""
+"""Command line of the replay tool: one script per line in, one outcome per line out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "retention": replay_retention,
     "shared": replay_shared,
 }
-"""From a script to its outcome, without the id. A script that is not understood raises a `SnaplineError`."""
+"""Functions from a script to its outcome, without the id. They raise `SnaplineError` for a script they cannot read."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "barriers": ('{"id": "x", "handler": "alternating", "channels": 2, "events": ["B1@0", "d@1", "t=101", "B1@1"]}',),
@@ -44,7 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "retention": ('{"id": "x", "retain": 1, "added": ["c1", "c2", "s3"]}',),
     "shared": ('{"id": "x", "steps": [{"register": "a", "by": 1}, {"unregister_unused": 2}]}',),
 }
-"""Lines that each kind understands, for the help."""
+"""Example lines of each kind, for `--help`."""
 
 _EVENTS = """\
 The events of barriers, on channel c, with checkpoint n:
@@ -60,7 +60,7 @@ The events of barriers, on channel c, with checkpoint n:
 
 
 def answer(kind: str, line: str | bytes) -> str:
-    """The line that answers one line: the outcome, or what was not understood."""
+    """Answer one line: the outcome, or an error that says what is wrong with the script."""
     identity: object = None
     try:
         script = _parse(line)
@@ -97,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m snapline.testing.replay",
         description=(
             "Drive the machines of snapline.protocol with scripts. Reads one JSON object per line from standard input "
-            "and prints one per line, with the same id: the outcome, or an error that says what was not understood. "
-            f"A script may carry notes, which are not read: {', '.join(sorted(NOTES))}."
+            "and prints one per line, with the same id: the outcome, or an error that says what is wrong. "
+            f"A script may carry notes, which are ignored: {', '.join(sorted(NOTES))}."
         ),
         epilog=f"Lines of each kind:\n{examples}\n\n{_EVENTS}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -1,4 +1,4 @@
-"""Replays questions of place: which subtasks a checkpoint concerns, and who gets which state after a restore."""
+"""Replays placement: which subtasks a checkpoint includes, and which subtask gets which state on restore."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAPPERS = {
 
 
 def replay_plan(script: dict[str, Any]) -> dict[str, Any]:
-    """The subtasks that a checkpoint triggers and waits for, by vertex, or the reason why there can be none."""
+    """The subtasks that a checkpoint triggers and waits for, by vertex, or why there can be no checkpoint."""
     fields = Fields(script)
     vertices: list[Vertex] = []
     finished: set[SubtaskId] = set()

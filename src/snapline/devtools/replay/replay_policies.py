@@ -1,4 +1,4 @@
-"""Replays the coordinator's policies: which request is next, when the job fails, what is kept."""
+"""Replays the coordinator's policies: which request comes next, when the job fails, what is kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STORED_NAME = re.compile("([csS])([0-9]{1,15})")
 
 
 def replay_decider(script: dict[str, Any]) -> dict[str, Any]:
-    """What is chosen, fails and waits after each request or poll."""
+    """Which request is chosen, which fail and which wait, after each request or poll."""
     fields = Fields(script)
     decider = RequestDecider(
         fields.integer("max_queued", 1000, minimum=1),
@@ -107,7 +107,7 @@ def _fails_job(counter: FailureCounter, event: Fields) -> bool:
 
 
 def replay_retention(script: dict[str, Any]) -> dict[str, Any]:
-    """Which snapshots are left after all were added to the store, one after the other."""
+    """Which snapshots are left after all have been added to the store in turn."""
     fields = Fields(script)
     limit = fields.integer("retain", 1, minimum=1)
     added = [_stored(text(name, where), where) for where, name in fields.array("added")]
@@ -130,7 +130,7 @@ def _stored(name: str, where: str) -> tuple[str, StoredSnapshot]:
 
 
 def replay_shared(script: dict[str, Any]) -> dict[str, Any]:
-    """What each step deletes, and which restored snapshots it reports as still in use."""
+    """What each step deletes, and which restored snapshots are still in use."""
     fields = Fields(script)
     steps = [(where, Fields(step, where)) for where, step in fields.array("steps")]
     fields.done()

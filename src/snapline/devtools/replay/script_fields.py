@@ -1,4 +1,4 @@
-"""Reading a script: JSON values that are checked one by one, with errors that say where, what and what instead."""
+"""Reads scripts: checked JSON values, with errors that say where, what is wrong and what to use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 _SHOWN_CHARACTERS = 60
 
 NOTES = frozenset({"about", "comment", "description", "expect", "kind", "name", "note", "outcome", "script"})
-"""Fields a script may carry for those who read it; the tool does not look at them."""
+"""Fields a script may carry for its readers; the tool ignores them."""
 
 
 class Missing(Enum):
@@ -24,7 +24,7 @@ class Missing(Enum):
 
 
 MISSING: Final = Missing.MISSING
-"""The value of a field that is not there and has no default. No check lets it pass."""
+"""The value of a missing field without a default. No check accepts it."""
 
 
 class NotUnderstoodError(SnaplineError, ValueError):
@@ -32,10 +32,10 @@ class NotUnderstoodError(SnaplineError, ValueError):
 
 
 class Fields:
-    """One JSON object. Ask for every field it may have, then call `done`: what was not asked for is refused.
+    """One JSON object. Read every field it may have, then call `done`, which refuses all others.
 
-    A field without a default must be there. `where` is the way to the object from the top of the script; the script
-    itself, which has none, may have an id and `NOTES`.
+    A field without a default must be there. `where` is the path to the object from the top of the script; the script
+    itself has none, and may have an id and `NOTES`.
     """
 
     def __init__(self, value: object, where: str = "") -> None:
@@ -50,11 +50,11 @@ class Fields:
         return name in self._values
 
     def where(self, name: str) -> str:
-        """The way to a field of this object, for messages."""
+        """The path to a field of this object, for messages."""
         return f"{self._where}.{name}" if self._where else name
 
     def value(self, name: str, default: object = MISSING) -> Any:
-        """A field of any type, for the caller to check."""
+        """A field of any type; the caller checks it."""
         return self._values[name] if name in self else default
 
     def integer(
@@ -80,7 +80,7 @@ class Fields:
         return text(self.value(name, default), self.where(name))
 
     def choice(self, name: str, choices: Mapping[str, T], default: str | Missing = MISSING) -> T:
-        """What one of a few words stands for."""
+        """The value that one of these words stands for."""
         word = self.value(name, default)
         if not isinstance(word, str) or word not in choices:
             raise NotUnderstoodError(f"{self.where(name)} is {shown(word)}; use one of {', '.join(choices)}")
@@ -91,7 +91,7 @@ class Fields:
         return array(self.value(name, default), self.where(name))
 
     def done(self) -> None:
-        """Refuse fields that nobody has asked for, which are most likely spelt wrong."""
+        """Refuse the fields that were not read: they are most likely misspelt."""
         unknown = sorted(self._values.keys() - self._known)
         if unknown:
             names = ", ".join(shown(self.where(name)) for name in unknown)
@@ -101,7 +101,7 @@ class Fields:
 def integer(
     value: Any, where: str, *, minimum: int = 0, maximum: int | None = None, alternative: str | None = None
 ) -> int:
-    """`value` if it is a whole number within bounds. True and false are no numbers."""
+    """`value` if it is a whole number within bounds. True and false are not numbers."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if is_number and value >= minimum and (maximum is None or value <= maximum):
         return int(value)
@@ -126,7 +126,7 @@ def array(value: object, where: str) -> list[tuple[str, Any]]:
 
 
 def shown(value: object) -> str:
-    """A value as JSON, shortened for a message."""
+    """A value as JSON, shortened for messages."""
     if isinstance(value, Missing):
         return value.value
     as_json = json.dumps(value)

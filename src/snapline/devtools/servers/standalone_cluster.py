@@ -1,4 +1,4 @@
-"""A real standalone Spark cluster on loopback, from the pip package: for tests and benchmarks."""
+"""A standalone Spark cluster on loopback, started from the pip package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _POLL_S = 0.02
 
 
 class StandaloneCluster:
-    """A master and workers, each a process of its own. `url` is the master's address while it is entered."""
+    """A master and workers, each in its own process. A context manager; inside, `url` is the master's address."""
 
     def __init__(self, directory: Path, *, workers: int = 2, cores: int = 2, memory: str = "2g") -> None:
         self.url = ""
@@ -34,12 +34,12 @@ class StandaloneCluster:
 
     @property
     def pids(self) -> list[int]:
-        """The master and the workers; executors are children of the workers."""
+        """The process ids of the master and the workers. Executors are children of the workers."""
         return [process.pid for process in self._processes]
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a driver of this cluster needs."""
+        """The environment variables that a driver of this cluster needs."""
         return {
             **os.environ,
             "SPARK_HOME": str(self._home),

@@ -1,4 +1,4 @@
-"""A real ZooKeeper server for tests, from the jars PySpark brings along. It can be killed and started again."""
+"""A ZooKeeper server for tests, run from PySpark's jars. It can be killed, frozen and restarted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_TIMEOUT_S = 20.0
 ANSWER_TIMEOUT_S = 2.0
 POLL_S = 0.05
 START_TRIES = 3
-"""How many ports are tried: a free one may be taken before the server has it."""
+"""How many ports to try: another process may take a free one first."""
 
 _CONFIG = """\
 dataDir={data}
@@ -34,7 +34,7 @@ _MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 
 
 class ZooKeeperServer:
-    """One server on 127.0.0.1 that keeps its data in `directory`. A context manager; its process never outlives it."""
+    """A server on 127.0.0.1 with its data in `directory`. A context manager: leaving it kills the process."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -43,7 +43,7 @@ class ZooKeeperServer:
 
     @property
     def hosts(self) -> str:
-        """What a client connects to."""
+        """The address for clients."""
         return f"127.0.0.1:{self._port}"
 
     def __enter__(self) -> ZooKeeperServer:
@@ -64,7 +64,7 @@ class ZooKeeperServer:
         self.kill()
 
     def start(self) -> None:
-        """Start on the same data and port as before, and wait until the server answers."""
+        """Start with the same data and port as before, and wait until the server answers."""
         assert self._process is None, "it is running"
         java, jars = _java(), _jars()
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -76,23 +76,24 @@ class ZooKeeperServer:
         self._await_answer(self._process)
 
     def kill(self) -> None:
-        """End the server as a power cut would (SIGKILL); nothing if it is not running."""
+        """End the server like a power cut (SIGKILL). Does nothing if it is not running."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal.SIGKILL)
             process.wait(STOP_TIMEOUT_S)
 
     def freeze(self) -> None:
-        """Let it hang: connections stay, nothing is answered. It goes on after `thaw`."""
+        """Stop the process (SIGSTOP): connections stay open and unanswered until `thaw`."""
         assert self._process is not None, "it is not running"
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
+        """Continue after `freeze`."""
         assert self._process is not None, "it is not running"
         self._process.send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
-        """Kill it if it runs, and start it again."""
+        """Kill the server if it runs, and start it."""
         self.kill()
         self.start()
 
@@ -135,7 +136,7 @@ def _java() -> str:
 
 
 def _jars() -> str:
-    """The class path. PySpark is looked for and not imported, which would take seconds."""
+    """The class path. PySpark is located but not imported, which would take seconds."""
     spec = importlib.util.find_spec("pyspark")
     directory = Path(spec.origin).parent / "jars" if spec is not None and spec.origin is not None else None
     found = [] if directory is None else [path for name in _JARS for path in sorted(directory.glob(f"{name}.jar"))]

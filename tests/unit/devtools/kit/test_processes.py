@@ -1,4 +1,4 @@
-"""Processes below this one: found, and ended."""
+"""Processes as /proc shows them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,23 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
-from snapline.devtools.kit import processes
-
-
-def test_processes_below_this_one_are_found_and_ended() -> None:
-    script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()', 'grandchild'])"
-    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as child:
-        try:
-            while len(found := [it for it in processes.descendants(child.pid) if "grandchild" in _command(it.pid)]) < 1:
-                assert child.poll() is None
-            assert child.pid in [it.pid for it in processes.descendants(os.getpid())]
-            assert found[0].parent == child.pid
-            assert processes.operator_processes(os.getpid()) == []
-            ours = [it for it in processes.descendants(os.getpid()) if it.pid in (child.pid, found[0].pid)]
-            processes.end(ours, 0)
-            assert child.wait(10) == -signal.SIGKILL
-            processes.end(ours, 10)
-            assert not processes.descendants(child.pid)
-        finally:
-            child.kill()
-    assert not processes.send(child.pid)
+from snapline.devtools.kit.processes import descendants, end, executor_above, look, operator_processes, send
 
 
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
+def test_a_process_without_an_executor_above_it() -> None:
+    assert executor_above(os.getpid()) is None
+    assert operator_processes(os.getpid()) == []
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        [found] = descendants(os.getpid())
+        assert (found.pid, found.parent) == (child.pid, os.getpid())
+        assert send(child.pid, signal.SIGKILL)
+    assert look(child.pid) is None
+    assert not found.is_running
+    assert not send(child.pid, signal.SIGKILL)
+
+
+def test_what_does_not_end_in_time_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        end(descendants(os.getpid()), 0)
+        assert child.wait(60) == -signal.SIGKILL
