@@ -146,7 +146,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: rows().map(dict, schema="user STRIN", uid="mine"), "operator 'mine': the schema of map(): "),
     (lambda: rows().map(dict, schema="STRING"), "a type without columns; name them, as in 'value STRING'"),
     (lambda: rows().map(dict, schema={"user": "string"}), "give a pyarrow.Schema, text such as 'user STRING"),
-    (lambda: rows().flat_map(dict, schema="a INT, a INT"), "the column 'a' is there twice"),
+    (lambda: rows().flat_map(dict, schema="a INT, a INT"), "there are two columns 'a'"),
     (lambda: rows().map_batches(lambda batch: batch.column(0)), "give the schema of its result with"),
     (lambda: rows().process(Nothing, schema=SCHEMA), "not the class"),
     (lambda: rows().process(lambda row: row, schema=SCHEMA, uid="mine"), "operator 'mine': process("),
@@ -184,7 +184,7 @@ def wrong_type(row: dict[str, Any]) -> dict[str, Any]:
         (
             lambda stream: stream.map(wrong_type, schema="user STRING, n BIGINT", uid="mine"),
             "map 'mine' gave the column 'user' other values than its schema says, string: 5 is no value of type "
-            "string: it is int, and text is wanted",
+            "string: it is int, not text",
         ),
         (
             lambda stream: stream.map(lambda row: {"n": 1.5}, schema="n BIGINT", uid="mine"),

@@ -96,7 +96,7 @@ class KeyTypes:
         try:
             values = list(values)
         except TypeError as error:
-            raise UserCodeError(f"{shortened(values)} is no column of keys; give an array or a list") from error
+            raise UserCodeError(f"{shortened(values)} is not a column of keys; give an array or a list") from error
         if self._is_struct:
             values = [
                 dict(zip(self.names, value, strict=True)) if isinstance(value, tuple | list) else value

@@ -144,7 +144,7 @@ class ChannelStates:
             elif checkpoint_id in self._ongoing:
                 raise EngineError(f"in-flight data of checkpoint {checkpoint_id} was started twice")
             elif len(self._ongoing) >= MAX_CHECKPOINTS:
-                raise EngineError(f"in-flight data of {MAX_CHECKPOINTS} checkpoints at once, and none comes to an end")
+                raise EngineError(f"in-flight data of {MAX_CHECKPOINTS} checkpoints at once, and none of them ends")
             else:
                 is_wanted = True
                 self._ongoing[checkpoint_id] = entry
@@ -208,7 +208,7 @@ class ChannelStates:
             try:
                 self._executor.submit(self._write, checkpoint_id, entry)
             except RuntimeError as error:
-                self._fail(checkpoint_id, entry, StorageError(f"in-flight data can't be written any more: {error}"))
+                self._fail(checkpoint_id, entry, StorageError(f"in-flight data can no longer be written: {error}"))
         return collected
 
     def _write(self, checkpoint_id: int, entry: _Ongoing) -> None:
@@ -238,7 +238,9 @@ class ChannelStates:
             return None
         entry = self._ongoing.get(checkpoint_id)
         if entry is None:
-            raise EngineError(f"in-flight data of checkpoint {checkpoint_id}, which was not started or is written")
+            raise EngineError(
+                f"in-flight data of checkpoint {checkpoint_id}, which was not started or is already written"
+            )
         if side not in entry.unfinished:
             raise EngineError(f"the {side.value} side of checkpoint {checkpoint_id} is finished; nothing can be added")
         return entry

@@ -36,7 +36,7 @@ def _wrong_value(values: Sequence[Any], arrow: pa.DataType, error: Exception) ->
             pa.array([value], arrow)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as own:
             is_text = _family(arrow) == "text" and not isinstance(value, str | bytes)
-            why = f"it is {type(value).__name__}, and text is wanted" if is_text else str(own)
+            why = f"it is {type(value).__name__}, not text" if is_text else str(own)
             return f"{shortened(value)} is no value of type {arrow}: {why}"
     return f"{shortened(values)} are no values of type {arrow}: {error}"
 
@@ -54,11 +54,11 @@ def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Ar
         return pa.nulls(len(array), arrow)
     try:
         if _family(array.type) != _family(arrow):
-            raise pa.ArrowInvalid("they are of another kind")
+            raise pa.ArrowInvalid("the types are of different kinds")
         result = array.cast(arrow, safe=not (may_round and pa.types.is_floating(arrow)))
         is_rounded = pa.types.is_floating(arrow) and may_round
         if not pa.types.is_nested(arrow) and not is_rounded and not _is_same(result.cast(array.type), array):
-            raise pa.ArrowInvalid("some would become others")
+            raise pa.ArrowInvalid("some values would change")
     except pa.ArrowException as error:
         raise UserCodeError(f"values of the type {array.type} are no values of type {arrow}: {error}") from error
     return result

@@ -360,9 +360,7 @@ class KeyedBackend(ABC):
         with io.BytesIO(source.read(item)) if is_whole else source.open(item) as file:
             described = state_files.describe(file)
             if described.info.uid != self.uid:
-                raise DamagedError(
-                    f"{item.path} holds state of {described.info.uid!r}, and is to be restored into {self.uid!r}"
-                )
+                raise DamagedError(f"{item.path} holds state of {described.info.uid!r}, not of {self.uid!r}")
             for table in state_files.iterate(file, groups):
                 self._restore_table(described.info, table)
 
@@ -437,4 +435,6 @@ def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name or len(name) > _MAX_NAME or not name.isprintable():
         raise ConfigurationError(f"{name!r} cannot be the name of a state; use 1 to {_MAX_NAME} printable characters")
     if name in (TIMERS_STATE, RAW_KEYED_STATE):
-        raise ConfigurationError(f"{name!r} is what timers or raw state are stored as; use another name for the state")
+        raise ConfigurationError(
+            f"{name!r} is the name that timers or raw state are stored under; use another name for the state"
+        )

@@ -367,7 +367,7 @@ class _Objects:
             self._contents[item] = _Content(*state_files.read(io.BytesIO(self._source.read(item))))
         content = self._contents[item]
         if start + count > content.table.num_rows or content.info.kind not in _MODES:
-            raise DamagedError(f"{item.path} does not have the {start + count} elements its metadata speaks of")
+            raise DamagedError(f"{item.path} does not have the {start + count} elements that its metadata names")
         return _Content(content.info, content.table.slice(start, count))
 
 
@@ -380,7 +380,7 @@ def _restored_content(name: str, objects: _Objects, refs: Sequence[ElementRef]) 
         indices = [ref.index for _, ref in run]
         piece = objects.rows(item, indices[0], len(indices))
         if piece.info.state != name:
-            raise DamagedError(f"{item.path} holds the state {piece.info.state!r}, its metadata speaks of {name!r}")
+            raise DamagedError(f"{item.path} holds the state {piece.info.state!r}, but its metadata names {name!r}")
         pieces.append(piece)
     widest = pieces[0]
     for piece in pieces[1:]:

@@ -15,7 +15,7 @@ def pickled(value: Any) -> bytes:
         return pickle.dumps(value, protocol=5)
     except Exception as error:
         raise UserCodeError(
-            f"{shortened(value)} cannot be pickled ({error}), as a state of any Python object needs it; "
+            f"{shortened(value)} cannot be pickled ({error}), which a state of any Python object requires; "
             "keep something that can, or declare a type for the state"
         ) from error
 

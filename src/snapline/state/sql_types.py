@@ -71,8 +71,7 @@ def parse_type(text: str) -> pa.DataType:
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         raise ConfigurationError(
-            f"a type is written with {len(text)} characters, at most {MAX_TEXT_CHARACTERS} are read; "
-            "give it as a pyarrow schema"
+            f"a type has {len(text)} characters, at most {MAX_TEXT_CHARACTERS} are allowed; give it as a pyarrow schema"
         )
     return _Parser(text).parse()
 
@@ -178,7 +177,7 @@ class _Parser:
             token = self._peek()
             name = self._name("the name of a column")
             if name in fields:
-                self._refuse(f"the column {name!r} is there twice", token)
+                self._refuse(f"there are two columns {name!r}", token)
             if self._peek().is_sign(":"):
                 self._next += 1
             column_type = self._type(depth)

@@ -109,7 +109,7 @@ def _arrow_type(declared: Any) -> pa.DataType:
     if callable(getattr(declared, "simpleString", None)):
         return parse_type(declared.simpleString())
     raise ConfigurationError(
-        f"{declared!r} is no type; use a Python class, text such as 'map<string,bigint>', a Spark type, "
+        f"{declared!r} is not a type; use a Python class, text such as 'map<string,bigint>', a Spark type, "
         "a pyarrow type, or `object` for any Python object"
     )
 
@@ -123,7 +123,7 @@ def _class_type(declared: type) -> pa.DataType:
         raise ConfigurationError(f"{declared.__name__} is a class of Spark types; say {declared.__name__}()")
     known = ", ".join(known.__name__ for known in _CLASSES)
     raise ConfigurationError(
-        f"the class {declared.__name__} is no type of state: use one of {known}, "
+        f"the class {declared.__name__} is not a type of state: use one of {known}, "
         "text such as 'array<bigint>', or `object` for any Python object"
     )
 

@@ -79,7 +79,7 @@ class Timers:
 
     def _of(self, domain: TimeDomain) -> _DomainTimers:
         if not isinstance(domain, TimeDomain):
-            raise UserCodeError(f"{domain!r} is no domain of time; use TimeDomain.EVENT or TimeDomain.PROCESSING")
+            raise UserCodeError(f"{domain!r} is not a time domain; use TimeDomain.EVENT or TimeDomain.PROCESSING")
         return self._domains[domain]
 
     # Time passing.
@@ -118,7 +118,7 @@ class Timers:
         if (mine and mine.kind) != (namespace and namespace.kind):
             raise RestoreError(
                 f"the timers of this operator have the namespace {mine and mine.kind}, as they were saved or asked for "
-                f"before, and now {namespace and namespace.kind}; all of them have the same one"
+                f"before, and now {namespace and namespace.kind}; all timers of an operator share one namespace"
             )
 
 
@@ -231,7 +231,7 @@ def timers_info(uid: str, max_parallelism: int) -> StateInfo:
 
 def _checked(time_ms: Any) -> int:
     if not isinstance(time_ms, int | np.integer) or isinstance(time_ms, bool):
-        raise UserCodeError(f"{time_ms!r} is no time of a timer; give whole milliseconds since 1970")
+        raise UserCodeError(f"{time_ms!r} is not a time of a timer; give whole milliseconds since 1970")
     if not -MAX_INT64 <= time_ms <= MAX_INT64:
         raise UserCodeError(f"{time_ms} is too far away for a timer; use at most {MAX_INT64}")
     return int(time_ms)

@@ -20,7 +20,7 @@ class Ttl:
     def duration_ms(self) -> int:
         milliseconds = duration_ms(self.duration, setting="ttl")
         if milliseconds == 0:
-            raise ConfigurationError("ttl is 0, so nothing would live; use a longer one, or none")
+            raise ConfigurationError("ttl is 0, so entries would expire at once; use a longer one, or None")
         return milliseconds
 
 

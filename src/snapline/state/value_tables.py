@@ -248,7 +248,7 @@ class ValueTable(Attached):
     def write(self, slots: Ints, values: Values, *, all_present: bool = False) -> None:
         """Write values. Where a slot comes twice, the last one wins. `all_present` promises that all entries exist."""
         if not hasattr(values, "__len__"):
-            raise UserCodeError(f"{shortened(values)} is no column of values; give an array or a list")
+            raise UserCodeError(f"{shortened(values)} is not a column of values; give an array or a list")
         if len(values) != len(slots):
             raise UserCodeError(f"{len(values)} values for {len(slots)} keys; give one for each")
         if self.kind.arrow is not None:

@@ -44,7 +44,7 @@ def test_a_schema_is_given_in_many_ways(given: Any) -> None:
         (None, "the schema of it is None"),
         ("user STRNG", "the schema of it: cannot read a type, at character 6: .*string"),
         ("bigint", "a type without columns; name them, as in 'value bigint'"),
-        ("a INT, a INT", "the column 'a' is there twice"),
+        ("a INT, a INT", "there are two columns 'a'"),
         ("", "the schema of it"),
         (StructType, "the schema of it: the class StructType"),
         (pa.schema([]), "has no columns"),

@@ -78,7 +78,7 @@ def test_text_as_spark_accepts_it(text: str, arrow: pa.DataType) -> None:
         ("a int, b strng", 10, "is 'string' meant?"),
         ("a int,", 7, "expected the name of a column, found the end"),
         ("a int b int", 7, "expected the end, found 'b'"),
-        ("a int, a string", 8, "the column 'a' is there twice"),
+        ("a int, a string", 8, "there are two columns 'a'"),
         ("a int not", 10, "expected 'NULL'"),
         ("a int comment b", 15, "expected a comment in quotes"),
         ("1 int", 1, "expected the name of a column"),
@@ -138,5 +138,5 @@ def test_limits() -> None:
     assert pa.types.is_list(parse_type(deep))
     with pytest.raises(ConfigurationError, match="at most 32"):
         parse_type(f"array<{deep}>")
-    with pytest.raises(ConfigurationError, match="at most 65536 are read"):
+    with pytest.raises(ConfigurationError, match="at most 65536 are allowed"):
         parse_type(" " * MAX_TEXT_CHARACTERS + "int")

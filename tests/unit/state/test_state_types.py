@@ -70,10 +70,10 @@ def test_the_depth_is_limited() -> None:
     ("declared", "problem"),
     [
         (decimal.Decimal, r"say precision and scale: decimal\(p,s\)"),
-        (list, "the class list is no type of state: use one of bool, int"),
+        (list, "the class list is not a type of state: use one of bool, int"),
         (spark.LongType, r"LongType is a class of Spark types; say LongType\(\)"),
-        (5, "5 is no type"),
-        (None, "None is no type"),
+        (5, "5 is not a type"),
+        (None, "None is not a type"),
         (spark.VariantType(), "a variant cannot be held in state"),
         (spark.CalendarIntervalType(), "say `interval day to second`"),
         (spark.YearMonthIntervalType(), "count months"),

@@ -107,7 +107,7 @@ class RocksDbBackend(KeyedBackend):
             # The task and a snapshot may get here at the same time.
             with self._opening:
                 if self._is_closed:
-                    raise EngineError("a backend that was closed is used")
+                    raise EngineError("a closed backend was used")
                 if self._db is None:
                     self._db = open_database(self._directory / "db")
         return self._db

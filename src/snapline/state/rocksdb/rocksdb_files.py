@@ -110,7 +110,7 @@ def decode_listing(data: bytes, path: str) -> Listing:
         for entry in entries:
             entry.own_shape()
     except (pa.ArrowException, OSError, KeyError, SnaplineError) as error:
-        raise DamagedError(f"{path} is damaged: it describes a state that cannot be: {error}") from error
+        raise DamagedError(f"{path} is damaged: it describes an impossible state: {error}") from error
     return Listing(entries, wire.sequence, wire.files)
 
 
@@ -147,7 +147,7 @@ def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
 def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObject], source: SnapshotReader) -> None:
     """Download the files of a saved database into a new directory."""
     if len(names) != len(files):
-        raise DamagedError(f"a RocksDB database of {len(names)} files was saved, and the snapshot has {len(files)}")
+        raise DamagedError(f"a RocksDB database of {len(names)} files was saved, but the snapshot has {len(files)}")
     directory.mkdir(parents=True)
     for name, item in zip(names, files, strict=True):
         source.fetch(item, directory / name)
