@@ -21,25 +21,18 @@ from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.ttl import Ttl
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import NullKeyError
 from snapline.state.timers import TimeDomain
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import ObjectStore
+from snapline.state.ttl import Ttl
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
+from snapline.testing import ManualClock
 
 ALL = KeyGroupRange(0, 127)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 1_000
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 class Make(Protocol):
@@ -47,12 +40,12 @@ class Make(Protocol):
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock(1_000)
 
 
 @pytest.fixture(params=["memory", "rocksdb", "rocksdb with a tiny cache"])
-def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Make]:
+def make(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Make]:
     numbers = itertools.count()
     made: list[KeyedBackend] = []
 
@@ -614,7 +607,7 @@ class TestNamespaces:
 
 
 class TestTtl:
-    def test_values_expire(self, make: Make, clock: Clock, objects: MemoryObjects) -> None:
+    def test_values_expire(self, make: Make, clock: ManualClock, objects: MemoryObjects) -> None:
         backend = make()
         state = backend.value_state("v", "bigint", ttl=Ttl("1s"))
         state.put([1, 2], [1, 2])
@@ -632,7 +625,7 @@ class TestTtl:
         clock.now_ms += 100
         assert again.take([1, 2]).to_pylist() == [None, None]
 
-    def test_reading_refreshes(self, make: Make, clock: Clock) -> None:
+    def test_reading_refreshes(self, make: Make, clock: ManualClock) -> None:
         backend = make()
         read = backend.value_state("read", "bigint", ttl=Ttl("1s", refresh_on_read=True))
         read.put([1, 2], [1, 2])
@@ -645,7 +638,9 @@ class TestTtl:
         clock.now_ms += 900
         assert (read.get(), read.take([2]).to_pylist()) == (1, [None])
 
-    def test_elements_and_entries_expire_one_by_one(self, make: Make, clock: Clock, objects: MemoryObjects) -> None:
+    def test_elements_and_entries_expire_one_by_one(
+        self, make: Make, clock: ManualClock, objects: MemoryObjects
+    ) -> None:
         backend = make()
         elements, entries = (
             backend.list_state("l", object, ttl=Ttl("1s")),
@@ -663,7 +658,7 @@ class TestTtl:
         assert again.list_state("l", object, ttl=Ttl("1s")).get() == [2]
         assert again.map_state("m", "int", "int", ttl=Ttl("1s")).items() == [(2, 2)]
 
-    def test_a_ttl_can_be_given_later(self, make: Make, clock: Clock, objects: MemoryObjects) -> None:
+    def test_a_ttl_can_be_given_later(self, make: Make, clock: ManualClock, objects: MemoryObjects) -> None:
         backend = make()
         backend.value_state("v", "bigint").put([1], [1])
         again = restore(make(), objects, *save(backend, objects))
@@ -672,7 +667,7 @@ class TestTtl:
         clock.now_ms += 1_000
         assert state.take([1]).to_pylist() == [None]
 
-    def test_reading_refreshes_elements_and_entries(self, make: Make, clock: Clock) -> None:
+    def test_reading_refreshes_elements_and_entries(self, make: Make, clock: ManualClock) -> None:
         backend = make()
         ttl = Ttl("1s", refresh_on_read=True)
         elements, entries = backend.list_state("l", "int", ttl=ttl), backend.map_state("m", "int", "int", ttl=ttl)
@@ -689,7 +684,7 @@ class TestTtl:
 
     @pytest.mark.parametrize(("before", "after"), [(Ttl("1s"), None), (None, Ttl("1s")), (Ttl("1s"), Ttl("1h"))])
     def test_another_ttl_declared_before_the_restore(
-        self, make: Make, clock: Clock, objects: MemoryObjects, before: Ttl | None, after: Ttl | None
+        self, make: Make, clock: ManualClock, objects: MemoryObjects, before: Ttl | None, after: Ttl | None
     ) -> None:
         backend = make()
         backend.value_state("v", "int", ttl=before).put([1], [5])
@@ -704,7 +699,7 @@ class TestTtl:
         with pytest.raises(ConfigurationError, match="ttl is 0"):
             make().value_state("v", ttl=Ttl(0))
 
-    def test_a_duration_by_itself_is_a_ttl(self, make: Make, clock: Clock) -> None:
+    def test_a_duration_by_itself_is_a_ttl(self, make: Make, clock: ManualClock) -> None:
         state = make().value_state("v", "bigint", ttl="1s")
         state.put([1], [5])
         clock.now_ms += 999
@@ -975,7 +970,7 @@ class TestBetweenBackends:
     """Through a canonical savepoint state can change its backend; through native files it cannot."""
 
     @pytest.mark.parametrize("direction", ["memory to rocksdb", "rocksdb to memory"])
-    def test_canonical(self, tmp_path: Path, clock: Clock, objects: MemoryObjects, direction: str) -> None:
+    def test_canonical(self, tmp_path: Path, clock: ManualClock, objects: MemoryObjects, direction: str) -> None:
         common: dict[str, Any] = {"max_parallelism": 128, "key_groups": ALL, "clock": clock, "uid": "op"}
         backends = [MemoryBackend("string", **common), RocksDbBackend("string", directory=tmp_path / "db", **common)]
         old, new = backends if direction == "memory to rocksdb" else reversed(backends)
@@ -995,7 +990,7 @@ class TestBetweenBackends:
         for backend in (old, new):
             backend.close()
 
-    def test_native(self, tmp_path: Path, clock: Clock, objects: MemoryObjects) -> None:
+    def test_native(self, tmp_path: Path, clock: ManualClock, objects: MemoryObjects) -> None:
         common: dict[str, Any] = {"max_parallelism": 128, "key_groups": ALL, "clock": clock, "uid": "op"}
         old = RocksDbBackend("string", directory=tmp_path / "db", **common)
         old.value_state("v", "bigint").put(["a"], [1])
@@ -1038,7 +1033,7 @@ def test_an_object_whose_class_is_gone(make: Make, objects: MemoryObjects, monke
         restore(make(), objects, *parts).value_state("v").take([1])
 
 
-def test_nothing_expires_while_time_is_held(make: Make, clock: Clock) -> None:
+def test_nothing_expires_while_time_is_held(make: Make, clock: ManualClock) -> None:
     backend = make()
     value = backend.value_state("v", "bigint", ttl=Ttl("1s"))
     elements = backend.list_state("l", "bigint", ttl=Ttl("1s"))
@@ -1069,7 +1064,7 @@ def test_a_state_is_dropped_whether_it_was_declared_or_restored(make: Make, obje
     assert once_more.map_state("map", "bigint", "string").entries([1])[0].tolist() == []
 
 
-def test_what_has_expired_leaves_the_database(tmp_path: Path, clock: Clock, objects: MemoryObjects) -> None:
+def test_what_has_expired_leaves_the_database(tmp_path: Path, clock: ManualClock, objects: MemoryObjects) -> None:
     backend = RocksDbBackend(
         "bigint", max_parallelism=128, key_groups=ALL, clock=clock, directory=tmp_path / "db", uid="op"
     )
@@ -1087,7 +1082,7 @@ def test_what_has_expired_leaves_the_database(tmp_path: Path, clock: Clock, obje
 
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb"])
-def test_the_synchronous_part_copies_nothing(tmp_path: Path, clock: Clock, kind: str) -> None:
+def test_the_synchronous_part_copies_nothing(tmp_path: Path, clock: ManualClock, kind: str) -> None:
     """Taking hold of many values must not cost more than taking hold of few."""
     common: dict[str, Any] = {"max_parallelism": 128, "key_groups": ALL, "clock": clock}
     backend = (

@@ -23,16 +23,17 @@ from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
 from snapline.state.columns import log_column
-from snapline.state.rocksdb import rocksdb_files
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
-from snapline.state.ttl import Ttl
 from snapline.state.memory_backend import MemoryBackend
+from snapline.state.rocksdb import rocksdb_files
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.timers import TimeDomain
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.state.ttl import Ttl
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
+from snapline.testing import ManualClock
 
 ALL = KeyGroupRange(0, 127)
 TTL_MS = 100
@@ -66,14 +67,6 @@ MAPS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "expiring map": ("string", str),
 }
 SPACES = ["", "one", "two"]
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_ms = 1_000
-
-    def __call__(self) -> int:
-        return self.now_ms
 
 
 class Expected:
@@ -164,7 +157,7 @@ class Machine(RuleBasedStateMachine):
         self.directory = Path(tempfile.mkdtemp())
         self.names = itertools.count()
         self.checkpoints = itertools.count(1)
-        self.clock = Clock()
+        self.clock = ManualClock(1_000)
         self.objects = MemoryObjects()
         self.expected = Expected()
         self.waiting: list[tuple[KeyedSnapshot, Expected, bool]] = []
@@ -617,7 +610,7 @@ class Make:
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
-        self.clock = Clock()
+        self.clock = ManualClock(1_000)
         self.objects = MemoryObjects()
         self.made: list[KeyedBackend] = []
         self._directory = directory
@@ -824,7 +817,7 @@ def test_a_map_key_with_one_field_called_position(make: Make) -> None:
 
 
 def test_expired_keys_leave_room() -> None:
-    clock = Clock()
+    clock = ManualClock(1_000)
     backend = MemoryBackend("bigint", max_parallelism=128, key_groups=ALL, clock=clock)
     state, entries = backend.value_state("v", "bigint", ttl=TTL), backend.map_state("m", "bigint", "bigint", ttl=TTL)
     for start in range(0, 20_000, 500):
