@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.config.setting_checks import count as checked_count
-from snapline.contracts.schemas import empty_batch, misfit, no_column
+from snapline.contracts.schemas import decoded_type, empty_batch, misfit, no_column
 from snapline.errors import ConfigurationError
 from snapline.operators.aggregates.accumulators import (
     Accumulator,
@@ -207,17 +207,11 @@ def _condition(where: Where, schema: pa.Schema, known: dict[str, pc.Expression])
     return list(known).index(str(where))
 
 
-def known_column(column: Any, schema: pa.Schema) -> str:
-    """Returns `column` if the schema has it; `ConfigurationError` lists the columns otherwise."""
-    if isinstance(column, str) and column in schema.names:
-        return column
-    raise ConfigurationError(no_column(column, schema))
-
-
 def _kind_of(column: Any, schema: pa.Schema) -> pa.DataType:
     """The value type of a column, decoded if it is a dictionary."""
-    kind = schema.field(known_column(column, schema)).type
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not isinstance(column, str) or column not in schema.names:
+        raise ConfigurationError(no_column(column, schema))
+    return decoded_type(schema.field(column).type)
 
 
 def _stored(column: Any, schema: pa.Schema) -> pa.DataType:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api.expressions import check_column, check_predicate
+from snapline.api.expressions import check_predicate
 from snapline.api.graph_nodes import Node
-from snapline.api.windows import Sliding, Tumbling
+from snapline.api.windows import Sliding, Tumbling, bounds_type
 from snapline.config import Duration, duration_ms
-from snapline.contracts.schemas import checked_schema
+from snapline.contracts.schemas import checked_schema, time_type
 from snapline.errors import ConfigurationError
 from snapline.operators.joins.interval_join import Interval, JoinIntervals
 from snapline.operators.joins.join_rows import LEFT, NAMES, RIGHT, JoinLayout
@@ -21,6 +21,7 @@ from snapline.operators.joins.regular_join import JoinStreams
 from snapline.operators.joins.window_join import JoinWindows
 from snapline.operators.kept_rows import RowType, kept_type
 from snapline.operators.windows.window_assigners import FixedAssigner
+from snapline.operators.windows.window_results import WINDOW_COLUMNS
 from snapline.state.state_types import has_views, resolve
 from snapline.state.ttl import Lifetime, as_ttl
 
@@ -32,7 +33,6 @@ Suffixes: TypeAlias = tuple[str, str]
 """Appended to the names of left and right columns that both sides have."""
 
 _PADDED = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
-_BOUNDS = ("window_start", "window_end")
 _MAX_COPIES = 1000
 
 
@@ -112,9 +112,8 @@ def window_join(
     padded = _checked_how("window_join", how)
     windows = _fixed_windows(window)
     columns = _time_columns("window_join", left, right, on)
-    kind = left.schema.field(columns[LEFT]).type
-    bound = pa.int64() if not pa.types.is_timestamp(kind) else pa.timestamp("ms", kind.tz) if kind.unit == "s" else kind
-    bounds = [pa.field(name, bound, nullable=False) for name in _BOUNDS]
+    bound = bounds_type(left.schema.field(columns[LEFT]).type)
+    bounds = [pa.field(name, bound, nullable=False) for name in WINDOW_COLUMNS]
     layout = _layout("window_join", left, right, padded, suffixes, bounds)
     operator = JoinWindows(layout, windows, columns, padded)
     return _with_late_rows("window_join", operator, left, right, layout, uid, parallelism)
@@ -158,14 +157,13 @@ def _fixed_windows(window: Any) -> FixedAssigner:
         raise ConfigurationError(
             f"window_join({window}): give event-time windows of a fixed size, Tumbling(...) or Sliding(...)"
         )
-    every_ms = window.size_ms if isinstance(window, Tumbling) else window.every_ms
-    copies = -(-window.size_ms // every_ms)
+    copies = -(-window.size_ms // window.every_ms)
     if copies > _MAX_COPIES:
         raise ConfigurationError(
             f"window_join({window}): every row would be kept in {copies} windows; use at most {_MAX_COPIES}, or "
             "interval_join()"
         )
-    return FixedAssigner(window.size_ms, every_ms, window.offset_ms)
+    return FixedAssigner(window.size_ms, window.every_ms, window.offset_ms)
 
 
 def _signed_ms(value: Duration, setting: str) -> int:
@@ -225,13 +223,7 @@ def _time_columns(call: str, left: KeyedStream, right: KeyedStream, on: tuple[st
             continue
         if not isinstance(on, Sequence) or isinstance(on, str) or len(on) != len(NAMES):
             raise ConfigurationError(f"{call}: on={on!r}; give the time columns of both sides, on=(left, right)")
-        check_column(call, on[side], stream.schema)
-        kind = stream.schema.field(on[side]).type
-        if not pa.types.is_timestamp(kind) and not pa.types.is_integer(kind):
-            raise ConfigurationError(
-                f"{call}: the time column {on[side]!r} of the {NAMES[side]} side is {kind}; use a timestamp, or whole "
-                "numbers of milliseconds since 1970"
-            )
+        time_type(on[side], stream.schema, f"{call}, {NAMES[side]} side")
         found.append(on[side])
     return found[LEFT], found[RIGHT]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from snapline.api.aggregates import Aggregate, accumulators, known_column
+from snapline.api.aggregates import Aggregate, accumulators
 from snapline.api.expressions import check_own_arguments
 from snapline.api.graph_nodes import Input, Node, shown
 from snapline.api.guidance import missing, names_its_operators
@@ -23,9 +23,10 @@ from snapline.api.windows import (
     Tumbling,
     WhenComplete,
     WindowAssigner,
+    bounds_type,
 )
 from snapline.config import Duration, duration_ms
-from snapline.contracts.schemas import SchemaLike, checked_schema
+from snapline.contracts.schemas import SchemaLike, checked_schema, decoded_type, time_type
 from snapline.errors import ConfigurationError
 from snapline.operators.aggregates.accumulators import Accumulators
 from snapline.operators.aggregates.list_accumulators import Collected
@@ -140,7 +141,7 @@ class WindowedStream:
         if not callable(function):
             raise ConfigurationError(f"{self}.process({function!r}): give a function of key, window and table")
         schema = checked_schema(schema, "window process()")
-        rows = pa.struct([field.with_type(_decoded(field.type)).with_nullable(True) for field in self._schema])
+        rows = pa.struct([field.with_type(decoded_type(field.type)).with_nullable(True) for field in self._schema])
         try:
             resolve(rows)
         except ConfigurationError as error:
@@ -186,13 +187,10 @@ class WindowedStream:
             return PlainWindows(settings, kept, results, GlobalAssigner())
         if isinstance(windows, GivenWindow):
             return PlainWindows(settings, kept, results, GivenAssigner(windows.start, windows.end))
-        if isinstance(windows, Tumbling):
-            return PlainWindows(
-                settings, kept, results, FixedAssigner(windows.size_ms, windows.size_ms, windows.offset_ms)
-            )
-        slices = slices_of(windows.size_ms, windows.every_ms, windows.offset_ms)
-        if slices is not None and firing.early_rows is None and firing.event_every_ms is None:
-            return SlicedWindows(settings, kept, results, slices)
+        if isinstance(windows, Sliding) and firing.early_rows is None and firing.event_every_ms is None:
+            slices = slices_of(windows.size_ms, windows.every_ms, windows.offset_ms)
+            if slices is not None:
+                return SlicedWindows(settings, kept, results, slices)
         copies = -(-windows.size_ms // windows.every_ms)
         if copies > _MAX_COPIES:
             raise ConfigurationError(
@@ -279,17 +277,7 @@ class WindowedStream:
 
     def _time_kind(self, column: str) -> pa.DataType:
         """The type of window bounds for a time column."""
-        try:
-            kind = self._schema.field(known_column(column, self._schema)).type
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{self}: {error}") from error
-        if pa.types.is_timestamp(kind):
-            return pa.timestamp("ms", tz=kind.tz) if kind.unit == "s" else kind
-        if pa.types.is_integer(kind):
-            return pa.int64()
-        raise ConfigurationError(
-            f"{self}: the column {column!r} is {kind}; use a timestamp, or whole numbers of milliseconds since 1970"
-        )
+        return bounds_type(time_type(column, self._schema, str(self)))
 
     def __str__(self) -> str:
         return f"window {self._windows}"
@@ -306,8 +294,4 @@ class WindowedStream:
 
 def key_fields(schema: pa.Schema, key_columns: tuple[str, ...]) -> list[pa.Field]:
     """The key columns of a result: those of the rows, decoded if they are dictionaries."""
-    return [schema.field(name).with_type(_decoded(schema.field(name).type)) for name in key_columns]
-
-
-def _decoded(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return [schema.field(name).with_type(decoded_type(schema.field(name).type)) for name in key_columns]

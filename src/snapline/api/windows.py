@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import ClassVar, TypeAlias
 
+import pyarrow as pa
+
 from snapline.config.setting_checks import Settings, count
 from snapline.config.units import Duration, duration_ms, positive_duration_ms
+
+
+def bounds_type(time: pa.DataType) -> pa.DataType:
+    """The type of window bounds for a time column of this type."""
+    if not pa.types.is_timestamp(time):
+        return pa.int64()
+    return pa.timestamp("ms", tz=time.tz) if time.unit == "s" else time
 
 
 def duration_text(milliseconds: int) -> str:
@@ -56,6 +65,10 @@ class Tumbling(_WindowSettings):
             offset_ms=duration_ms(offset, setting="Tumbling: offset"),
             processing_time=processing_time,
         )
+
+    @property
+    def every_ms(self) -> int:
+        return self.size_ms
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

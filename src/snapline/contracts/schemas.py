@@ -82,8 +82,7 @@ def key_type(schema: pa.Schema, columns: tuple[str, ...]) -> pa.DataType:
             raise ConfigurationError(f"key_by: {no_column(column, schema)}")
         if column in (field.name for field in fields):
             raise ConfigurationError(f"key_by: the column {column!r} is given twice; leave one out")
-        kind = schema.field(column).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        kind = decoded_type(schema.field(column).type)
         if pa.types.is_nested(kind):
             raise ConfigurationError(
                 f"key_by: the column {column!r} is {kind}; key by plain values, which map_batches() can take out of it"
@@ -94,6 +93,23 @@ def key_type(schema: pa.Schema, columns: tuple[str, ...]) -> pa.DataType:
             raise ConfigurationError(f"key_by: the column {column!r} is {kind}: {error}") from error
         fields.append(pa.field(column, kind))
     return fields[0].type if len(fields) == 1 else pa.struct(fields)
+
+
+def decoded_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values in a column of this type: that of a dictionary is decoded."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def time_type(column: Any, schema: pa.Schema, what: str) -> pa.DataType:
+    """The type of a time column; `ConfigurationError`, which starts with `what`, if there is none of this name."""
+    if not isinstance(column, str) or column not in schema.names:
+        raise ConfigurationError(f"{what}: {no_column(column, schema)}")
+    kind = schema.field(column).type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+        raise ConfigurationError(
+            f"{what}: the column {column!r} is {kind}; use a timestamp, or whole numbers of milliseconds since 1970"
+        )
+    return kind
 
 
 def no_column(column: Any, schema: pa.Schema) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from snapline.config import Duration, duration_ms
-from snapline.contracts.schemas import no_column
+from snapline.contracts.schemas import time_type
 from snapline.errors import ConfigurationError
 
 Split: TypeAlias = Any
@@ -130,14 +130,7 @@ class Watermarks:
 
     def check(self, schema: pa.Schema, what: str) -> None:
         """Raise `ConfigurationError` if the rows of `what` have no such column, or one of another type."""
-        if not isinstance(self.column, str) or self.column not in schema.names:
-            raise ConfigurationError(f"watermarks of {what}: {no_column(self.column, schema)}")
-        kind = schema.field(self.column).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
-            raise ConfigurationError(
-                f"watermarks of {what}: the column {self.column!r} is {kind}; use a timestamp, or whole numbers of "
-                "milliseconds since 1970"
-            )
+        time_type(self.column, schema, f"watermarks of {what}")
 
 
 def checked_watermarks(watermarks: Any, schema: pa.Schema, what: str) -> Watermarks:

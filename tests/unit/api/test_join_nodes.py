@@ -80,7 +80,7 @@ Call = Callable[[Any, Any], Any]
         (lambda a, b: a.interval_join(b, lower=0, upper="5s", on=("att", "when")), "Did you mean 'at'?"),
         (
             lambda a, b: a.interval_join(b, lower=0, upper="5s", on=("at", "price")),
-            "'price' of the right side is double",
+            "right side: the column 'price' is double",
         ),
         (lambda a, b: a.interval_join(b, lower=0, upper="5s", on="at"), "on=(left, right)"),
         (lambda a, b: a.window_join(b, sl.Session("5s")), "give event-time windows of a fixed size"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import snapline as sl
+from snapline.api.windows import bounds_type
 from snapline.errors import ConfigurationError
 
 
@@ -43,3 +45,9 @@ def test_windows_and_triggers_are_shown_as_they_are_written(made: object, shown:
 def test_wrong_durations_and_counts_are_refused(make: Callable[[], Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         make()
+
+
+def test_bounds_have_the_type_of_the_time_column_but_at_least_milliseconds() -> None:
+    assert bounds_type(pa.int32()) == pa.int64()
+    assert bounds_type(pa.timestamp("s", tz="UTC")) == pa.timestamp("ms", tz="UTC")
+    assert bounds_type(pa.timestamp("ns")) == pa.timestamp("ns")
