@@ -30,7 +30,7 @@ class Transition(NamedTuple, Generic[S]):
 
 
 class TransitionTable(Generic[S]):
-    """All transitions of one machine.
+    """All transitions of one machine. Nothing leads out of the `final_states`.
 
     `step` is the only way a machine changes its state: it returns the next state, or raises
     `IllegalTransitionError` and so leaves the machine as it was.
@@ -41,6 +41,7 @@ class TransitionTable(Generic[S]):
         self.about = about
         self.initial = initial
         self.rows = tuple(Transition(*row) for row in rows)
+        self.final_states = frozenset(row.target for row in self.rows) - frozenset(row.source for row in self.rows)
         self._next = {(row.source, row.cause): row.target for row in self.rows}
         if len(self._next) < len(self.rows):
             raise EngineError(f"{machine}: a state has two transitions for the same cause; name the causes apart")
@@ -50,11 +51,6 @@ class TransitionTable(Generic[S]):
         if target is None:
             raise IllegalTransitionError(self.machine, state.name, cause)
         return target
-
-    @property
-    def final_states(self) -> frozenset[S]:
-        """States nothing leads out of."""
-        return frozenset(row.target for row in self.rows) - frozenset(row.source for row in self.rows)
 
 
 class Story:

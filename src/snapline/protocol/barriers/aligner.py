@@ -5,20 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from snapline.errors import EngineError
+from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.barriers.alignment import Alignment
 from snapline.protocol.barriers.alignment_states import ALIGNED, ALTERNATING, STATES, AlignmentPhase
-from snapline.protocol.barriers.barrier_events import (
-    AlignmentTimerFired,
-    BarrierAnnounced,
-    BarrierEffect,
-    BarrierEvent,
-    BarrierReceived,
-    CancelMarkerReceived,
-    HandlerMode,
-    OpenChannels,
-    PartitionEnded,
-    ResumeChannel,
-)
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier
 
@@ -26,21 +15,23 @@ from snapline.types import NO_CHECKPOINT, AbortReason, Barrier
 class AligningHandler:
     """Follows one checkpoint at a time; a newer one subsumes it.
 
-    `after_tasks_finish` says whether the end of a channel counts as its barrier (true) or aborts the checkpoint.
+    With `after_tasks_finish` the end of a channel counts as its barrier; without, it aborts the checkpoint.
     """
 
-    tables: ClassVar[dict[HandlerMode, TransitionTable[AlignmentPhase]]] = {
-        HandlerMode.ALIGNED: ALIGNED,
-        HandlerMode.ALTERNATING: ALTERNATING,
+    tables: ClassVar[dict[b.HandlerMode, TransitionTable[AlignmentPhase]]] = {
+        b.HandlerMode.ALIGNED: ALIGNED,
+        b.HandlerMode.ALTERNATING: ALTERNATING,
     }
 
-    def __init__(self, mode: HandlerMode, channels: int, *, after_tasks_finish: bool = True) -> None:
+    def __init__(self, mode: b.HandlerMode, channels: int, *, after_tasks_finish: bool = True) -> None:
         table = self.tables[mode]
         self.story = Story()
-        self._only_aligns = mode is HandlerMode.ALIGNED
-        self._open = OpenChannels(channels)
+        self._only_aligns = mode is b.HandlerMode.ALIGNED
+        self._open = b.OpenChannels(channels)
         self._after_tasks_finish = after_tasks_finish
         self._alignment = Alignment(channels, may_time_out=not self._only_aligns)
+        self._capture = self._alignment.capture
+        self._aligned = self._alignment.aligned
         self._state = STATES[table.initial](self._alignment, table)
 
     @property
@@ -60,32 +51,32 @@ class AligningHandler:
         return () if self._alignment.barrier is None else (self._alignment.newest_id,)
 
     def is_capturing(self, channel: int) -> bool:
-        return self._alignment.capture.is_capturing(channel)
+        return self._capture.is_capturing(channel)
 
     def barrier_arrived(self, channel: int, checkpoint_id: int) -> None:
-        self._alignment.capture.barrier_arrived(channel, checkpoint_id)
+        self._capture.barrier_arrived(channel, checkpoint_id)
 
     def data_processed(self, size_bytes: int) -> None:
-        if self._alignment.aligned:
+        if self._aligned:
             self._alignment.processed_bytes += size_bytes
 
     @recorded
-    def handle(self, event: BarrierEvent, now_ms: int) -> list[BarrierEffect]:
+    def handle(self, event: b.BarrierEvent, now_ms: int) -> list[b.BarrierEffect]:
         self._alignment.now_ms = now_ms
         match event:
-            case BarrierReceived(channel, barrier, injected):
+            case b.BarrierReceived(channel, barrier, injected):
                 self._check(channel, barrier)
                 self._on_barrier(channel, barrier, injected=injected)
-            case BarrierAnnounced(channel, barrier):
+            case b.BarrierAnnounced(channel, barrier):
                 self._check(channel, barrier)
                 self._on_announcement(channel, barrier)
-            case CancelMarkerReceived(channel, checkpoint_id):
+            case b.CancelMarkerReceived(channel, checkpoint_id):
                 self._open.check(channel)
                 self._on_cancel(checkpoint_id)
-            case PartitionEnded(channel):
+            case b.PartitionEnded(channel):
                 self._open.check(channel)
                 self._on_partition_ended(channel)
-            case AlignmentTimerFired(checkpoint_id):
+            case b.AlignmentTimerFired(checkpoint_id):
                 self._on_timer(checkpoint_id)
         effects, self._alignment.effects = self._alignment.effects, []
         return effects
@@ -102,9 +93,9 @@ class AligningHandler:
         blocks = not barrier.is_unaligned and not injected
         if alignment.is_stale(barrier.id):
             if blocks:
-                alignment.effects.append(ResumeChannel(channel))
+                alignment.effects.append(b.ResumeChannel(channel))
             return
-        alignment.capture.barrier_arrived(channel, barrier.id)
+        self._capture.barrier_arrived(channel, barrier.id)
         self._open_checkpoint(barrier)
         alignment.align(channel, barrier)
         if blocks:
@@ -119,7 +110,7 @@ class AligningHandler:
 
     def _on_cancel(self, checkpoint_id: int) -> None:
         newest_id = self._alignment.newest_id
-        if checkpoint_id > newest_id or (checkpoint_id == newest_id and self._alignment.aligned):
+        if checkpoint_id > newest_id or (checkpoint_id == newest_id and self._aligned):
             self._abort(checkpoint_id, AbortReason.CANCELLED)
 
     def _on_partition_ended(self, channel: int) -> None:
@@ -143,7 +134,7 @@ class AligningHandler:
             self._state = self._state.timed_out(barrier)
 
     def _open_checkpoint(self, barrier: Barrier) -> None:
-        """Begin with the barrier's checkpoint if it is a newer one."""
+        """Start aligning the barrier's checkpoint if it is newer than any before."""
         if barrier.id > self._alignment.newest_id:
             if self._alignment.barrier is not None:
                 self._abort(self._alignment.newest_id, AbortReason.SUBSUMED)

@@ -1,29 +1,17 @@
-"""The alignment of one checkpoint at a time: what a barrier handler knows of it, and the orders that follow."""
+"""The bookkeeping of an aligning handler: which barriers are in, which channels are blocked, and the effects."""
 
 from __future__ import annotations
 
-from snapline.protocol.barriers.barrier_events import (
-    AbortCheckpoint,
-    AlignmentMetrics,
-    BarrierEffect,
-    BlockChannel,
-    CancelAlignmentTimer,
-    FinishAlignment,
-    PrioritizeBarrier,
-    ResumeChannel,
-    SetAlignmentTimer,
-    StartCapture,
-    TriggerCheckpoint,
-)
+from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.barriers.capture import InputCapture
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier
 
 
 class Alignment:
-    """Barriers, blocked channels, capture and timer of the newest checkpoint. The handler and its states act on it.
+    """The newest checkpoint of one subtask: its barriers, blocked channels, capture and timer.
 
-    `barrier` is the one that opened the pending checkpoint; it is None when none is pending. `aligned` holds the
-    channels that have delivered their barrier or ended, `announced` those with a barrier behind unread data.
+    `barrier` opened the pending checkpoint; it is None while none is pending. `aligned` holds the channels that have
+    delivered their barrier or ended, `announced` those with a barrier behind unread data.
     """
 
     def __init__(self, channels: int, *, may_time_out: bool) -> None:
@@ -35,7 +23,7 @@ class Alignment:
         self.blocked: set[int] = set()
         self.capture = InputCapture(channels)
         self.processed_bytes = 0
-        self.effects: list[BarrierEffect] = []
+        self.effects: list[b.BarrierEffect] = []
         self._may_time_out = may_time_out
         self._target = 0
         self._triggered = False
@@ -44,11 +32,11 @@ class Alignment:
         self._start_delay_ms = 0
 
     def is_stale(self, checkpoint_id: int) -> bool:
-        """Whether this checkpoint is over here, or a newer one is known."""
+        """Whether this checkpoint has ended here, or a newer one has begun."""
         return checkpoint_id < self.newest_id or (checkpoint_id == self.newest_id and self.barrier is None)
 
     def open(self, barrier: Barrier, target: int) -> None:
-        """Begin with a newer checkpoint, which is complete when `target` channels are aligned."""
+        """Begin a newer checkpoint. It is complete when `target` channels are aligned."""
         self.newest_id = barrier.id
         self.barrier = barrier
         self._target = target
@@ -58,10 +46,10 @@ class Alignment:
             assert barrier.timeout_ms is not None
             delay_ms = max(barrier.timeout_ms - (self.now_ms - barrier.timestamp_ms), 0)
             self._timer_set = True
-            self.effects.append(SetAlignmentTimer(barrier.id, self.now_ms + delay_ms))
+            self.effects.append(b.SetAlignmentTimer(barrier.id, self.now_ms + delay_ms))
 
     def align(self, channel: int, barrier: Barrier) -> None:
-        """Count a channel in whose barrier has been read, or which has ended."""
+        """Count a channel whose barrier was read, or which has ended."""
         if not self.aligned:
             self._first_barrier_ms = self.now_ms
             self._start_delay_ms = max(self.now_ms - barrier.timestamp_ms, 0)
@@ -76,7 +64,7 @@ class Alignment:
         return self._may_time_out and not self.all_in and barrier.is_timed_out(self.now_ms)
 
     def take_timer(self, checkpoint_id: int) -> Barrier | None:
-        """The barrier of the checkpoint whose timer has fired, or None if the timer is out of date."""
+        """The barrier of the checkpoint whose timer fired, or None if the timer is out of date."""
         if checkpoint_id != self.newest_id or not self._timer_set:
             return None
         self._timer_set = False
@@ -88,37 +76,37 @@ class Alignment:
         self.announced.clear()
 
     def prioritize(self, channel: int) -> None:
-        self.effects.append(PrioritizeBarrier(channel, self.newest_id))
+        self.effects.append(b.PrioritizeBarrier(channel, self.newest_id))
 
     def trigger(self, barrier: Barrier) -> None:
         self._triggered = True
-        self.effects.append(TriggerCheckpoint(barrier, self._start_delay_ms))
+        self.effects.append(b.TriggerCheckpoint(barrier, self._start_delay_ms))
 
     def trigger_unaligned(self, barrier: Barrier) -> bool:
-        """Capture in-flight data and trigger; False if a channel already has a newer barrier, so it is too late."""
+        """Start the capture and trigger. False if it is too late: a channel already has a newer barrier."""
         if self.capture.is_subsumed(barrier.id):
             return False
         self.capture.start(barrier.id)
-        self.effects.append(StartCapture(barrier.id))
+        self.effects.append(b.StartCapture(barrier.id))
         self.trigger(barrier.as_unaligned())
         return True
 
     def finish(self) -> None:
-        """Close the pending checkpoint, all of whose channels are aligned."""
+        """End the pending checkpoint: all its channels are aligned."""
         checkpoint_id, duration_ms = self.newest_id, self.now_ms - self._first_barrier_ms
         self._close()
         if self._triggered:
-            metrics = AlignmentMetrics(self._start_delay_ms, duration_ms, self.processed_bytes)
-            self.effects.append(FinishAlignment(checkpoint_id, metrics))
+            metrics = b.AlignmentMetrics(self._start_delay_ms, duration_ms, self.processed_bytes)
+            self.effects.append(b.FinishAlignment(checkpoint_id, metrics))
 
     def abort(self, checkpoint_id: int, reason: AbortReason) -> None:
-        """Give up a checkpoint, with everything older."""
+        """Give up this checkpoint and everything older."""
         if self.barrier is not None and self._triggered:
             self.capture.stop(self.newest_id)
         self._close()
         self.newest_id = checkpoint_id
         self.unblock_all()
-        self.effects.append(AbortCheckpoint(checkpoint_id, reason))
+        self.effects.append(b.AbortCheckpoint(checkpoint_id, reason))
 
     def _close(self) -> None:
         self.barrier = None
@@ -126,17 +114,17 @@ class Alignment:
         self.announced.clear()
         if self._timer_set:
             self._timer_set = False
-            self.effects.append(CancelAlignmentTimer(self.newest_id))
+            self.effects.append(b.CancelAlignmentTimer(self.newest_id))
 
     def block(self, channel: int) -> None:
         if channel not in self.blocked:
             self.blocked.add(channel)
-            self.effects.append(BlockChannel(channel))
+            self.effects.append(b.BlockChannel(channel))
 
     def unblock(self, channel: int) -> None:
         if channel in self.blocked:
             self.blocked.discard(channel)
-            self.effects.append(ResumeChannel(channel))
+            self.effects.append(b.ResumeChannel(channel))
 
     def unblock_all(self) -> None:
         for channel in sorted(self.blocked):

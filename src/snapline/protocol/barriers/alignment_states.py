@@ -12,7 +12,7 @@ from snapline.types import AbortReason, Barrier
 
 
 class AlignmentPhase(Enum):
-    """Where the handler stands: has it read a barrier of the current checkpoint, and may barriers overtake data."""
+    """Whether a barrier of the current checkpoint has been read, and whether barriers may overtake data."""
 
     WAITING = "WAITING"
     COLLECTING = "COLLECTING"
@@ -51,7 +51,7 @@ ALTERNATING = TransitionTable(
 
 
 class AlignmentState:
-    """One state of a handler. The handler counts the event in; the method for it returns the next state."""
+    """One state of a handler. The handler books an event, then calls its method, which returns the next state."""
 
     name: ClassVar[AlignmentPhase]
 
@@ -60,19 +60,19 @@ class AlignmentState:
         self._table = table
 
     def announced(self, channel: int) -> None:
-        """A barrier of the pending checkpoint waits in this channel behind data."""
+        """A barrier of the pending checkpoint waits behind data in this channel."""
         self._alignment.announced.add(channel)
 
     @abstractmethod
     def barrier_received(self, barrier: Barrier) -> AlignmentState:
-        """A barrier of the pending checkpoint was read, and its channel is blocked if it has to be."""
+        """A barrier of the pending checkpoint was read; an aligned one has blocked its channel."""
 
     def settled(self, barrier: Barrier) -> AlignmentState:  # noqa: ARG002
-        """The next state if `barrier` was the last one, or late; also called when a channel has ended."""
+        """Checks whether the last barrier is in, or overdue. Also called when a channel has ended."""
         return self
 
     def timed_out(self, barrier: Barrier) -> AlignmentState:  # noqa: ARG002
-        """Alignment takes too long, or was given up upstream."""
+        """Alignment took too long, or an upstream subtask gave it up."""
         return self
 
     def aborted(self, checkpoint_id: int, reason: AbortReason) -> AlignmentState:

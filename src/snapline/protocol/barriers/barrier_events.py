@@ -1,4 +1,4 @@
-"""What barrier handlers are told and what they order: the vocabulary shared by all of them."""
+"""Events and effects of the barrier handlers, and which handler and barrier a job uses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapline.types import AbortReason, Barrier, BarrierKind, FailureReason, Par
 
 
 class HandlerMode(Enum):
-    """Which rules a subtask follows when barriers arrive."""
+    """Which barrier handler a subtask has."""
 
     ALIGNED = "aligned"
     ALTERNATING = "alternating"
@@ -25,10 +25,10 @@ class HandlerMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BarrierReceived:
-    """A barrier has been read from a channel: behind all earlier data, or ahead of it if it had priority.
+    """A barrier was read from a channel: behind all earlier data, or ahead of it if it had priority.
 
-    It is `injected` if the coordinator triggered a subtask whose upstream subtasks have all finished: then nothing but
-    the end of the partition can follow, and no channel has to be blocked.
+    `injected`: the coordinator triggered a subtask whose upstream subtasks have all finished. Only the end of the
+    partition can follow, so the channel need not be blocked.
     """
 
     channel: int
@@ -38,7 +38,7 @@ class BarrierReceived:
 
 @dataclass(frozen=True, slots=True)
 class BarrierAnnounced:
-    """A barrier has arrived in a channel behind data that is still unread."""
+    """A barrier has arrived in a channel behind unread data."""
 
     channel: int
     barrier: Barrier
@@ -61,7 +61,7 @@ class PartitionEnded:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentTimerFired:
-    """The timer set for this checkpoint is due."""
+    """The timer of this checkpoint is due."""
 
     checkpoint_id: int
 
@@ -70,12 +70,12 @@ BarrierEvent: TypeAlias = (
     BarrierReceived | BarrierAnnounced | CancelMarkerReceived | PartitionEnded | AlignmentTimerFired
 )
 
-# Effects: orders to the subtask's shell, to be carried out in the order given.
+# Effects: orders to the subtask's shell, carried out in the order given.
 
 
 @dataclass(frozen=True, slots=True)
 class BlockChannel:
-    """Read nothing more from this channel."""
+    """Stop reading from this channel."""
 
     channel: int
 
@@ -97,14 +97,14 @@ class PrioritizeBarrier:
 
 @dataclass(frozen=True, slots=True)
 class StartCapture:
-    """Write all unread input data ahead of this checkpoint's barriers, then what `InputCapture` says."""
+    """Write all unread input data ahead of this checkpoint's barriers; then ask `is_capturing` for each arrival."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerCheckpoint:
-    """Take this subtask's snapshot now; the barrier has the kind the checkpoint has here."""
+    """Take this subtask's snapshot now. The barrier has the kind that the checkpoint has here."""
 
     barrier: Barrier
     start_delay_ms: int
@@ -112,7 +112,7 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentMetrics:
-    """What the inputs of one subtask went through for one checkpoint."""
+    """What aligning one checkpoint took on the inputs of one subtask."""
 
     start_delay_ms: int
     duration_ms: int
@@ -121,7 +121,7 @@ class AlignmentMetrics:
 
 @dataclass(frozen=True, slots=True)
 class FinishAlignment:
-    """All barriers of a triggered checkpoint are in: its input side is complete."""
+    """All barriers of a triggered checkpoint are in: no more input data belongs to it."""
 
     checkpoint_id: int
     metrics: AlignmentMetrics
@@ -129,7 +129,7 @@ class FinishAlignment:
 
 @dataclass(frozen=True, slots=True)
 class AbortCheckpoint:
-    """Give up this checkpoint on this subtask and say so up and down."""
+    """Give up this checkpoint on this subtask; tell the coordinator and everything downstream."""
 
     checkpoint_id: int
     reason: AbortReason
@@ -145,7 +145,7 @@ class SetAlignmentTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelAlignmentTimer:
-    """The timer is no longer wanted."""
+    """Cancel the alignment timer."""
 
     checkpoint_id: int
 
@@ -167,22 +167,22 @@ class BarrierHandler(Protocol):
     """One subtask's barrier handler. An illegal event raises `EngineError` and changes nothing."""
 
     def handle(self, event: BarrierEvent, now_ms: int) -> list[BarrierEffect]:
-        """Take one fact, return the orders that follow from it."""
+        """Takes an event and returns the effects that follow."""
 
     def is_capturing(self, channel: int) -> bool:
         """Whether data that arrives on this channel now is in-flight data of a running checkpoint."""
 
     def data_processed(self, size_bytes: int) -> None:
-        """Count data that operators take in, for the alignment metrics."""
+        """Counts data that operators process, for the alignment metrics."""
 
     def barrier_arrived(self, channel: int, checkpoint_id: int) -> None:
-        """Note a barrier the moment it is in the channel's queue, before it is read."""
+        """Notes a barrier as soon as it is in the channel's queue, before it is read."""
 
     @property
     def blurred_until(self) -> int:
-        """The newest id whose snapshot here may hold effects of data from behind its barriers.
+        """The newest id whose snapshot here may contain data from behind its barriers.
 
-        A subtask whose data ends now can't take such a checkpoint for its last: those upstream may end after it.
+        Such a checkpoint cannot be the last one of a subtask whose data ends now: upstream may still end after it.
         """
 
     @property
@@ -206,7 +206,7 @@ ABORT_TO_FAILURE = {
 
 
 class OpenChannels:
-    """The channels a partition may still come from; guards every event's channel."""
+    """The channels that have not ended. `check` guards the channel of every event."""
 
     def __init__(self, count: int) -> None:
         if count < 1:
@@ -231,14 +231,14 @@ class OpenChannels:
 
 
 def handler_mode(config: Checkpoints) -> HandlerMode:
-    """The handler of a job's subtasks. With unaligned checkpoints on it alternates, because savepoints still align."""
+    """The handler of a job's subtasks. With unaligned checkpoints it alternates, because savepoints still align."""
     if config.mode is CheckpointMode.AT_LEAST_ONCE:
         return HandlerMode.TRACKER
     return HandlerMode.ALTERNATING if config.unaligned else HandlerMode.ALIGNED
 
 
 def barrier_kind(config: Checkpoints, snapshot: SnapshotKind) -> BarrierKind:
-    """How the barriers of a snapshot set out. Savepoints always align, and so does at-least-once."""
+    """The kind of barrier that a snapshot starts with. Savepoints always align, and so does at-least-once."""
     if snapshot.is_savepoint or not config.unaligned or config.mode is CheckpointMode.AT_LEAST_ONCE:
         return BarrierKind.ALIGNED
     return BarrierKind.UNALIGNED if config.aligned_timeout_ms == 0 else BarrierKind.ALIGNED_WITH_TIMEOUT
@@ -256,7 +256,7 @@ def new_barrier(
 def aligned_only_vertices(edges: Iterable[tuple[str, str, Partitioning]]) -> frozenset[str]:
     """The vertices on whose inputs barriers always align.
 
-    One pointwise or broadcast input is enough: a checkpoint that captured in-flight data on the vertex's other
-    inputs would have to capture it there too, where it could not be dealt out again after rescaling.
+    One pointwise or broadcast input is enough: in-flight data would be captured there too, and could not be
+    redistributed after rescaling.
     """
     return frozenset(target for _, target, partitioning in edges if not partitioning.may_be_unaligned)

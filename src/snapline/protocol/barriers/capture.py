@@ -9,7 +9,7 @@ from snapline.types import NO_CHECKPOINT
 
 
 class ChannelCapture(Enum):
-    """Where one input channel stands with regard to the newest barrier it knows of."""
+    """The state of one input channel with regard to its newest barrier."""
 
     COMPLETED = "COMPLETED"
     BARRIER_PENDING = "BARRIER_PENDING"
@@ -19,7 +19,7 @@ class ChannelCapture(Enum):
 _C = ChannelCapture
 CAPTURE = TransitionTable(
     "In-flight capture of one input channel",
-    "Data that arrives ahead of a pending barrier is written to the checkpoint, what arrives behind it is not.",
+    "Data that arrives ahead of a pending barrier is written to the checkpoint; data behind it is not.",
     _C.COMPLETED,
     [
         (_C.COMPLETED, "checkpoint started", _C.BARRIER_PENDING),
@@ -37,8 +37,8 @@ CAPTURE = TransitionTable(
 class InputCapture:
     """Per-channel capture status of one subtask.
 
-    On `start(n)` the shell writes what is queued ahead of barrier n (everything queued where that barrier has not
-    arrived); from then on it asks `is_capturing` for each arriving data buffer.
+    On `start(n)` the shell writes what is queued ahead of barrier n, or the whole queue where that barrier has not
+    arrived. From then on it asks `is_capturing` for each arriving data buffer.
     """
 
     def __init__(self, channels: int) -> None:
@@ -50,21 +50,21 @@ class InputCapture:
         return self._status[channel] is ChannelCapture.BARRIER_PENDING
 
     def is_subsumed(self, checkpoint_id: int) -> bool:
-        """Whether a channel has already seen a newer barrier, so that capturing for this id can no longer be right."""
+        """Whether a channel already has a newer barrier, so that it is too late to capture for this id."""
         return any(
             status is ChannelCapture.BARRIER_RECEIVED and last > checkpoint_id
             for status, last in zip(self._status, self._last_barrier, strict=True)
         )
 
     def start(self, checkpoint_id: int) -> None:
-        """Begin capturing on every channel that has not delivered this barrier; never called when `is_subsumed`."""
+        """Begins capturing on every channel without this barrier. Not called when `is_subsumed`."""
         for channel, last in enumerate(self._last_barrier):
             if last < checkpoint_id:
                 self._last_barrier[channel] = checkpoint_id
                 self._step(channel, "checkpoint started")
 
     def barrier_arrived(self, channel: int, checkpoint_id: int) -> None:
-        """Note a barrier as soon as it is in the channel's queue. Older barriers and repetitions change nothing."""
+        """Notes a barrier as soon as it is in the channel's queue. Older and repeated barriers change nothing."""
         last, status = self._last_barrier[channel], self._status[channel]
         if checkpoint_id < last or (checkpoint_id == last and status is not ChannelCapture.BARRIER_PENDING):
             return
@@ -72,7 +72,7 @@ class InputCapture:
         self._step(channel, "barrier arrived")
 
     def stop(self, checkpoint_id: int) -> None:
-        """End capturing for `checkpoint_id`; channels that have moved on to a newer one stay as they are."""
+        """Ends capturing for `checkpoint_id`. Channels that have gone on to a newer one stay as they are."""
         for channel, last in enumerate(self._last_barrier):
             if last == checkpoint_id and self._status[channel] is not ChannelCapture.COMPLETED:
                 self._step(channel, "checkpoint stopped")

@@ -1,33 +1,20 @@
-"""The at-least-once barrier handler: counts barriers and never holds a channel back."""
+"""The at-least-once barrier handler: counts barriers and never blocks a channel."""
 
 from __future__ import annotations
 
 from collections import deque
 from enum import Enum
 
-from snapline.protocol.barriers.barrier_events import (
-    AbortCheckpoint,
-    AlignmentMetrics,
-    AlignmentTimerFired,
-    BarrierAnnounced,
-    BarrierEffect,
-    BarrierEvent,
-    BarrierReceived,
-    CancelMarkerReceived,
-    FinishAlignment,
-    OpenChannels,
-    PartitionEnded,
-    TriggerCheckpoint,
-)
+from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier
 
 MAX_TRACKED = 50
-"""How many incomplete checkpoints are followed at once; one more drops the oldest."""
+"""Incomplete checkpoints followed at once; one more drops the oldest."""
 
 
 class Tracked(Enum):
-    """Where one tracked checkpoint stands."""
+    """The state of one tracked checkpoint."""
 
     COUNTING = "COUNTING"
     TRIGGERED = "TRIGGERED"
@@ -38,7 +25,7 @@ class Tracked(Enum):
 _T = Tracked
 TRACKED = TransitionTable(
     "One checkpoint in the at-least-once tracker",
-    "Counts the channels that have delivered the barrier. An aborted id is remembered until every channel was heard.",
+    "Counts the channels that have delivered the barrier. An aborted id is remembered until every channel has.",
     _T.COUNTING,
     [
         (_T.COUNTING, "last barrier", _T.TRIGGERED),
@@ -56,7 +43,7 @@ TRACKED = TransitionTable(
 
 
 class _Count:
-    __slots__ = ("barrier", "checkpoint_id", "heard", "opened_ms", "start_bytes", "state", "target")
+    __slots__ = ("barrier", "checkpoint_id", "delivered", "opened_ms", "start_bytes", "state", "target")
 
     def __init__(self, checkpoint_id: int, barrier: Barrier | None, target: int, now_ms: int, start_bytes: int) -> None:
         self.checkpoint_id = checkpoint_id
@@ -64,13 +51,13 @@ class _Count:
         self.target = target
         self.opened_ms = now_ms
         self.start_bytes = start_bytes
-        self.heard: set[int] = set()
+        self.delivered: set[int] = set()
         self.state = Tracked.COUNTING
 
-    def hear(self, channel: int) -> bool:
-        """Count a channel once; true when it was the last one missing."""
-        self.heard.add(channel)
-        return len(self.heard) == self.target
+    def deliver(self, channel: int) -> bool:
+        """Counts a channel once. True if it was the last one missing."""
+        self.delivered.add(channel)
+        return len(self.delivered) == self.target
 
     def step(self, cause: str) -> None:
         self.state = TRACKED.step(self.state, cause)
@@ -81,12 +68,12 @@ class TrackingHandler:
 
     def __init__(self, channels: int, *, after_tasks_finish: bool = True) -> None:
         self.story = Story()
-        self._open = OpenChannels(channels)
+        self._open = b.OpenChannels(channels)
         self._after_tasks_finish = after_tasks_finish
         self._tracked: deque[_Count] = deque()
         self._highest_seen = NO_CHECKPOINT
         self._processed_bytes = 0
-        self._effects: list[BarrierEffect] = []
+        self._effects: list[b.BarrierEffect] = []
 
     @property
     def blurred_until(self) -> int:
@@ -108,33 +95,33 @@ class TrackingHandler:
         return False
 
     def barrier_arrived(self, channel: int, checkpoint_id: int) -> None:
-        """Nothing to note: in-flight data is never captured here."""
+        """Does nothing: in-flight data is never captured here."""
 
     def data_processed(self, size_bytes: int) -> None:
         self._processed_bytes += size_bytes
 
     @recorded
-    def handle(self, event: BarrierEvent, now_ms: int) -> list[BarrierEffect]:
+    def handle(self, event: b.BarrierEvent, now_ms: int) -> list[b.BarrierEffect]:
         match event:
-            case BarrierReceived(channel, barrier):
+            case b.BarrierReceived(channel, barrier):
                 self._open.check(channel)
                 self._on_barrier(channel, barrier, now_ms)
-            case CancelMarkerReceived(channel, checkpoint_id):
+            case b.CancelMarkerReceived(channel, checkpoint_id):
                 self._open.check(channel)
                 self._on_cancel(channel, checkpoint_id, now_ms)
-            case PartitionEnded(channel):
+            case b.PartitionEnded(channel):
                 self._open.check(channel)
                 self._on_partition_ended(channel, now_ms)
-            case BarrierAnnounced(channel, _):
+            case b.BarrierAnnounced(channel, _):
                 self._open.check(channel)
-            case AlignmentTimerFired():
+            case b.AlignmentTimerFired():
                 pass
         effects, self._effects = self._effects, []
         return effects
 
     def _on_barrier(self, channel: int, barrier: Barrier, now_ms: int) -> None:
         count = self._find(barrier.id) or self._track(barrier.id, barrier, now_ms)
-        if count is not None and count.hear(channel):
+        if count is not None and count.deliver(channel):
             self._complete(count, now_ms)
 
     def _on_cancel(self, channel: int, checkpoint_id: int, now_ms: int) -> None:
@@ -145,7 +132,7 @@ class TrackingHandler:
             return
         if count.state is Tracked.COUNTING:
             self._abort(count, "cancel marker", AbortReason.CANCELLED)
-        if count.hear(channel):
+        if count.deliver(channel):
             self._complete(count, now_ms)
 
     def _on_partition_ended(self, channel: int, now_ms: int) -> None:
@@ -154,7 +141,7 @@ class TrackingHandler:
             while self._tracked:
                 self._abort(self._tracked.popleft(), "end of stream", AbortReason.END_OF_STREAM)
             return
-        complete = [count for count in self._tracked if count.hear(channel)]
+        complete = [count for count in self._tracked if count.deliver(channel)]
         if complete:
             self._complete(complete[-1], now_ms)
 
@@ -162,7 +149,7 @@ class TrackingHandler:
         return next((count for count in self._tracked if count.checkpoint_id == checkpoint_id), None)
 
     def _track(self, checkpoint_id: int, barrier: Barrier | None, now_ms: int) -> _Count | None:
-        """Follow a new id; none if it is not new, for then it was completed, aborted or dropped before."""
+        """Follows a new id. None for an id seen before, which has completed, aborted or been dropped."""
         if checkpoint_id <= self._highest_seen:
             return None
         self._highest_seen = checkpoint_id
@@ -173,10 +160,10 @@ class TrackingHandler:
         return count
 
     def _abort(self, count: _Count, cause: str, reason: AbortReason) -> None:
-        """Report an id as aborted, once; one that was reported before is only forgotten."""
+        """Reports an id as aborted, once; an id that was reported before is forgotten."""
         count.step(cause)
         if count.state is Tracked.ABORTED:
-            self._effects.append(AbortCheckpoint(count.checkpoint_id, reason))
+            self._effects.append(b.AbortCheckpoint(count.checkpoint_id, reason))
 
     def _complete(self, count: _Count, now_ms: int) -> None:
         while self._tracked[0] is not count:
@@ -189,7 +176,7 @@ class TrackingHandler:
         assert barrier is not None
         start_delay_ms = max(count.opened_ms - barrier.timestamp_ms, 0)
         processed_bytes = self._processed_bytes - count.start_bytes
-        self._effects.append(TriggerCheckpoint(barrier, start_delay_ms))
+        self._effects.append(b.TriggerCheckpoint(barrier, start_delay_ms))
         self._effects.append(
-            FinishAlignment(barrier.id, AlignmentMetrics(start_delay_ms, now_ms - count.opened_ms, processed_bytes))
+            b.FinishAlignment(barrier.id, b.AlignmentMetrics(start_delay_ms, now_ms - count.opened_ms, processed_bytes))
         )

@@ -8,42 +8,7 @@ from snapline.errors import EngineError
 from snapline.protocol.barriers.barrier_events import ABORT_TO_FAILURE, AlignmentMetrics
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
-from snapline.protocol.subtask.subtask_events import (
-    AbortNotified,
-    AsynchronousPartFailed,
-    AsynchronousPartFinished,
-    BroadcastBarrier,
-    BroadcastCancelMarker,
-    BroadcastEndOfData,
-    CancelSnapshot,
-    CheckpointTriggered,
-    CompletionNotified,
-    DataEnded,
-    EndInput,
-    FailTask,
-    FinishTask,
-    HandlerAborted,
-    InputsFinished,
-    NotifyOperatorsAborted,
-    NotifyOperatorsCompleted,
-    OutputsConsumed,
-    OutputsFinished,
-    OutputTimerFired,
-    PartitionsEnded,
-    PrepareSnapshot,
-    PrioritizeOutputs,
-    ResumeSources,
-    SendAcknowledgement,
-    SendDecline,
-    SetOutputTimer,
-    StopSources,
-    SubtaskEffect,
-    SubtaskEvent,
-    SynchronousPartFinished,
-    TakeSnapshot,
-    TriggerReceived,
-    WriteSnapshot,
-)
+from snapline.protocol.subtask import subtask_events as s
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, ExecutionId, FailureReason
 
 
@@ -128,7 +93,7 @@ class _Running:
         self.start_delay_ms = start_delay_ms
         self.phase = Phase.TRIGGERED
         self.sync_ms = 0
-        self.written: AsynchronousPartFinished | None = None
+        self.written: s.AsynchronousPartFinished | None = None
         self.alignment: AlignmentMetrics | None = None
         self.outputs_done = outputs_done
         self.persisted_bytes = 0
@@ -173,59 +138,59 @@ class SubtaskMachine:
         self._outputs_consumed = True
 
     @recorded
-    def handle(self, event: SubtaskEvent, now_ms: int) -> list[SubtaskEffect]:
+    def handle(self, event: s.SubtaskEvent, now_ms: int) -> list[s.SubtaskEffect]:
         """Take one fact, return the orders that follow. After the subtask has ended nothing follows from anything."""
         if self.life in LIFE.final_states:
             return self._handle_ended(event)
         match event:
-            case CheckpointTriggered(barrier, start_delay_ms):
+            case s.CheckpointTriggered(barrier, start_delay_ms):
                 return self._on_triggered(barrier, start_delay_ms, now_ms)
-            case TriggerReceived(attempt, barrier):
+            case s.TriggerReceived(attempt, barrier):
                 if attempt != self.execution.attempt:
                     return []
                 return self._on_triggered(barrier, max(now_ms - barrier.timestamp_ms, 0), now_ms, inputs_ended=True)
-            case InputsFinished(checkpoint_id, metrics, persisted_bytes):
+            case s.InputsFinished(checkpoint_id, metrics, persisted_bytes):
                 return self._on_inputs_finished(checkpoint_id, metrics, persisted_bytes)
-            case OutputsFinished(checkpoint_id, persisted_bytes):
+            case s.OutputsFinished(checkpoint_id, persisted_bytes):
                 return self._on_outputs_finished(checkpoint_id, persisted_bytes)
-            case HandlerAborted(checkpoint_id, reason):
+            case s.HandlerAborted(checkpoint_id, reason):
                 return self._on_handler_aborted(checkpoint_id, reason)
-            case SynchronousPartFinished(checkpoint_id, duration_ms):
+            case s.SynchronousPartFinished(checkpoint_id, duration_ms):
                 return self._on_sync_finished(checkpoint_id, duration_ms)
-            case AsynchronousPartFinished():
+            case s.AsynchronousPartFinished():
                 return self._on_async_finished(event)
-            case AsynchronousPartFailed(checkpoint_id, error):
+            case s.AsynchronousPartFailed(checkpoint_id, error):
                 return self._on_async_failed(checkpoint_id, error)
-            case OutputTimerFired(checkpoint_id):
+            case s.OutputTimerFired(checkpoint_id):
                 return self._on_output_timer(checkpoint_id)
-            case CompletionNotified(attempt, checkpoint_id):
+            case s.CompletionNotified(attempt, checkpoint_id):
                 return self._on_completed(checkpoint_id) if attempt == self.execution.attempt else []
-            case AbortNotified(attempt, checkpoint_id):
+            case s.AbortNotified(attempt, checkpoint_id):
                 return self._on_aborted(checkpoint_id) if attempt == self.execution.attempt else []
-            case DataEnded(final_from):
+            case s.DataEnded(final_from):
                 return self._on_data_ended(final_from)
-            case PartitionsEnded():
+            case s.PartitionsEnded():
                 self._partitions_ended = True
                 return self._leave()
-            case OutputsConsumed():
+            case s.OutputsConsumed():
                 self._outputs_consumed = True
                 return self._leave()
 
-    def _handle_ended(self, event: SubtaskEvent) -> list[SubtaskEffect]:
-        if isinstance(event, TriggerReceived) and event.attempt == self.execution.attempt:
+    def _handle_ended(self, event: s.SubtaskEvent) -> list[s.SubtaskEffect]:
+        if isinstance(event, s.TriggerReceived) and event.attempt == self.execution.attempt:
             reason = FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
-            return [SendDecline(self.execution, event.barrier.id, reason, f"{self.execution} has ended")]
+            return [s.SendDecline(self.execution, event.barrier.id, reason, f"{self.execution} has ended")]
         return []
 
     # The way down: from the barrier to the acknowledgement.
 
     def _on_triggered(
         self, barrier: Barrier, start_delay_ms: int, now_ms: int, *, inputs_ended: bool = False
-    ) -> list[SubtaskEffect]:
+    ) -> list[s.SubtaskEffect]:
         if barrier.id <= self._last_id:
             return []
         self._last_id = barrier.id
-        resumed: list[SubtaskEffect] = []
+        resumed: list[s.SubtaskEffect] = []
         if self.life is Life.STOPPING:
             # The notice that the savepoint was given up has been lost: otherwise nothing would follow it.
             resumed = self._on_stop_aborted()
@@ -234,37 +199,37 @@ class SubtaskMachine:
         was_aborted = barrier.id in self._aborted
         self._aborted = [checkpoint_id for checkpoint_id in self._aborted if checkpoint_id > barrier.id]
         if was_aborted:
-            return [*resumed, CancelSnapshot(barrier.id), BroadcastCancelMarker(barrier.id)]
+            return [*resumed, s.CancelSnapshot(barrier.id), s.BroadcastCancelMarker(barrier.id)]
         barrier = barrier.behind_aligned_only_edge()
-        effects: list[SubtaskEffect] = resumed
+        effects: list[s.SubtaskEffect] = resumed
         if barrier.snapshot.is_synchronous:
             self._stopping_id = barrier.id
             self._is_draining = barrier.drain
         if barrier.snapshot.is_synchronous and self.life is Life.RUNNING:
             self._step("synchronous savepoint")
-            effects.append(EndInput() if barrier.drain else StopSources())
+            effects.append(s.EndInput() if barrier.drain else s.StopSources())
         outputs_done = not self._has_outputs or not barrier.may_capture
         self._running[barrier.id] = running = _Running(barrier, start_delay_ms, outputs_done=outputs_done)
         if inputs_ended or not self._has_inputs:
             running.alignment = AlignmentMetrics(start_delay_ms, 0, 0)
-        effects.append(PrepareSnapshot(barrier.id))
-        effects.append(BroadcastBarrier(barrier))
+        effects.append(s.PrepareSnapshot(barrier.id))
+        effects.append(s.BroadcastBarrier(barrier))
         if barrier.is_timeoutable and self._has_outputs:
             assert barrier.timeout_ms is not None
-            effects.append(SetOutputTimer(barrier.id, max(barrier.timestamp_ms + barrier.timeout_ms, now_ms)))
+            effects.append(s.SetOutputTimer(barrier.id, max(barrier.timestamp_ms + barrier.timeout_ms, now_ms)))
         is_last = self.life in (Life.ENDED, Life.LEAVING) and barrier.id >= self._final_from
-        effects.append(TakeSnapshot(barrier, ended=is_last or barrier.drain))
+        effects.append(s.TakeSnapshot(barrier, ended=is_last or barrier.drain))
         return effects
 
-    def _on_sync_finished(self, checkpoint_id: int, duration_ms: int) -> list[SubtaskEffect]:
+    def _on_sync_finished(self, checkpoint_id: int, duration_ms: int) -> list[s.SubtaskEffect]:
         running = self._running.get(checkpoint_id)
         if running is None:
             return []
         running.step("synchronous part finished")
         running.sync_ms = duration_ms
-        return [WriteSnapshot(checkpoint_id)]
+        return [s.WriteSnapshot(checkpoint_id)]
 
-    def _on_async_finished(self, event: AsynchronousPartFinished) -> list[SubtaskEffect]:
+    def _on_async_finished(self, event: s.AsynchronousPartFinished) -> list[s.SubtaskEffect]:
         running = self._running.get(event.checkpoint_id)
         if running is None:
             return []
@@ -272,21 +237,21 @@ class SubtaskMachine:
         running.written = event
         return self._acknowledge_if_done(running)
 
-    def _on_async_failed(self, checkpoint_id: int, error: str) -> list[SubtaskEffect]:
+    def _on_async_failed(self, checkpoint_id: int, error: str) -> list[s.SubtaskEffect]:
         running = self._running.pop(checkpoint_id, None)
         if running is None:
             return []
         running.step("asynchronous part failed")
         reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         return [
-            CancelSnapshot(checkpoint_id),
-            SendDecline(self.execution, checkpoint_id, reason, error),
+            s.CancelSnapshot(checkpoint_id),
+            s.SendDecline(self.execution, checkpoint_id, reason, error),
             *self._leave(),
         ]
 
     def _on_inputs_finished(
         self, checkpoint_id: int, metrics: AlignmentMetrics, persisted_bytes: int
-    ) -> list[SubtaskEffect]:
+    ) -> list[s.SubtaskEffect]:
         running = self._running.get(checkpoint_id)
         if running is None:
             return []
@@ -294,7 +259,7 @@ class SubtaskMachine:
         running.persisted_bytes += persisted_bytes
         return self._acknowledge_if_done(running)
 
-    def _on_outputs_finished(self, checkpoint_id: int, persisted_bytes: int) -> list[SubtaskEffect]:
+    def _on_outputs_finished(self, checkpoint_id: int, persisted_bytes: int) -> list[s.SubtaskEffect]:
         running = self._running.get(checkpoint_id)
         if running is None:
             return []
@@ -302,11 +267,11 @@ class SubtaskMachine:
         running.persisted_bytes += persisted_bytes
         return self._acknowledge_if_done(running)
 
-    def _on_output_timer(self, checkpoint_id: int) -> list[SubtaskEffect]:
+    def _on_output_timer(self, checkpoint_id: int) -> list[s.SubtaskEffect]:
         running = self._running.get(checkpoint_id)
-        return [] if running is None or running.outputs_done else [PrioritizeOutputs(checkpoint_id)]
+        return [] if running is None or running.outputs_done else [s.PrioritizeOutputs(checkpoint_id)]
 
-    def _acknowledge_if_done(self, running: _Running) -> list[SubtaskEffect]:
+    def _acknowledge_if_done(self, running: _Running) -> list[s.SubtaskEffect]:
         written, alignment = running.written, running.alignment
         if written is None or alignment is None or not running.outputs_done:
             return []
@@ -324,19 +289,19 @@ class SubtaskMachine:
             unaligned=running.barrier.is_unaligned or running.persisted_bytes > 0,
             aborted=False,
         )
-        return [SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics), *self._leave()]
+        return [s.SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics), *self._leave()]
 
     # Giving up.
 
-    def _on_handler_aborted(self, checkpoint_id: int, reason: AbortReason) -> list[SubtaskEffect]:
+    def _on_handler_aborted(self, checkpoint_id: int, reason: AbortReason) -> list[s.SubtaskEffect]:
         self._last_id = max(self._last_id, checkpoint_id)
         self._aborted = [remembered for remembered in self._aborted if remembered > self._last_id]
-        effects: list[SubtaskEffect] = self._cancel(checkpoint_id)
-        effects.append(SendDecline(self.execution, checkpoint_id, ABORT_TO_FAILURE[reason]))
-        effects.append(BroadcastCancelMarker(checkpoint_id))
+        effects: list[s.SubtaskEffect] = self._cancel(checkpoint_id)
+        effects.append(s.SendDecline(self.execution, checkpoint_id, ABORT_TO_FAILURE[reason]))
+        effects.append(s.BroadcastCancelMarker(checkpoint_id))
         return [*effects, *self._leave()]
 
-    def _on_aborted(self, checkpoint_id: int) -> list[SubtaskEffect]:
+    def _on_aborted(self, checkpoint_id: int) -> list[s.SubtaskEffect]:
         effects = self._cancel(checkpoint_id)
         if checkpoint_id == self._stopping_id and self.life is Life.STOPPING:
             effects.extend(self._on_stop_aborted())
@@ -344,33 +309,33 @@ class SubtaskMachine:
                 return effects
         if checkpoint_id > self._last_id and checkpoint_id not in self._aborted:
             self._aborted = sorted([*self._aborted, checkpoint_id])[-self._max_remembered_aborts :]
-        effects.append(NotifyOperatorsAborted(checkpoint_id))
+        effects.append(s.NotifyOperatorsAborted(checkpoint_id))
         return [*effects, *self._leave()]
 
-    def _on_stop_aborted(self) -> list[SubtaskEffect]:
+    def _on_stop_aborted(self) -> list[s.SubtaskEffect]:
         """The job goes on, unless its operators have been finished: then only a restart can bring them back."""
         if self._is_draining:
             self._running.clear()
             self._step("savepoint with drain aborted")
-            return [FailTask(f"stop with savepoint {self._stopping_id} failed")]
+            return [s.FailTask(f"stop with savepoint {self._stopping_id} failed")]
         self._stopping_id = NO_CHECKPOINT
         self._step("savepoint aborted")
-        return [ResumeSources()]
+        return [s.ResumeSources()]
 
-    def _cancel(self, checkpoint_id: int) -> list[SubtaskEffect]:
+    def _cancel(self, checkpoint_id: int) -> list[s.SubtaskEffect]:
         running = self._running.pop(checkpoint_id, None)
         if running is None:
             return []
         running.step("aborted")
-        return [CancelSnapshot(checkpoint_id)]
+        return [s.CancelSnapshot(checkpoint_id)]
 
     # The way back: notifications, and the subtask's end.
 
-    def _on_completed(self, checkpoint_id: int) -> list[SubtaskEffect]:
+    def _on_completed(self, checkpoint_id: int) -> list[s.SubtaskEffect]:
         if checkpoint_id <= self._completed_id:
             return []
         self._completed_id = checkpoint_id
-        effects: list[SubtaskEffect] = [NotifyOperatorsCompleted(checkpoint_id)]
+        effects: list[s.SubtaskEffect] = [s.NotifyOperatorsCompleted(checkpoint_id)]
         if checkpoint_id == self._stopping_id and self.life in (Life.STOPPING, Life.ENDED):
             self._step("savepoint complete")
             effects.extend(self._leave())
@@ -379,19 +344,19 @@ class SubtaskMachine:
             effects.extend(self._leave())
         return effects
 
-    def _leave(self) -> list[SubtaskEffect]:
+    def _leave(self) -> list[s.SubtaskEffect]:
         """Finish if nothing is left to do; a checkpoint that has begun is answered first, as all others wait for it."""
         is_answering = any(checkpoint_id > self._completed_id for checkpoint_id in self._running)
         if self.life is not Life.LEAVING or not self._partitions_ended or not self._outputs_consumed or is_answering:
             return []
         self._step("partitions ended and outputs consumed")
-        return [FinishTask()]
+        return [s.FinishTask()]
 
-    def _on_data_ended(self, final_from: int) -> list[SubtaskEffect]:
+    def _on_data_ended(self, final_from: int) -> list[s.SubtaskEffect]:
         if self.life is Life.ENDED:
             raise EngineError(f"the data of {self.execution} has ended twice")
         self._outputs_consumed = not self._has_outputs
-        effects: list[SubtaskEffect] = []
+        effects: list[s.SubtaskEffect] = []
         if self.life is Life.STOPPING or self.life is Life.LEAVING:
             self._final_from = self._stopping_id
             self._step("end of data")
@@ -401,7 +366,7 @@ class SubtaskMachine:
         else:
             self._step("end of data without final checkpoint")
             effects.extend(self._leave())
-        return [BroadcastEndOfData(self._final_from), *effects] if self._has_outputs else effects
+        return [s.BroadcastEndOfData(self._final_from), *effects] if self._has_outputs else effects
 
     def _step(self, cause: str) -> None:
         self.life = LIFE.step(self.life, cause)
