@@ -1,11 +1,16 @@
-"""Text of messages."""
+"""Text for messages."""
 
 from __future__ import annotations
 
 from snapline.text import shortened
 
 
-def test_long_values_are_cut_and_short_ones_are_not() -> None:
-    assert shortened({"a": 1}) == "{'a': 1}"
-    assert shortened("x" * 198) == repr("x" * 198)
-    assert shortened("x" * 199) == "'" + "x" * 199 + "..."
+def test_short_values_are_shown_whole() -> None:
+    assert shortened("x") == "'x'"
+    assert shortened([1, None]) == "[1, None]"
+    assert shortened("y" * 198) == repr("y" * 198)
+
+
+def test_long_values_are_cut() -> None:
+    text = shortened("y" * 1000)
+    assert text == "'" + "y" * 199 + "..."

@@ -37,7 +37,7 @@ _GAMMA, _MIX_1, _MIX_2 = _U(GAMMA), _U(MIX_1), _U(MIX_2)
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(8)] + [_MASK], dtype=np.uint64)
 _WORD = 8
 _FEW = 64
-"""The last this many rows with bytes left are hashed one by one: one vectorised step per word would cost more."""
+"""Once at most this many rows have bytes left, they are hashed one by one: vectorised steps would cost more."""
 
 _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 DAY_MS = 86_400_000

@@ -24,7 +24,7 @@ from snapline.state.channel_state import (
     ChannelStateWriter,
     read_channel,
 )
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter, WriteOptions
 
@@ -385,7 +385,7 @@ def test_what_breaks_the_order_of_calls_is_an_error(states: ChannelStates, later
             use()
     later.run()
     for use in uses:
-        with pytest.raises(EngineError, match="or is written"):
+        with pytest.raises(EngineError, match="already written"):
             use()
 
 

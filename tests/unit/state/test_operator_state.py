@@ -16,7 +16,7 @@ from snapline.protocol.restore.restore_plan import ElementRef
 from snapline.protocol.snapshot import OperatorPart
 from snapline.state import operator_state
 from snapline.state.operator_state import OperatorSnapshot, OperatorStates
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode

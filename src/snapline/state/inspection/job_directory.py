@@ -12,8 +12,8 @@ from snapline.protocol.journal import RecordKind
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.journals.journal_store import ObjectJournal
-from snapline.storage.object_paths import directory_location
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_paths import directory_location
+from snapline.storage.objects.object_store import ObjectStore
 
 _METADATA = "_metadata"
 _CHECKPOINT = re.compile(r"chk-([0-9]{1,19})")

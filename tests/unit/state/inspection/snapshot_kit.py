@@ -20,7 +20,7 @@ from snapline.state import state_files
 from snapline.state.rocksdb.rocksdb_files import Listing, encode_listing
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode, SnapshotKind
 

@@ -12,7 +12,7 @@ from snapline.errors import RestoreError, StorageError
 from snapline.protocol.journal import Journal
 from snapline.state.inspection.job_directory import Condition, JobFacts, inspect_path
 from snapline.storage.journals.journal_store import ObjectJournal
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.types import SnapshotKind
 
 

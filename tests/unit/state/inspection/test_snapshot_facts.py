@@ -24,7 +24,7 @@ from snapline.state.inspection.snapshot_facts import (
 )
 from snapline.state.rocksdb.rocksdb_files import Listing, StateEntry, encode_listing
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.types import SnapshotKind
 

@@ -11,7 +11,7 @@ from snapline.errors import ConfigurationError, DamagedError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import Snapshot
 from snapline.state.inspection.state_rows import select_state, state_rows
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 
 
