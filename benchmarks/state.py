@@ -32,7 +32,7 @@ from snapline.state.memory_backend import MemoryBackend
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import hash_columns
 from snapline.state.value_states import ValueState
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 
 BATCH = 65_536

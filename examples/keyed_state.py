@@ -20,7 +20,7 @@ from snapline.protocol.snapshot import OperatorState, Snapshot, SubtaskState
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.stable_hash import hash_columns, key_groups
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import SnapshotKind, SubtaskId

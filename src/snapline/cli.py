@@ -25,7 +25,7 @@ from snapline.state.inspection.json_values import JsonValue, json_rows
 from snapline.state.inspection.snapshot_facts import OperatorFacts, SnapshotFacts, snapshot_facts
 from snapline.state.inspection.state_rows import select_state, state_rows
 from snapline.state.state_info import is_pickled
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 
 DEFAULT_LIMIT = 20

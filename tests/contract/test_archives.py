@@ -21,12 +21,12 @@ from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage.archive import Archive
 from snapline.storage.cleaner import Cleaner
-from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_client import PRUNE_ABOVE
 from snapline.storage.journals.journal_store import JournalStore, MemoryJournal, ObjectJournal
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.types import ClaimMode, ExternalizedRetention, JobStatus, SnapshotKind
 
 WAIT_S = 30.0

@@ -22,7 +22,7 @@ from snapline.state.stable_hash import hash_columns
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding, is_pickled
 from snapline.state.ttl import Ttl
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 

@@ -20,7 +20,6 @@ from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 from snapline.errors import DamagedError, FencedError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.snapshot import Snapshot
-from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_client import PRUNE_ABOVE, JournalClient, PublicationFencedError
 from snapline.storage.journals.journal_store import (
     JournalStore,
@@ -29,6 +28,7 @@ from snapline.storage.journals.journal_store import (
     encode_record,
 )
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.types import JobStatus, SnapshotKind
 
 DRIVERS = 4

@@ -22,10 +22,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from snapline.errors import ObjectNotFoundError, StorageError
-from snapline.storage.backends.remote_backends import PART_BYTES, HdfsBackend
-from snapline.storage.file_objects import FileObjects
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import ObjectInfo, ObjectStore
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import ObjectInfo, ObjectStore
+from snapline.storage.objects.remote_backends import PART_BYTES, HdfsBackend
 
 LOCAL = ("directory", "file_url")
 IN_PROCESS = ("memory_url", "memory_objects", "hdfs_stand_in")
@@ -399,7 +399,7 @@ def test_readers_never_see_a_part_of_an_object(place: Place) -> None:
 
 CONTENDER = """
 import json, sys
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 options, root, contender, count = json.loads(sys.argv[1])
 objects = FileObjects(options=options)
 objects.size_bytes(f"{root}/warm-up")

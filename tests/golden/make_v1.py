@@ -27,12 +27,12 @@ from snapline.protocol.snapshot import (
     SubtaskState,
 )
 from snapline.state import state_files
-from snapline.state.ttl import Ttl
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding
 from snapline.state.timers import TimeDomain
+from snapline.state.ttl import Ttl
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 

@@ -15,10 +15,10 @@ from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage.archive import Archive
-from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_store import ObjectJournal
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.types import ClaimMode, ExternalizedRetention, JobStatus
 
 

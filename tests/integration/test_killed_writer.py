@@ -15,7 +15,7 @@ import pytest
 from snapline.devtools.kit.counting_job import CountingJob
 from snapline.devtools.kit.stored_snapshots import damage, leftovers
 from snapline.errors import SnaplineError
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_writer import WriteOptions
 
 WORDS = [f"word {number}" for number in range(1_000)]

@@ -10,7 +10,7 @@ from snapline.devtools.kit.counting_job import CountingJob
 from snapline.devtools.kit.faulty_objects import FaultyObjects
 from snapline.devtools.kit.stored_snapshots import damage, leftovers
 from snapline.errors import StorageError
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_writer import WriteOptions
 
 DIRECTORY = "memory://store/job"

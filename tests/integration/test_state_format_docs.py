@@ -25,7 +25,7 @@ from snapline.protocol.snapshot import (
 from snapline.state import state_files, state_info
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.storage import snapshot_metadata as metadata
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import OperatorStateMode, SnapshotKind
 

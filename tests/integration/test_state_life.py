@@ -29,10 +29,10 @@ from snapline.state.stable_hash import hash_columns, key_groups
 from snapline.state.subtask_states import SubtaskStates
 from snapline.state.timers import TimeDomain
 from snapline.storage.archive import Archive
-from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_store import ObjectJournal
 from snapline.storage.local_copies import LocalCopies
-from snapline.storage.object_store import Bytes
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.object_store import Bytes
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter
 from snapline.types import ClaimMode, SnapshotKind, SubtaskId

@@ -36,7 +36,7 @@ from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.subtask_states import SubtaskStates
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import MAX_WATERMARK, SnapshotKind, SubtaskId

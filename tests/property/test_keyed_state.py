@@ -29,7 +29,7 @@ from snapline.state.operator_state import OperatorStates
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.stable_hash import hash_columns, key_groups
 from snapline.state.timers import TIMERS_STATE, TimeDomain
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import SnapshotKind, SubtaskId

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from snapline.protocol.restore.restore_plan import RestoreVertex, SubtaskRestore, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot, SubtaskState
 from snapline.state.operator_state import OperatorStates
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import SnapshotKind, SubtaskId

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from snapline.storage.object_store import Bytes
+from snapline.storage.objects.object_store import Bytes
 
 _log = logging.getLogger(__name__)
 

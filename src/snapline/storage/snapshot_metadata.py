@@ -24,7 +24,7 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.storage.object_paths import is_below
+from snapline.storage.objects.object_paths import is_below
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 FORMAT = "snapline-snapshot"

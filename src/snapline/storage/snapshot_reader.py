@@ -12,7 +12,7 @@ from typing import BinaryIO
 from snapline.errors import DamagedError, ObjectNotFoundError
 from snapline.protocol.snapshot import StoredObject
 from snapline.storage.local_copies import LocalCopies, link_or_copy
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_writer import file_crc32
 
 _log = logging.getLogger(__name__)

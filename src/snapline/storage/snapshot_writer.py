@@ -16,7 +16,7 @@ from snapline.config import Checkpoints
 from snapline.errors import SnaplineError, StorageError
 from snapline.protocol.snapshot import StoredObject
 from snapline.storage.local_copies import LocalCopies
-from snapline.storage.object_store import Bytes, ObjectStore
+from snapline.storage.objects.object_store import Bytes, ObjectStore
 
 MEMORY_LIMIT_BYTES = 5 << 20
 """Largest state sent to the driver when checkpoints are kept there."""

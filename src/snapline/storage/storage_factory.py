@@ -8,12 +8,12 @@ import re
 from snapline.config import Checkpoints
 from snapline.errors import ConfigurationError
 from snapline.storage.archive import Archive
-from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_store import JournalStore, MemoryJournal, ObjectJournal
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_paths import directory_location
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_paths import directory_location
+from snapline.storage.objects.object_store import ObjectStore
 
 DRIVER_DIRECTORY = "/driver"
 """Directory of checkpoints kept in the driver's memory."""

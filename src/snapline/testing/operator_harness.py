@@ -37,7 +37,7 @@ from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
 from snapline.state.stable_hash import check_no_nulls
 from snapline.state.subtask_states import SubtaskStates
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.testing.manual_clock import ManualClock

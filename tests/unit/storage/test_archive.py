@@ -9,7 +9,7 @@ import pytest
 from snapline.errors import StorageError
 from snapline.storage.archive import SAVEPOINT_NAME_TRIES, Archive
 from snapline.storage.journals.journal_store import MemoryJournal
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 
 
 def test_each_checkpoint_has_a_directory_beside_the_shared_one() -> None:

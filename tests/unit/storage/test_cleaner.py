@@ -12,7 +12,7 @@ from snapline.errors import StorageError
 from snapline.storage.archive import Archive
 from snapline.storage.cleaner import Cleaner
 from snapline.storage.journals.journal_store import MemoryJournal
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 
 WAIT_S = 30.0
 PAUSE_S = 0.01

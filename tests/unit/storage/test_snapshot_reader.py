@@ -14,7 +14,7 @@ import pytest
 from snapline.errors import DamagedError, ObjectNotFoundError
 from snapline.protocol.snapshot import StoredObject
 from snapline.storage.local_copies import LocalCopies
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 

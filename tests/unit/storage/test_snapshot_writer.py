@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from snapline.errors import StorageError
 from snapline.protocol.snapshot import StoredObject
 from snapline.storage.local_copies import LocalCopies
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import Bytes
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import Bytes
 from snapline.storage.snapshot_writer import (
     MEMORY_LIMIT_BYTES,
     SnapshotCancelledError,

@@ -10,7 +10,7 @@ import pytest
 from snapline.config import Checkpoints
 from snapline.errors import ConfigurationError
 from snapline.storage.archive import Archive
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_writer import WriteOptions
 from snapline.storage.storage_factory import check_job_id, open_archive, open_objects
 

@@ -8,8 +8,8 @@ from functools import cache
 
 from snapline.config import Path as AnyPath
 from snapline.errors import ConfigurationError, StorageError
-from snapline.storage.file_objects import FileObjects
-from snapline.storage.object_paths import directory_location
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.object_paths import directory_location
 
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = (".", "_")

@@ -23,7 +23,7 @@ from snapline.config import Size, size_bytes
 from snapline.connectors.files.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, StorageError
-from snapline.storage.backends.local_backend import sync_directory
+from snapline.storage.objects.local_backend import sync_directory
 
 PENDING = ".pending"
 

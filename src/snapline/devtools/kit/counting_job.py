@@ -18,7 +18,7 @@ from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 from snapline.state.subtask_states import SubtaskStates
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import JournalStore, ObjectJournal
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import ClaimMode, SnapshotKind, SubtaskId

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from snapline.errors import ConfigurationError, StorageError
-from snapline.storage.object_store import Bytes, ObjectInfo, ObjectStore
+from snapline.storage.objects.object_store import Bytes, ObjectInfo, ObjectStore
 
 METHODS = frozenset(
     {"create", "write", "upload", "download", "read", "open", "size_bytes", "list", "delete", "delete_tree", "sweep"}

@@ -10,7 +10,7 @@ from snapline.errors import ObjectNotFoundError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import KeyedPart, OperatorPart, OperatorState, Snapshot, StoredObject, SubtaskState
 from snapline.storage.archive import Archive
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.types import OperatorStateMode, SnapshotKind
 
 JOURNAL = "journal"

@@ -11,7 +11,7 @@ from snapline.graph.job_spec import JobSpec
 from snapline.operators.split_assigner import SplitAssigner
 from snapline.protocol.snapshot import StoredObject
 from snapline.runtime.master.job_recovery import Recovery, coordinators_of
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from snapline.runtime.master.master_thread import MasterThread
 from snapline.runtime.master.program_exit import suspend_at_exit
 from snapline.runtime.slot.slot_provider import SlotProvider
 from snapline.storage.journals.journal_store import JournalStore
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 
 
 def start_master(

@@ -13,8 +13,8 @@ import msgspec
 
 from snapline.errors import DamagedError, ObjectNotFoundError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
-from snapline.storage.object_paths import TEMPORARY, is_below
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_paths import TEMPORARY, is_below
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.types import JobStatus
 
 FORMAT_VERSION = 1

@@ -11,7 +11,7 @@ import pytest
 
 import snapline as sl
 from snapline.errors import ConfigurationError, RestoreError, StorageError
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 
 CONTEXT = sl.ReaderContext("job", "files", 0, 1)
 X = pa.schema([("x", pa.int64())])

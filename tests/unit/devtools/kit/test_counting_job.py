@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from snapline.devtools.kit.counting_job import CountingJob
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 
 
 @pytest.mark.parametrize("backend", ["memory", "rocksdb"])

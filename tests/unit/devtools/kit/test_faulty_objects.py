@@ -9,7 +9,7 @@ import pytest
 
 from snapline.devtools.kit.faulty_objects import CHANGING_METHODS, METHODS, FaultyObjects
 from snapline.errors import ConfigurationError, ObjectNotFoundError, StorageError
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 
 
 def use_every_method(objects: FaultyObjects, directory: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from snapline.devtools.kit.stored_snapshots import JOURNAL, damage, leftovers, store_objects
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import ObjectJournal
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 
 DIRECTORY = "/jobs/counts"
 

@@ -15,7 +15,7 @@ from snapline.protocol.snapshot import OperatorState, Snapshot
 from snapline.spark.stateful.processor_operator import TIME_MODES, TransformWithState
 from snapline.spark.stateful.processor_rows import make_format
 from snapline.state.subtask_states import SubtaskStates
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.types import SnapshotKind, SubtaskId

@@ -17,7 +17,7 @@ from snapline.storage.journals.journal_store import (
     is_record_name,
     read_at_one_moment,
 )
-from snapline.storage.memory_objects import MemoryObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.types import JobStatus
 
 CLAIM = Record(RecordKind.CLAIM, 1, "me")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from snapline.errors import ConfigurationError
-from snapline.storage.backends.object_backend import (
+from snapline.storage.objects.object_backend import (
     COPY_BYTES,
     MISSING,
     BulkDeleteError,
@@ -21,8 +21,8 @@ from snapline.storage.backends.object_backend import (
     not_done,
     outlook_of,
 )
-from snapline.storage.object_paths import SCHEMES, TEMPORARY, Location, temporary_name, wrong_path
-from snapline.storage.object_store import Bytes
+from snapline.storage.objects.object_paths import SCHEMES, TEMPORARY, Location, temporary_name, wrong_path
+from snapline.storage.objects.object_store import Bytes
 
 PART_BYTES = 8 << 20
 """S3: objects of at least twice this size are uploaded in parts of this size."""

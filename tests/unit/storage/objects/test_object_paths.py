@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from snapline.storage.object_paths import canonical_scheme, directory_location, is_below, temporary_name, whole_file
+from snapline.storage.objects.object_paths import (
+    canonical_scheme,
+    directory_location,
+    is_below,
+    temporary_name,
+    whole_file,
+)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from snapline.errors import ConfigurationError, ObjectNotFoundError, StorageError
-from snapline.storage.object_paths import directory_location, object_location, whole_file
-from snapline.storage.object_store import Bytes, ObjectInfo
+from snapline.storage.objects.object_paths import directory_location, object_location, whole_file
+from snapline.storage.objects.object_store import Bytes, ObjectInfo
 
 DEFAULT_LIMIT_BYTES = 256 << 20
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from snapline.errors import ConfigurationError, StorageError
-from snapline.storage.file_objects import MAX_RETRIES, FileObjects
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import ObjectInfo, ObjectStore
+from snapline.storage.objects.file_objects import MAX_RETRIES, FileObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import ObjectInfo, ObjectStore
 
 WRONG_PATHS = [
     ("", "is not a path"),

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from snapline.errors import ConfigurationError, ObjectNotFoundError
-from snapline.storage.file_objects import FileObjects
-from snapline.storage.object_store import ObjectInfo
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.object_store import ObjectInfo
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from snapline.errors import ConfigurationError, ObjectNotFoundError, SnaplineError, StorageError
-from snapline.storage.backends.local_backend import LocalBackend
-from snapline.storage.backends.object_backend import MISSING, Backend, BulkDeleteError, NotDoneError, Outlook
-from snapline.storage.backends.remote_backends import REMOTE_BACKENDS, FsspecBackend
-from snapline.storage.object_paths import (
+from snapline.storage.objects.local_backend import LocalBackend
+from snapline.storage.objects.object_backend import MISSING, Backend, BulkDeleteError, NotDoneError, Outlook
+from snapline.storage.objects.object_paths import (
     TEMPORARY,
     Location,
     canonical_scheme,
@@ -27,7 +26,8 @@ from snapline.storage.object_paths import (
     whole_file,
     wrong_path,
 )
-from snapline.storage.object_store import Bytes, ObjectInfo
+from snapline.storage.objects.object_store import Bytes, ObjectInfo
+from snapline.storage.objects.remote_backends import REMOTE_BACKENDS, FsspecBackend
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -19,8 +19,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from snapline.storage.object_paths import Location
-from snapline.storage.object_store import Bytes
+from snapline.storage.objects.object_paths import Location
+from snapline.storage.objects.object_store import Bytes
 
 COPY_BYTES = 8 << 20
 """Buffer size for copying objects."""

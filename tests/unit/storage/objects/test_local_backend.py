@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from snapline.errors import StorageError
-from snapline.storage.file_objects import FileObjects
+from snapline.storage.objects.file_objects import FileObjects
 
 
 def test_a_link_that_worked_but_was_reported_as_failed_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

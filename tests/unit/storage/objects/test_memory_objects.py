@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from snapline.errors import ConfigurationError, StorageError
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import ObjectInfo
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import ObjectInfo
 
 
 def test_memory_is_limited_and_says_what_to_do() -> None:

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from snapline.storage.backends.object_backend import NotDoneError, Outlook, http_status, not_done, outlook_of
+from snapline.storage.objects.object_backend import NotDoneError, Outlook, http_status, not_done, outlook_of
 
 
 class ResponseError(Exception):

@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from snapline.storage.backends.object_backend import COPY_BYTES, MISSING, Outlook, not_done, outlook_of
-from snapline.storage.object_paths import TEMPORARY, Location, temporary_name
-from snapline.storage.object_store import Bytes
+from snapline.storage.objects.object_backend import COPY_BYTES, MISSING, Outlook, not_done, outlook_of
+from snapline.storage.objects.object_paths import TEMPORARY, Location, temporary_name
+from snapline.storage.objects.object_store import Bytes
 
 _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
