@@ -15,7 +15,7 @@ import pytest
 import snapline as sl
 from snapline.devtools.kit.processes import operator_processes
 from snapline.errors import ConfigurationError
-from snapline.testing.clusters import ProcessCluster, ThreadCluster
+from snapline.testing import ABORT, AWAIT_CHECKPOINT, ProcessCluster, ScriptedSource, ThreadCluster
 from snapline.types import JobStatus
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def eventually(condition: Callable[[], Any]) -> None:
     deadline_s = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline_s, "it did not happen in time"
+        assert time.monotonic() < deadline_s, "not in time"
         time.sleep(0.01)
 
 
@@ -83,3 +83,21 @@ def test_a_lost_slot_leads_to_a_new_order(kind: type[ThreadCluster] | type[Proce
     cluster.lose_slot(1)
     assert handle.wait("60s") is JobStatus.FINISHED
     assert handle.attempt == 2
+
+
+@pytest.mark.parametrize("kind", [ThreadCluster, ProcessCluster])
+def test_a_script_aborts_once_and_every_row_counts_once(
+    kind: type[ThreadCluster] | type[ProcessCluster], tmp_path: Path
+) -> None:
+    script = [[{"user": "ann"}], AWAIT_CHECKPOINT, {"user": "ann"}, ABORT, AWAIT_CHECKPOINT, {"user": "ann"}, ABORT]
+    job = sl.Job(
+        "script",
+        checkpoints=sl.Checkpoints(interval="50ms", storage=tmp_path / "checkpoints"),
+        restart=sl.FixedDelay(attempts=2, delay="10ms"),
+    )
+    rows = job.source(ScriptedSource(script), uid="script")
+    rows.key_by("user").aggregate(n=sl.count(), uid="n").sink(sl.sinks.Files(tmp_path / "n"), uid="out")
+    handle = job.start(kind())
+    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.attempt == 3
+    assert sorted(sl.sinks.read_files(tmp_path / "n")["n"].to_pylist()) == [1, 2, 3]
