@@ -1,4 +1,4 @@
-"""The harness that tests of users feed operators with."""
+"""The harness runs one operator by hand."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 import snapline as sl
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.stable_hash import NullKeyError
-from snapline.testing.operator_harness import OperatorHarness
+from snapline.testing import ManualClock, OperatorHarness
 
 SCHEMA = "user STRING, time BIGINT"
 
 
 class Reminder(sl.ProcessFunction):
-    """Counts the rows of a key, and tells the count a second after the first by either clock."""
+    """Counts the rows of a key and emits the count one second after the first row, by either clock."""
 
     def __init__(self, clock: str) -> None:
         self._clock = clock
@@ -101,6 +101,19 @@ def test_answers_from_elsewhere_are_waited_for() -> None:
         assert it.rows() == [{"user": "ANN"}, {"user": "BOB"}]
 
 
+def test_harnesses_share_a_clock() -> None:
+    clock = ManualClock(5_000)
+    one, two = (OperatorHarness.of(reminded("processing"), clock=clock) for _ in range(2))
+    with one, two:
+        one.process([click("ann", 0)])
+        two.process([click("bob", 0)])
+        one.advance("1s")
+        assert (one.rows(), two.rows()) == ([{"user": "ann", "n": 1}], [])
+        two.advance("0s")
+        assert two.rows() == [{"user": "bob", "n": 1}]
+    assert (clock(), one.now_ms) == (6_000, 6_000)
+
+
 def test_two_inputs() -> None:
     job = sl.Job("test")
     left, right = (job.source(sl.sources.Iterator([], schema=SCHEMA), name).key_by("user") for name in "ab")
@@ -112,7 +125,7 @@ def test_two_inputs() -> None:
             it.process([], 2)
 
 
-def test_mistakes_of_a_test_are_told() -> None:
+def test_mistakes_of_a_test_are_reported() -> None:
     with OperatorHarness.of(reminded("event")) as it:
         with pytest.raises(UserCodeError, match="the test gave a row without 'time'"):
             it.process([{"user": "ann"}])
@@ -123,5 +136,6 @@ def test_mistakes_of_a_test_are_told() -> None:
     with pytest.raises(ConfigurationError, match="give the stream that one operator emits"):
         OperatorHarness.of(rows().key_by("user"))  # type: ignore[arg-type]
     operator = reminded("event")._inputs[0].node.operator
+    assert isinstance(operator, sl.Operator)
     with pytest.raises(ConfigurationError, match=r"made by OperatorHarness\.of"):
         OperatorHarness(operator).restart()
