@@ -1,4 +1,4 @@
-"""Two-phase commit: what a sink has prepared, when it may be committed, and what to do with the answer."""
+"""Two-phase commit: what a sink has prepared, when it may commit, and how it treats the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapline.types import NO_CHECKPOINT
 
 @dataclass(frozen=True, slots=True)
 class Committable:
-    """Something prepared outside that one commit makes visible. `name` is unique in the job for ever."""
+    """Something prepared in an external system that one commit makes visible. `name` is unique in the job for ever."""
 
     name: str
     checkpoint_id: int
@@ -24,9 +24,9 @@ class Committable:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The right to commit everything up to `checkpoint_id`: that checkpoint is durable, and `attempt` saw it so.
+    """The right of `attempt` to commit everything up to `checkpoint_id`, which is durable.
 
-    The system outside gets the permit with each commit, so that it can refuse one of an older attempt.
+    The external system gets the permit with each commit, so that it can refuse an older attempt.
     """
 
     attempt: int
@@ -34,7 +34,7 @@ class Permit:
 
 
 class CommitResult(Enum):
-    """What came back for one commit."""
+    """The answer to one commit."""
 
     COMMITTED = "COMMITTED"
     ALREADY_COMMITTED = "ALREADY_COMMITTED"
@@ -53,14 +53,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class AbortNewer:
-    """Abort everything older attempts of this sink have prepared outside for checkpoints after this one."""
+    """Abort what older attempts of this sink have prepared for checkpoints after this one."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FailCommit:
-    """The job must fail over: this could not be committed."""
+    """Fail the job over: this could not be committed."""
 
     committable: Committable
     error: str
@@ -70,7 +70,7 @@ CommitEffect: TypeAlias = Commit | AbortNewer | FailCommit
 
 
 class CommitPhase(Enum):
-    """Where one committable stands."""
+    """The state of one committable."""
 
     PREPARED = "PREPARED"
     COMMITTING = "COMMITTING"
@@ -115,11 +115,11 @@ class Committer:
 
     @property
     def pending(self) -> tuple[Committable, ...]:
-        """What is not known to be committed, oldest checkpoint first."""
+        """Everything not known to be committed, oldest checkpoint first."""
         return tuple(sorted((entry for entry, _ in self._open.values()), key=lambda entry: entry.checkpoint_id))
 
     def prepared(self, checkpoint_id: int, committables: Iterable[Committable], expected: int) -> None:
-        """Take in what writers prepared for a checkpoint; `expected` is the count their summary announced."""
+        """Takes what writers prepared for a checkpoint; `expected` is the number that their summary announced."""
         received = list(committables)
         if len(received) != expected:
             raise EngineError(f"checkpoint {checkpoint_id} has {len(received)} committables, announced were {expected}")
@@ -129,7 +129,7 @@ class Committer:
             self._open[entry.name] = (entry, COMMIT.initial)
 
     def snapshot(self, checkpoint_id: int) -> tuple[Committable, ...]:
-        """What has to be committed after a restore of this checkpoint: a copy that later answers do not change."""
+        """What a restore of this checkpoint has to commit. Later answers do not change the copy."""
         return tuple(entry for entry in self.pending if entry.checkpoint_id <= checkpoint_id)
 
     def completed(self, checkpoint_id: int) -> list[CommitEffect]:
@@ -141,9 +141,9 @@ class Committer:
     def restored(
         self, checkpoint_id: int, committables: Iterable[Committable], *, prepared_until: int = NO_CHECKPOINT
     ) -> list[CommitEffect]:
-        """Start from a durable checkpoint: commit what it holds at once, and abort anything newer outside.
+        """Starts from a durable checkpoint: commits what it holds at once, and aborts anything newer.
 
-        Nothing up to `prepared_until` is aborted: there is a savepoint with that id which somebody may restore.
+        Nothing up to `prepared_until` is aborted: a savepoint with that id may still be restored.
         """
         for entry in committables:
             if entry.checkpoint_id > checkpoint_id:
@@ -152,12 +152,12 @@ class Committer:
         return [AbortNewer(max(checkpoint_id, prepared_until)), *self.completed(checkpoint_id)]
 
     def ended(self) -> list[CommitEffect]:
-        """Without checkpoints, the end of the input is what makes everything final."""
+        """Without checkpoints, the end of the input makes everything final."""
         newest = max((entry.checkpoint_id for entry, _ in self._open.values()), default=NO_CHECKPOINT)
         return self.completed(newest)
 
     def answered(self, name: str, result: CommitResult, update: Any = None) -> list[CommitEffect]:
-        """Take in the answer to a commit. `update` replaces the payload of one that is to be tried again."""
+        """Takes the answer to a commit. On a retry `update` replaces the payload."""
         if name not in self._open:
             return []
         entry, phase = self._open[name]
@@ -187,7 +187,7 @@ class Committer:
         return [self._commit(entry)]
 
     def _commit_permitted(self) -> list[CommitEffect]:
-        """Start the oldest checkpoint that is covered, unless an older one is still being committed."""
+        """Commits the oldest checkpoint that the permit covers; the next follows when that is done."""
         effects: list[CommitEffect] = []
         for entry, phase in self._oldest_permitted().values():
             if phase is CommitPhase.PREPARED:

@@ -1,21 +1,21 @@
-"""The job's journal: who may publish, and which snapshots are canonical, derived from what is in the store.
+"""The job's journal: who may publish, and which snapshots are canonical, derived from the records in the store.
 
-The journal needs nothing of the store but «create if absent» and listing. It has a claim for each attempt, and for each
-attempt a row of records, numbered from 0, that only this attempt's driver appends snapshots to:
+The journal needs only "create if absent" and listing from the store. It has a claim for each attempt, and for each
+attempt a row of records, numbered from 0, to which only the driver of this attempt appends snapshots:
 
-- Whoever takes over first appends a seal to the newest attempt's row, and then creates the claim of the next attempt.
-  A driver that is still alive finds the next number of its row taken by the seal, and stops: it is fenced.
-- So the row of every attempt but the newest is sealed. One that is not was deleted once, and holds a stray that a slow
-  process created in it afterwards: it counts for nothing.
-- A seal counts only at the end of its row, a claim only if it is the newest: created too late, where something has been
-  deleted, they are strays as well.
-- A job is closed by an end in place of the next claim.
-- Checkpoint ids are reserved one by one, and only the newest reservation counts. So no two attempts ever use the same
-  id, and what one of them deletes under an id, however late, is its own.
+- A driver that takes over first appends a seal to the row of the newest attempt, and then creates the claim of the
+  next. A driver that is still alive finds the next number of its row taken by the seal, and stops: it is fenced.
+- So the row of every attempt but the newest is sealed. An unsealed older row was deleted once, and holds a stray that
+  a slow process created afterwards: it is ignored.
+- A seal counts only at the end of its row, and a claim only if it is the newest: others are strays as well, created
+  too late where something has been deleted.
+- An end in place of the next claim closes the job.
+- Checkpoint ids are reserved one by one, and only the newest reservation counts. So no two attempts use the same id,
+  and what an attempt deletes under an id, however late, is its own.
 
-Savepoints are recorded too. The one a job stops with is not one of the job's checkpoints, but its completion commits
-what sinks have prepared, so a recovery must never go back behind it. Any other savepoint is no place to recover from,
-but it may be restored some day: what sinks had prepared for it must not be aborted when a recovery goes back behind it.
+Savepoints are recorded too. The one a job stops with is not one of its checkpoints, but its completion commits what
+sinks have prepared, so a recovery must never go back behind it. A recovery never starts from any other savepoint, but
+a user may restore it later: a recovery that goes back behind it must not abort what sinks had prepared for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from snapline.types import NO_CHECKPOINT, JobStatus, SnapshotKind
 
 
 class RecordKind(Enum):
-    """What a journal record says."""
+    """The kinds of journal records."""
 
     CLAIM = "CLAIM"
     END = "END"
@@ -41,7 +41,7 @@ class RecordKind(Enum):
 
     @property
     def is_claim(self) -> bool:
-        """Whether it stands for an attempt as a whole, not in its row."""
+        """Whether the record stands for an attempt as a whole, not in its row."""
         return self is RecordKind.CLAIM or self is RecordKind.END
 
 
@@ -69,7 +69,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """Where in the journal the record is; names sort like the numbers in them."""
+        """The place of the record in the journal; names sort like the numbers in them."""
         if self.kind.is_claim:
             return f"claims/{self.attempt:019d}"
         if self.kind is RecordKind.ID:
@@ -77,7 +77,7 @@ class Record:
         return f"rows/{self.attempt:019d}/{self.sequence:019d}"
 
     def is_same(self, other: Record) -> bool:
-        """Whether both say the same thing, wherever in the row."""
+        """Whether both are the same record, whatever their place in the row."""
         return (self.kind, self.attempt, self.token, self.checkpoint_id) == (
             other.kind,
             other.attempt,
@@ -87,7 +87,7 @@ class Record:
 
 
 class Publication(Enum):
-    """What the journal says about a record somebody tried to append."""
+    """Whether a record is in the journal, may still get there, or never will."""
 
     OPEN = "OPEN"
     APPENDED = "APPENDED"
@@ -95,7 +95,7 @@ class Publication(Enum):
 
 
 class Journal:
-    """The facts in one reading of the journal. Never changes: read again to know more."""
+    """One reading of the journal. Immutable: read again for news."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.records = tuple(sorted(records, key=lambda record: record.name))
@@ -119,7 +119,7 @@ class Journal:
 
     @property
     def ended(self) -> JobStatus | None:
-        """How the job ended; none if it has not. A driver that finds this must not run the job again."""
+        """How the job ended, or None. A driver must not run a job again that has ended."""
         return None if self._newest is None else self._newest.status
 
     @property
@@ -135,7 +135,7 @@ class Journal:
 
     @property
     def recovery_points(self) -> tuple[Record, ...]:
-        """The job's own checkpoints, and savepoints it was to stop with, oldest first."""
+        """The job's own checkpoints and the savepoints it stopped with, oldest first."""
         return tuple(record for record in self.canonical if record.kind is not RecordKind.SAVEPOINT)
 
     @property
@@ -146,7 +146,7 @@ class Journal:
 
     @property
     def prepared_until(self) -> int:
-        """The newest id for which prepared transactions may still be wanted: by a recovery, or by a savepoint."""
+        """The newest id whose prepared transactions a recovery or a restored savepoint may still commit."""
         return max((record.checkpoint_id or 0 for record in self.canonical), default=NO_CHECKPOINT)
 
     def _is_sealed(self, attempt: int) -> bool:
@@ -156,7 +156,7 @@ class Journal:
     # What to create next.
 
     def take_over(self, token: str) -> Record:
-        """The next record on the way to an attempt of one's own: a seal if the newest row has none, else the claim."""
+        """The next record on the way to a new attempt: the seal of the newest row if it is missing, else the claim."""
         if self.attempt and not self._is_sealed(self.attempt):
             return self._seal(token)
         return Record(RecordKind.CLAIM, self.attempt + 1, token)
@@ -180,9 +180,9 @@ class Journal:
         return row[-1].sequence + 1 if row else 0
 
     def reserve_id(self, attempt: int, token: str, *, after: int = 0) -> Record:
-        """The record that reserves a checkpoint id: one above all that were ever reserved, and above `after`.
+        """The record that reserves a checkpoint id, above all that were ever reserved and above `after`.
 
-        If the newest reservation is this attempt's with this token, it is that one, already made.
+        If the newest reservation has this attempt and token, it is returned.
         """
         newest = self._newest_id
         if newest is not None and (newest.attempt, newest.token) == (attempt, token):
@@ -191,16 +191,16 @@ class Journal:
         return Record(RecordKind.ID, attempt, token, checkpoint_id=max(last, after) + 1)
 
     def owns(self, attempt: int, token: str) -> bool:
-        """Whether the newest attempt is this one, and claimed by whom `token` names."""
+        """Whether the newest attempt is this one, claimed with this token."""
         newest = self._newest
         return newest is not None and (newest.attempt, newest.token) == (attempt, token) and newest.status is None
 
     def publication(self, wanted: Record) -> Publication:
-        """Where an append stands: done, to be tried again, or never to be.
+        """Whether an append is done, can be tried again, or is fenced.
 
-        To be asked after every append, not only when its outcome was unclear: where something has been deleted a
-        process that slept for long can still create, and only this tells it that what it created is a stray. Whoever
-        is fenced after an append must keep the snapshot: its record may have been canonical, and obsolete since.
+        Ask after every append, not only after an unclear outcome: a process that slept for long can create a record
+        where one has been deleted, and only this tells it that the record is a stray. A driver that is fenced after an
+        append must keep the snapshot: its record may have been canonical, and obsolete since.
         """
         if wanted.kind.is_claim:
             if self._newest is not None and self._newest.is_same(wanted):
@@ -220,8 +220,8 @@ class Journal:
     def obsolete(self, retained: Iterable[int]) -> tuple[Record, ...]:
         """Records that may be deleted when only `retained` checkpoint ids are kept.
 
-        Only the newest claim and the newest reserved id count. A seal stays as long as something in its row is kept;
-        the newest row is never empty of what its driver needs to find there, its seal included.
+        Of claims and reserved ids only the newest stays. A seal stays as long as something in its row does, and
+        those of the two newest rows always.
         """
         kept_ids, latest = set(retained), self.latest
         kept = {

@@ -1,4 +1,4 @@
-"""Key groups, the units in which keyed state moves, and who owns which."""
+"""Key groups, the units in which keyed state moves, and the subtasks that own them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIN_DEFAULT_MAX_PARALLELISM = 128
 
 @dataclass(frozen=True, slots=True)
 class KeyGroupRange:
-    """The key groups from `start` to `end`, both included. The empty range is `EMPTY`, and false."""
+    """The key groups from `start` to `end`, both included. The empty range `EMPTY` is false."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ def owner(key_group: int, parallelism: int, max_parallelism: int) -> int:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """The max parallelism of a job whose user set none: room to grow by half, as a power of two within the bounds."""
+    """The default max parallelism: half as much again as the parallelism, as a power of two within the bounds."""
     _check(MAX_PARALLELISM_LIMIT, parallelism)
     wanted = parallelism + parallelism // 2
     next_power_of_two = 1 << (wanted - 1).bit_length()

@@ -1,4 +1,4 @@
-"""What a snapshot consists of: immutable descriptions of stored objects, never the objects themselves."""
+"""Snapshots as immutable descriptions of stored objects, never the objects themselves."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind, Sub
 class StoredObject:
     """One object in checkpoint storage. `shared_key` is set if several checkpoints may refer to it.
 
-    An acknowledgement says of each shared object whether it was `reused`, not written anew: then it must still exist.
-    Several objects may be slices of one file: each begins at its `offset`. Small ones have no file at all but travel
-    with the metadata, as `data`; their path only names them. `crc32` is that of the bytes of the object itself.
+    In an acknowledgement, `reused` marks a shared object that was not written anew, so it must still exist. Several
+    objects may be slices of one file, each from its `offset`. Small objects have no file: they travel with the
+    metadata, as `data`, and their path is only a name. `crc32` is that of the object's bytes.
     """
 
     path: str
@@ -35,8 +35,8 @@ class StoredObject:
 class KeyedPart:
     """Keyed state of a range of key groups.
 
-    One object for each state, or, where `native` names a backend, that backend's own files: the first object lists the
-    names the others have in the backend's directory.
+    One object for each state, or, if `native` names a backend, that backend's own files: the first object lists the
+    names of the others in the backend's directory.
     """
 
     key_groups: KeyGroupRange
@@ -47,7 +47,7 @@ class KeyedPart:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPart:
-    """One named list state of one subtask: `elements` is how many entries the object holds."""
+    """One named list state of one subtask; the object holds `elements` entries."""
 
     name: str
     mode: OperatorStateMode
@@ -58,7 +58,7 @@ class OperatorPart:
 
 @dataclass(frozen=True, slots=True)
 class ChannelPart:
-    """In-flight data of the channel of `edge` between two subtasks, captured on one of its sides."""
+    """In-flight data of one channel of `edge`, captured on one of its sides."""
 
     edge: str
     upstream: int
@@ -70,8 +70,8 @@ class ChannelPart:
 class SubtaskState:
     """What one subtask of one operator contributed to a checkpoint.
 
-    `ended` says that the operator had been finished when the snapshot was taken, and only waited for its last
-    checkpoint; `finished` that the subtask had left before, so that there is nothing to restore.
+    `ended`: the operator had finished and only waited for its last checkpoint. `finished`: the subtask had left
+    before, so there is nothing to restore.
     """
 
     keyed: tuple[KeyedPart, ...] = ()
@@ -92,7 +92,7 @@ class SubtaskState:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
-    """All of one operator in a checkpoint. A fully finished operator has no subtask states."""
+    """One operator in a checkpoint. A fully finished operator has no subtask states."""
 
     uid: str
     parallelism: int
@@ -139,13 +139,13 @@ class Snapshot:
 
     @property
     def is_sharing(self) -> bool:
-        """Whether later checkpoints may refer to single objects of this one; savepoints are all or nothing."""
+        """Whether later checkpoints may refer to single objects of this one; never for savepoints."""
         return not self.kind.is_savepoint
 
 
 @dataclass(frozen=True, slots=True)
 class VertexInfo:
-    """A vertex as the coordinator needs it: its operators from head to tail, and what they declare."""
+    """A vertex as the coordinator needs it, with its operators from head to tail."""
 
     id: str
     parallelism: int

@@ -1,4 +1,4 @@
-"""What the coordinator of one attempt leaves to the next."""
+"""What the coordinator of one attempt hands to the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatist
 
 @dataclass(slots=True)
 class Carryover:
-    """What outlives an attempt within one driver; a new driver starts with a fresh one."""
+    """Outlives an attempt within one driver. A new driver starts with a fresh one."""
 
     statistics: CheckpointStatistics
     failures: FailureCounter

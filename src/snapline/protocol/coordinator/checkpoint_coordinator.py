@@ -1,4 +1,4 @@
-"""The checkpoint coordinator of one attempt: triggers, collects, completes, aborts and cleans."""
+"""The checkpoint coordinator of one attempt: triggers, collects, completes, aborts and cleans up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Activity(Enum):
 _A = Activity
 ACTIVITY = TransitionTable(
     "Checkpoint coordinator",
-    "One coordinator serves one attempt. While it stops with a savepoint nothing else is triggered.",
+    "Each attempt has its own coordinator. While the job stops with a savepoint, nothing else is triggered.",
     _A.WAITING,
     [
         (_A.WAITING, "all tasks running", _A.ACTIVE),
@@ -51,8 +51,8 @@ ACTIVITY = TransitionTable(
 class CheckpointCoordinator:
     """Turns requests into checkpoints for one attempt of a job.
 
-    `retained` holds what the attempt was restored from and other checkpoints still kept. The first checkpoint after a
-    restore that must not depend on the restored snapshot is full: `full_until_complete`.
+    `retained` holds the snapshot that the attempt was restored from, and other checkpoints that are still kept. With
+    `full_until_complete` checkpoints are full until one is complete, so that none depends on the restored snapshot.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class CheckpointCoordinator:
 
     @recorded
     def handle(self, event: c.CoordinatorEvent, now_ms: int) -> list[c.CoordinatorEffect]:
-        """Take one fact, return the orders that follow from it, to be carried out in order."""
+        """Takes an event and returns the effects that follow, to be carried out in order."""
         match event:
             case c.AcknowledgementReceived():
                 self._on_acknowledgement(event, now_ms)
@@ -197,7 +197,7 @@ class CheckpointCoordinator:
             self._start_next(now_ms)
 
     def _start_next(self, now_ms: int, offered: TriggerRequest | None = None) -> None:
-        """Start the request whose turn it is; one that cannot have a checkpoint now makes way for the next."""
+        """Start the next request, after `offered` has joined the queue. One that cannot start now fails."""
         while True:
             decision = self._requests.decide(
                 offered,
@@ -220,7 +220,7 @@ class CheckpointCoordinator:
             self._fail_request(decision.chosen, plan.reason, plan.message, now_ms)
 
     def _fail_request(self, request: TriggerRequest, reason: FailureReason, message: str, now_ms: int) -> None:
-        """A request ended before it had a checkpoint."""
+        """A request failed before it had a checkpoint."""
         self._statistics.failed(None, now_ms, reason, message)
         self._effects.append(c.FailRequest(request, reason, message))
         self._count_failure(NO_CHECKPOINT, request.kind, reason, message, from_task=False)
@@ -247,7 +247,7 @@ class CheckpointCoordinator:
     # The start.
 
     def _on_started(self, pending: PendingCheckpoint | None, now_ms: int) -> None:
-        """The start went on; `pending` is the checkpoint whose tasks are triggered now, if any."""
+        """`pending` is the checkpoint whose tasks were just triggered, or None if its start goes on."""
         if pending is not None:
             self._complete_if_acknowledged(pending, now_ms)
             self._poll(now_ms)
@@ -272,7 +272,7 @@ class CheckpointCoordinator:
     def _on_acknowledgement(self, event: c.AcknowledgementReceived, now_ms: int) -> None:
         subtask, attempt = event.execution
         pending = self._pending.get(event.checkpoint_id)
-        # An acknowledgement of a complete checkpoint that comes again must not bring back objects that are gone since.
+        # A repeated acknowledgement of a complete checkpoint must not register objects that have been deleted since.
         kind = dict(self._aborted).get(event.checkpoint_id) if pending is None else pending.request.kind
         is_sharing = kind is SnapshotKind.CHECKPOINT
         if attempt == self.attempt and is_sharing:
@@ -284,8 +284,8 @@ class CheckpointCoordinator:
                 self._abort(pending, reason, message, now_ms, from_task=True)
                 return
         if pending is None or attempt != self.attempt or pending.is_final:
-            # A message may come twice: only what is sure to be in no complete checkpoint is deleted here. The rest,
-            # whatever came of it, is left to the sweep of the next attempt, which knows what is canonical.
+            # A message may come twice: delete only what cannot be in a complete checkpoint. The rest is left to the
+            # sweep of the next attempt, which knows what is canonical.
             is_waste = kind is not None if pending is None else subtask not in pending.plan.wait
             if attempt == self.attempt and is_waste:
                 self._discard_state(event.checkpoint_id, event.state)
@@ -310,7 +310,7 @@ class CheckpointCoordinator:
         if pending.phase is not PendingPhase.COLLECTING or not pending.is_fully_acknowledged:
             return
         if any(other.is_final for other in self._pending.values()):
-            return  # one at a time, so that none becomes canonical after a newer one
+            return  # one at a time, so that no checkpoint becomes canonical after a newer one
         if vertex := pending.breaks_union_state(self._shape.vertices):
             reason = FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
             message = f"union list state of {vertex} would be incomplete: some of its subtasks have ended, others not"
@@ -375,7 +375,7 @@ class CheckpointCoordinator:
         return retirement.subsumed_id
 
     def _notify_again(self) -> None:
-        """Tell tasks of the last completed checkpoint; a task that knows already pays no attention."""
+        """Tell tasks of the last completed checkpoint. A task that has heard of it ignores the notice."""
         if self._last_notified is None:
             return
         checkpoint_id, subsumed_id, tasks = self._last_notified
@@ -410,7 +410,7 @@ class CheckpointCoordinator:
         keep: bool = False,
         poll: bool = True,
     ) -> None:
-        """Give up a checkpoint; its state is kept if it may be canonical after all, which only the journal knows."""
+        """Give up a checkpoint. With `keep` its state stays: only the journal knows whether it is canonical."""
         del self._pending[pending.id]
         pending.step("aborted")
         self._starting.aborted(pending.id)
@@ -435,7 +435,7 @@ class CheckpointCoordinator:
         reasons = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN
         reason, message = reasons[shutdown], "the job left the running state"
         self._stop_scheduler(reason, message, now_ms)
-        # What is being written or published now is left to the journal: the next attempt reads there what became of it.
+        # Metadata that is being written or published stays: the next attempt learns from the journal how it ended.
         for pending in list(self._pending.values()):
             self._abort(pending, reason, message, now_ms, keep=True, poll=False)
 

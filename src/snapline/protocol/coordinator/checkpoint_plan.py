@@ -1,4 +1,4 @@
-"""Which subtasks a checkpoint starts at, waits for and tells of its completion."""
+"""Which subtasks a checkpoint triggers, waits for, and notifies when it is complete."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from snapline.errors import ConfigurationError
 from snapline.types import FailureReason, SubtaskId
 
 MAX_NAMED_SUBTASKS = 10
-"""How many subtasks a failure's message names; `PlanFailure.subtasks` always holds them all."""
+"""Subtasks named in the message of a failure; `PlanFailure.subtasks` holds all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A vertex of the job and how many subtasks it has."""
+    """A vertex of the job and its number of subtasks."""
 
     id: str
     parallelism: int
@@ -24,7 +24,7 @@ class Vertex:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Data flows from `source` to `target`: from each subtask to a few if `pointwise`, else from all to all."""
+    """An edge of the job: `pointwise` from each subtask to a few, else from all to all."""
 
     source: str
     target: str
@@ -48,7 +48,7 @@ class CheckpointPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanFailure:
-    """No checkpoint can be taken now: why, and because of which subtasks."""
+    """Why no checkpoint can be taken now, and because of which subtasks."""
 
     reason: FailureReason
     message: str
@@ -66,8 +66,8 @@ def pointwise_sources(target_index: int, source_parallelism: int, target_paralle
 class CheckpointPlanner:
     """Makes the plan of each checkpoint of one job.
 
-    The graph is checked here, once: `ConfigurationError` for a duplicate or unknown vertex, a parallelism below 1 or
-    a cycle. With `allow_finished` off, no checkpoint is possible once any subtask has finished.
+    Raises `ConfigurationError` for a duplicate or unknown vertex, a parallelism below 1 or a cycle. Without
+    `allow_finished` no checkpoint is possible once a subtask has finished.
     """
 
     def __init__(self, vertices: Iterable[Vertex], edges: Iterable[Edge], *, allow_finished: bool = True) -> None:
@@ -94,9 +94,9 @@ class CheckpointPlanner:
     def plan(
         self, *, finished: AbstractSet[SubtaskId] = frozenset(), not_running: AbstractSet[SubtaskId] = frozenset()
     ) -> CheckpointPlan | PlanFailure:
-        """The plan while `finished` have finished and every other subtask runs, save those in `not_running`.
+        """The plan while `finished` have finished and all others but `not_running` run.
 
-        A subtask in both counts as finished. One that the graph does not have is a `ConfigurationError`.
+        A subtask in both counts as finished. An unknown subtask raises `ConfigurationError`.
         """
         finished_of = self._by_vertex(finished)
         self._by_vertex(not_running)
@@ -138,7 +138,7 @@ class CheckpointPlanner:
     def _without_running_input(
         self, vertex: Vertex, subtasks: Sequence[SubtaskId], finished_of: Mapping[str, AbstractSet[int]]
     ) -> Sequence[SubtaskId]:
-        """Those of a vertex's subtasks that no running subtask feeds, so that no barrier would reach them."""
+        """The subtasks that no running subtask feeds: no barrier would reach them."""
         for edge in self._inputs[vertex.id]:
             sources = self._vertices[edge.source].parallelism
             finished = finished_of.get(edge.source, frozenset[int]())

@@ -1,4 +1,4 @@
-"""What the checkpoint coordinator is told and what it orders."""
+"""Events and effects of the checkpoint coordinator."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from snapline.types import Barrier, ExecutionId, FailureReason, SubtaskId, TaskS
 
 
 class AckResult(Enum):
-    """What became of an acknowledgement."""
+    """How an acknowledgement was received."""
 
     SUCCESS = "SUCCESS"
     DUPLICATE = "DUPLICATE"
     UNKNOWN = "UNKNOWN"
-    DISCARDED = "DISCARDED"
 
 
 class TimerKind(Enum):
-    """What a timer of the coordinator is for."""
+    """The purpose of a coordinator's timer."""
 
     PERIODIC = "PERIODIC"
     TIMEOUT = "TIMEOUT"
 
 
 class Timer(NamedTuple):
-    """Identifies a timer; setting it again replaces it."""
+    """Names a timer. Setting it again replaces it."""
 
     kind: TimerKind
     checkpoint_id: int = 0
@@ -51,14 +50,14 @@ class JobRunning:
 
 @dataclass(frozen=True, slots=True)
 class JobLeftRunning:
-    """The job fails, restarts or is cancelled; `shutdown` if it will not come back."""
+    """The job fails, restarts or is cancelled; with `shutdown` it has ended for good."""
 
     shutdown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatusChanged:
-    """A task of this attempt runs, or has finished."""
+    """A task of this attempt has a new status."""
 
     subtask: SubtaskId
     status: TaskStatus
@@ -66,7 +65,7 @@ class TaskStatusChanged:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRequested:
-    """Somebody asks for a checkpoint or savepoint."""
+    """A user, or the job itself, requests a checkpoint or savepoint."""
 
     request: TriggerRequest
 
@@ -80,7 +79,7 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class BacklogReported:
-    """A source is behind, or no longer."""
+    """A source has fallen behind, or has caught up."""
 
     source: str
     has_backlog: bool
@@ -88,7 +87,7 @@ class BacklogReported:
 
 @dataclass(frozen=True, slots=True)
 class IdReserved:
-    """The id counter has moved on."""
+    """The request got its checkpoint id."""
 
     request: str
     checkpoint_id: int
@@ -96,10 +95,10 @@ class IdReserved:
 
 @dataclass(frozen=True, slots=True)
 class StepFailed:
-    """Something the coordinator ordered before the tasks were triggered has failed.
+    """A step of the start has failed: an id, a location, an operator coordinator or a hook.
 
-    `checkpoint_id` is none if there is no id yet; `io` tells trouble with storage from all else. A step that knows
-    better why no checkpoint is possible says so with `reason`.
+    `checkpoint_id` is None before there is an id. `io` marks a failure of storage; any other step may give a
+    `reason` that is more precise.
     """
 
     request: str
@@ -111,7 +110,7 @@ class StepFailed:
 
 @dataclass(frozen=True, slots=True)
 class LocationCreated:
-    """There is a place to write to."""
+    """The checkpoint has a place for its objects."""
 
     checkpoint_id: int
     location: str
@@ -119,7 +118,7 @@ class LocationCreated:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCoordinatorSnapshotted:
-    """An operator coordinator has handed over its state; what it sends from now on belongs to the time after."""
+    """An operator coordinator has handed over its state; what it sends from now on is not part of the checkpoint."""
 
     checkpoint_id: int
     operator: str
@@ -128,7 +127,7 @@ class OperatorCoordinatorSnapshotted:
 
 @dataclass(frozen=True, slots=True)
 class HookSnapshotted:
-    """A master hook has done its part."""
+    """A master hook has taken its snapshot."""
 
     checkpoint_id: int
     hook: str
@@ -137,7 +136,7 @@ class HookSnapshotted:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgementReceived:
-    """A subtask says its part is durable."""
+    """A subtask reports its part as durable."""
 
     execution: ExecutionId
     checkpoint_id: int
@@ -147,7 +146,7 @@ class AcknowledgementReceived:
 
 @dataclass(frozen=True, slots=True)
 class DeclineReceived:
-    """A subtask says it takes no part."""
+    """A subtask takes no part in the checkpoint."""
 
     execution: ExecutionId
     checkpoint_id: int
@@ -165,14 +164,14 @@ class MetadataWritten:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The snapshot is in the journal: it is canonical."""
+    """The snapshot is in the journal, and so canonical."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FinalizeFailed:
-    """Metadata or journal could not be written; perhaps it was nevertheless."""
+    """Writing metadata or journal failed; with `possibly_inconsistent` it may have taken effect all the same."""
 
     checkpoint_id: int
     error: str
@@ -181,14 +180,14 @@ class FinalizeFailed:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A checkpoint that was to be deleted is gone."""
+    """An old checkpoint is deleted."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorEventSent:
-    """An operator coordinator sends something to one of its subtasks."""
+    """An operator coordinator sends an event to one of its subtasks."""
 
     operator: str
     subtask: int
@@ -197,21 +196,21 @@ class OperatorEventSent:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEventConfirmed:
-    """The subtask has the event; whatever reaches it later comes behind it."""
+    """The subtask has the event; anything that arrives later comes behind it."""
 
     sequence: int
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorEventLost:
-    """The event did not arrive, or nobody knows."""
+    """The event did not arrive, as far as is known."""
 
     sequence: int
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatDue:
-    """Time to repeat what tasks may have missed."""
+    """Time to repeat notices that tasks may have missed."""
 
 
 CoordinatorEvent: TypeAlias = (
@@ -243,7 +242,7 @@ CoordinatorEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Send `TimerFired` at this time."""
+    """Report `TimerFired` at this time."""
 
     timer: Timer
     at_ms: int
@@ -251,21 +250,21 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer:
-    """The timer is no longer wanted."""
+    """Cancel this timer."""
 
     timer: Timer
 
 
 @dataclass(frozen=True, slots=True)
 class ReserveId:
-    """Take the next id from the counter."""
+    """Reserve the next checkpoint id."""
 
     request: str
 
 
 @dataclass(frozen=True, slots=True)
 class CreateLocation:
-    """Make a place for the checkpoint's objects, in `target` if it is a savepoint."""
+    """Create a place for the checkpoint's objects; for a savepoint in the `target` of the request."""
 
     checkpoint_id: int
     request: TriggerRequest
@@ -273,7 +272,7 @@ class CreateLocation:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOperatorCoordinator:
-    """Take an operator coordinator's state."""
+    """Take the state of an operator coordinator."""
 
     checkpoint_id: int
     operator: str
@@ -281,7 +280,7 @@ class SnapshotOperatorCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHook:
-    """Call a master hook."""
+    """Let a master hook take its snapshot."""
 
     checkpoint_id: int
     hook: str
@@ -289,7 +288,7 @@ class SnapshotHook:
 
 @dataclass(frozen=True, slots=True)
 class TriggerTask:
-    """Ask a task to start the checkpoint."""
+    """Trigger the checkpoint at a task."""
 
     execution: ExecutionId
     barrier: Barrier
@@ -298,14 +297,14 @@ class TriggerTask:
 
 @dataclass(frozen=True, slots=True)
 class WriteMetadata:
-    """Write the checkpoint's metadata, only if it is not there."""
+    """Write the checkpoint's metadata; create it, never replace it."""
 
     snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Append the snapshot to the journal, with its kind."""
+    """Append the snapshot to the journal."""
 
     snapshot: Snapshot
 
@@ -321,7 +320,7 @@ class NotifyComplete:
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
-    """Tell a task that a checkpoint will never be."""
+    """Tell a task that a checkpoint has failed."""
 
     execution: ExecutionId
     checkpoint_id: int
@@ -330,7 +329,7 @@ class NotifyAborted:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Delete objects of a checkpoint that came to nothing, and its place if `location` is given."""
+    """Delete objects of a failed checkpoint, and its place if `location` is given."""
 
     checkpoint_id: int
     objects: tuple[StoredObject, ...]
@@ -339,7 +338,7 @@ class Discard:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSnapshot:
-    """Take a checkpoint out of the journal, then delete what is its own; report `Cleaned`."""
+    """Take a checkpoint out of the journal, then delete the objects that are its own; report `Cleaned`."""
 
     snapshot: Snapshot
 
@@ -353,7 +352,7 @@ class DeleteShared:
 
 @dataclass(frozen=True, slots=True)
 class CompleteRequest:
-    """Answer whoever asked."""
+    """Answer a request with its snapshot."""
 
     request: TriggerRequest
     snapshot: Snapshot
@@ -361,7 +360,7 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class FailRequest:
-    """Tell whoever asked that it came to nothing."""
+    """Answer a request that has failed."""
 
     request: TriggerRequest
     reason: FailureReason
@@ -370,7 +369,7 @@ class FailRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeliverOperatorEvent:
-    """Send an event to a subtask, and report whether it arrived."""
+    """Send an event to a subtask; report `OperatorEventConfirmed` or `OperatorEventLost`."""
 
     operator: str
     subtask: int
@@ -380,7 +379,7 @@ class DeliverOperatorEvent:
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """Fail the job, through its restart strategy."""
+    """Fail the job; its restart strategy decides what follows."""
 
     cause: str
 

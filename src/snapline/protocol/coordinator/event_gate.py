@@ -1,4 +1,4 @@
-"""Holds back an operator coordinator's events while its subtasks have not yet reached the checkpoint it is part of."""
+"""Holds back the events of an operator coordinator until its subtasks have reached the checkpoint."""
 
 from __future__ import annotations
 
@@ -30,17 +30,14 @@ GATE = TransitionTable(
 
 
 class Delivery(NamedTuple):
-    """An event that may be sent to a subtask now."""
+    """An event to send to a subtask now."""
 
     subtask: int
     event: Any
 
 
 class EventGate:
-    """One operator coordinator's way to its subtasks.
-
-    Events for a subtask always leave in the order in which they were sent.
-    """
+    """The gate between one operator coordinator and its subtasks. Events for a subtask leave in the order sent."""
 
     def __init__(self, parallelism: int) -> None:
         self._state = [Gate.OPEN] * parallelism
@@ -48,14 +45,14 @@ class EventGate:
         self._held: list[deque[tuple[frozenset[int], Any]]] = [deque() for _ in range(parallelism)]
 
     def send(self, subtask: int, event: Any) -> list[Delivery]:
-        """Pass an event on, or hold it until every checkpoint that has closed the gate lets it go."""
+        """Pass an event on, or hold it until every checkpoint that closed the gate has released it."""
         if self._state[subtask] is Gate.OPEN:
             return [Delivery(subtask, event)]
         self._held[subtask].append((frozenset(self._closed_by[subtask]), event))
         return []
 
     def close(self, checkpoint_id: int) -> None:
-        """The coordinator's state for this checkpoint is taken: what it sends from now on is not part of it."""
+        """The coordinator's state for this checkpoint is taken; what it sends from now on is not part of it."""
         for subtask, closed_by in enumerate(self._closed_by):
             closed_by.add(checkpoint_id)
             self._step(subtask, "coordinator snapshotted")

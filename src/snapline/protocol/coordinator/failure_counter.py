@@ -1,4 +1,4 @@
-"""When failed checkpoints add up to a failed job."""
+"""How many failed checkpoints fail the job."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class FailureCounter:
     ) -> bool:
         """Note a failure; True means that the job must fail now.
 
-        `checkpoint_id` is NO_CHECKPOINT if it failed before it got one. A synchronous snapshot is a savepoint, whatever
-        `savepoint` says. `from_task`: a task reported it, not the coordinator.
+        `checkpoint_id` is NO_CHECKPOINT if there was none yet. A synchronous snapshot is a savepoint, whatever
+        `savepoint` says. `from_task`: a task reported the failure, not the coordinator.
         """
         if reason.is_preflight or not from_task:
             return not (savepoint or synchronous) and self._exceeds(checkpoint_id, reason)
-        # A task that failed a synchronous savepoint may already have stopped for it: only a restart brings it back.
+        # A task that failed a synchronous savepoint may have stopped for it: only a restart brings it back.
         return synchronous or self._exceeds(checkpoint_id, reason)
 
     def completed(self, checkpoint_id: int) -> None:
-        """Note a success. One that is newer than all before ends the run of failures."""
+        """Note a success. One that is newer than all before resets the count."""
         if checkpoint_id > self._last_completed:
             self._last_completed = checkpoint_id
             self._clear()

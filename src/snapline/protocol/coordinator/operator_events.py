@@ -1,4 +1,4 @@
-"""Events from operator coordinators to their subtasks: in order, sure to arrive, on the right side of each cut."""
+"""Events from operator coordinators to their subtasks: in order, confirmed, on the right side of each barrier."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from snapline.protocol.coordinator.event_gate import Delivery, EventGate
 
 
 class OperatorEvents:
-    """The gates of all operator coordinators, and what has been sent but is not known to have arrived.
+    """The gates of all operator coordinators, and the events that are not confirmed yet.
 
-    The next event for a subtask leaves when the one before is confirmed, so that a message that is late or comes
-    twice can't change the order.
+    The next event for a subtask leaves when the one before is confirmed, so that a late or repeated message cannot
+    change the order.
     """
 
     def __init__(self, parallelism: Mapping[str, int]) -> None:
@@ -24,7 +24,7 @@ class OperatorEvents:
         self._waiting: dict[tuple[str, int], deque[DeliverOperatorEvent]] = {}
 
     def send(self, operator: str, subtask: int, event: Any) -> list[DeliverOperatorEvent]:
-        """An operator coordinator sends something; it leaves now, or when the gate and those before it allow."""
+        """An operator coordinator sends an event. It leaves at once, or when the gate and earlier events let it."""
         sequence = self._next_sequence
         self._next_sequence += 1
         self._unconfirmed[sequence] = (operator, subtask)
@@ -32,19 +32,19 @@ class OperatorEvents:
         return self._pass(operator, self._gates[operator].send(subtask, order))
 
     def snapshotted(self, operator: str, checkpoint_id: int) -> set[int]:
-        """Close the gate: the coordinator's state is taken. Returned are the events that are part of that state.
+        """The coordinator's state is taken: close the gate. Returns the unconfirmed events that belong to the state.
 
-        They must have arrived before the barrier starts, also those an earlier checkpoint still holds back.
+        They must arrive before the barrier starts, including those that an earlier checkpoint still holds back.
         """
         self._gates[operator].close(checkpoint_id)
         return {sequence for sequence, (sender, _) in self._unconfirmed.items() if sender == operator}
 
     def acknowledged(self, operator: str, subtask: int, checkpoint_id: int) -> list[DeliverOperatorEvent]:
-        """A subtask's own state is taken: what was held back for it may follow."""
+        """A subtask's own state is taken: events held back for it may follow."""
         return self._pass(operator, self._gates[operator].acknowledged(subtask, checkpoint_id))
 
     def released(self, checkpoint_id: int) -> list[DeliverOperatorEvent]:
-        """The checkpoint is over, one way or the other."""
+        """The checkpoint is complete or aborted."""
         return [
             order
             for operator, gate in self._gates.items()

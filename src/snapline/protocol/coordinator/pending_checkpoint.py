@@ -1,4 +1,4 @@
-"""A checkpoint on its way: who has acknowledged, what has been collected, and what is still missing."""
+"""A pending checkpoint: what has been acknowledged and collected, and what is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapline.types import SubtaskId
 
 
 class PendingPhase(Enum):
-    """Where a checkpoint stands in the coordinator."""
+    """The state of a checkpoint in the coordinator."""
 
     LOCATING = "LOCATING"
     COORDINATORS = "COORDINATORS"
@@ -29,7 +29,7 @@ class PendingPhase(Enum):
 _P = PendingPhase
 PENDING = TransitionTable(
     "One checkpoint in the coordinator",
-    "Each step waits for the one before. What is published is canonical, whatever becomes of the driver then.",
+    "Each step waits for the one before. A published checkpoint is canonical, even if the driver fails right after.",
     _P.LOCATING,
     [
         (_P.LOCATING, "location created", _P.COORDINATORS),
@@ -49,7 +49,7 @@ PENDING = TransitionTable(
 
 
 class PendingCheckpoint:
-    """Collects one checkpoint of one attempt. Identity of a task is its execution: subtask and attempt."""
+    """Collects the parts of one checkpoint of one attempt."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class PendingCheckpoint:
 
     @property
     def is_final(self) -> bool:
-        """Whether all parts are in, so that only its own metadata can still fail it."""
+        """Whether all parts are in, so that only its metadata can still fail."""
         return self.phase in (PendingPhase.WRITING_METADATA, PendingPhase.PUBLISHING)
 
     @property
@@ -130,7 +130,7 @@ class PendingCheckpoint:
         yield from self._hooks.values()
 
     def breaks_union_state(self, vertices: Iterable[VertexInfo]) -> str | None:
-        """The vertex whose union list state would be incomplete: some of its subtasks have ended, others not."""
+        """The vertex whose union list state would be incomplete, or None: some subtasks have ended, others not."""
         for vertex in vertices:
             if not vertex.union_state or vertex.id in self.plan.finished_vertices:
                 continue
@@ -141,7 +141,7 @@ class PendingCheckpoint:
         return None
 
     def to_snapshot(self, vertices: Iterable[VertexInfo], attempt: int) -> Snapshot:
-        """The finished snapshot, with the marks of tasks and operators that had finished before it."""
+        """The complete snapshot, with marks for tasks and operators that had finished before."""
         assert self.location is not None
         finished_vertices = set(self.plan.finished_vertices)
         operators: dict[str, OperatorState] = {}

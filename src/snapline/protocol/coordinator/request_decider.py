@@ -1,4 +1,4 @@
-"""Which of the requested checkpoints starts next, and which are turned away."""
+"""Which requested checkpoint starts next, and which requests fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapline.types import CheckpointScope, FailureReason, SavepointFormat, Snap
 
 @dataclass(frozen=True, slots=True)
 class TriggerRequest:
-    """Someone's wish for a snapshot. `name` is unique, so that the answer finds whoever asked."""
+    """A request for a snapshot. Its `name` is unique, so that the answer finds the caller."""
 
     name: str
     kind: SnapshotKind
@@ -23,14 +23,15 @@ class TriggerRequest:
     format: SavepointFormat | None = None
     drain: bool = False
     scope: CheckpointScope = CheckpointScope.CONFIGURED
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The outcome of one step.
 
-    `chosen` has left the queue and must be started now. `failed` have left it for good. `retry_in_ms` is set when a
-    periodic request came too early: the periodic timer must next fire after that time.
+    `chosen` has left the queue and starts now. `failed` requests have left it for good. `retry_in_ms` is set when a
+    periodic request came too early: the periodic timer must fire again after that time.
     """
 
     chosen: TriggerRequest | None = None
@@ -44,7 +45,7 @@ def is_forced(kind: SnapshotKind, *, unaligned: bool) -> bool:
 
 
 class RequestDecider:
-    """A bounded queue of requests, best first, from which each step takes at most one.
+    """A bounded priority queue of requests, from which each step takes at most one.
 
     Savepoints go before checkpoints, forced before others, users' before periodic, older before newer. Offer every
     request; poll whenever a trigger has ended, a pending checkpoint has gone or a cleanup has finished.
@@ -64,7 +65,7 @@ class RequestDecider:
 
     @property
     def queued(self) -> tuple[TriggerRequest, ...]:
-        """What waits, in the order in which it would be chosen."""
+        """The waiting requests, in the order in which they would be chosen."""
         return tuple(self._queue)
 
     def offer(
@@ -79,8 +80,8 @@ class RequestDecider:
     ) -> Decision:
         """Queue `request`, then choose as `poll` does.
 
-        A full queue gives up its worst periodic request, be it the new one. When it holds none, users keep their
-        places: the new request fails and nothing is chosen.
+        A full queue drops its last periodic request, possibly the new one. Without any, the new request fails and
+        nothing is chosen: users keep their places.
         """
         if len(self._queue) >= self._max_queued and not self._queue[-1].periodic:
             return Decision(failed=((request, FailureReason.TOO_MANY_CHECKPOINT_REQUESTS),))
@@ -101,13 +102,13 @@ class RequestDecider:
     def poll(
         self, *, triggering: bool, pending: int, cleaning: int, now_ms: int, last_completed_ms: int | None
     ) -> Decision:
-        """Choose the first request if it may start now. No other is considered in its place.
+        """Choose the first request if it may start now; no other is considered in its place.
 
-        `triggering`: a chosen request is still on its way to becoming pending. `pending` and `cleaning`: checkpoints
+        `triggering`: a chosen request is not pending yet. `pending` and `cleaning`: checkpoints
         in progress, and old ones being deleted. `last_completed_ms`: when a checkpoint or savepoint last completed,
         by the same clock as `now_ms`; None if none has.
         """
-        # Too many deletions under way hold back even forced requests: storage must not fall behind without bound.
+        # Too many deletions hold back even forced requests: storage must not fall behind without bound.
         if triggering or not self._queue or cleaning > self._max_concurrent:
             return Decision()
         first = self._queue[0]
@@ -122,7 +123,7 @@ class RequestDecider:
         return Decision(chosen=first)
 
     def drop_all(self) -> tuple[TriggerRequest, ...]:
-        """Empty the queue. The caller fails what is returned, with its own reason."""
+        """Empties the queue and returns its requests; the caller fails them."""
         dropped = self.queued
         self._queue.clear()
         return dropped
@@ -143,7 +144,7 @@ def savepoint_request(
 ) -> TriggerRequest:
     """A user's request for a savepoint, or to stop with one. Forced exactly when unaligned checkpoints are off.
 
-    `ConfigurationError` if neither the call nor the settings say where it is to go.
+    Raises `ConfigurationError` if neither the call nor the settings name a directory.
     """
     kind = SnapshotKind.SYNC_SAVEPOINT if stop else SnapshotKind.SAVEPOINT
     forced = is_forced(kind, unaligned=config.unaligned)

@@ -25,12 +25,12 @@ class RequestQueue:
         self._periodic_count = 0
 
     def start(self, now_ms: int, chance: float) -> None:
-        """Begin with periodic requests; `chance` in [0, 1) places the first."""
+        """Starts the periodic requests; `chance` in [0, 1) places the first."""
         self._schedule.start(now_ms, chance)
         self._set_timer()
 
     def stop(self) -> tuple[TriggerRequest, ...]:
-        """Make no more periodic requests and empty the queue. The caller fails what is returned."""
+        """Stops the periodic requests and empties the queue. The caller fails the requests returned."""
         self._schedule.stop()
         self._set_timer()
         return self._decider.drop_all()
@@ -47,7 +47,7 @@ class RequestQueue:
         return TriggerRequest(name, SnapshotKind.CHECKPOINT, False, True, now_ms)
 
     def postpone(self, now_ms: int, delay_ms: int) -> None:
-        """Make the next periodic request after what is left of the minimum pause."""
+        """Makes the next periodic request after the rest of the minimum pause."""
         self._schedule.postpone(now_ms, delay_ms)
         self._set_timer()
 
@@ -58,7 +58,7 @@ class RequestQueue:
     def decide(
         self, offered: TriggerRequest | None, now_ms: int, *, triggering: bool, pending: int, cleaning: int
     ) -> Decision:
-        """What starts now and what is turned away; `offered` joins the queue first."""
+        """Which request starts now, and which fail; `offered` joins the queue first."""
         last_ms = self._carryover.last_completed_ms
         if offered is None:
             return self._decider.poll(

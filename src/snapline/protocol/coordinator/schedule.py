@@ -20,13 +20,13 @@ class PeriodicSchedule:
 
     @property
     def interval_ms(self) -> int | None:
-        """The interval that applies now; none if periodic checkpoints are off."""
+        """The interval that applies now; None if periodic checkpoints are off."""
         if self._backlog:
             return self._config.effective_interval_during_backlog_ms
         return self._config.effective_interval_ms
 
     def start(self, now_ms: int, chance: float) -> int | None:
-        """Begin. The first delay lies between the minimum pause and the interval, where `chance` in [0, 1) says.
+        """Starts; `chance` in [0, 1) places the first time between the minimum pause and the interval.
 
         After a stop it is exactly the minimum pause; while sources wait for their first checkpoint, at most twice that.
         """
@@ -44,13 +44,13 @@ class PeriodicSchedule:
         return self.next_ms
 
     def stop(self) -> None:
-        """Stand still; the next start is a restart, and sources report anew whether they are behind."""
+        """Stops. The next start is a restart, and sources report their backlog anew."""
         self._running = False
         self.next_ms = None
         self._backlog.clear()
 
     def fired(self, now_ms: int) -> bool:
-        """The planned time has come: plan the next one; true if a checkpoint is wanted now."""
+        """The timer fired: plans the next time. True if a checkpoint is due."""
         interval_ms = self.interval_ms
         if not self._running or self.next_ms is None or now_ms < self.next_ms:
             return False
@@ -61,12 +61,12 @@ class PeriodicSchedule:
         return True
 
     def postpone(self, now_ms: int, delay_ms: int) -> None:
-        """The checkpoint came too early: the next one is due after what is left of the minimum pause."""
+        """The checkpoint came too early: the next one is due after the rest of the minimum pause."""
         if self._running:
             self.next_ms = now_ms + delay_ms
 
     def backlog_changed(self, source: str, has_backlog: bool, now_ms: int) -> bool:
-        """A source reports whether it is behind; true if the next time has become earlier."""
+        """A source reports whether it is behind. True if the next time is earlier now."""
         if has_backlog:
             self._backlog.add(source)
         else:

@@ -1,4 +1,4 @@
-"""The start of a checkpoint: plan, id, location, operator coordinators, hooks, and then the barrier at the tasks."""
+"""The start of a checkpoint: id, location, operator coordinators, hooks, and then the barrier at the tasks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from snapline.types import BarrierKind, CheckpointScope, ExecutionId
 class StartSequence:
     """Starts one checkpoint at a time.
 
-    `pending` and `effects` are the coordinator's own: what is started goes into the one, orders into the other.
-    Methods that take the last step return the checkpoint whose tasks are triggered now, or None. Until the first
-    checkpoint is complete, `full_until_complete` demands that nothing older be reused.
+    `pending` and `effects` are the coordinator's own dict and list. A method that takes the last step returns the
+    checkpoint whose tasks it has triggered, else None. `full_until_complete` forbids the reuse of older objects.
     """
 
     def __init__(
@@ -62,12 +61,12 @@ class StartSequence:
         return self._request is not None and self._request.name == name and self._checkpoint_id is None
 
     def drop(self) -> TriggerRequest | None:
-        """Give up; returns the request if it has no checkpoint yet that could fail in its place."""
+        """Gives up. Returns the request if it has no checkpoint yet, else None."""
         request, self._request = self._request, None
         return request if self._checkpoint_id is None else None
 
     def aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint has failed, perhaps the one that is being started."""
+        """A checkpoint has failed, possibly the one that is being started."""
         if self._checkpoint_id == checkpoint_id:
             self._request = None
 
@@ -119,7 +118,7 @@ class StartSequence:
         return self._after_coordinators(pending)
 
     def event_confirmed(self, sequence: int) -> PendingCheckpoint | None:
-        """An operator event has arrived which the checkpoint being started may have waited for."""
+        """An operator event has arrived; the checkpoint being started may have waited for it."""
         self._effects.extend(self._events.confirmed(sequence))
         for pending in self._pending.values():
             if sequence in pending.unconfirmed_events:
@@ -162,7 +161,7 @@ class StartSequence:
         return pending
 
     def _must_be_full(self, request: TriggerRequest) -> bool:
-        """Whether nothing of older checkpoints may be reused; savepoints stand on their own."""
+        """Whether nothing of older checkpoints may be reused. Savepoints stand on their own."""
         if self.full_until_complete or request.kind.is_savepoint or request.scope is CheckpointScope.FULL:
             return True
         return request.scope is CheckpointScope.CONFIGURED and not self._config.incremental

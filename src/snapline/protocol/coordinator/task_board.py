@@ -1,4 +1,4 @@
-"""The tasks of one attempt as the coordinator knows them: the job's shape, and who runs or has finished."""
+"""The tasks of one attempt as the coordinator knows them: which run, and which have finished."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapline.types import FailureReason, SubtaskId, TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class JobShape:
-    """The parts of a job's graph the coordinator needs. Of two master hooks with one name the second is ignored."""
+    """The part of a job's graph that the coordinator needs. Of two master hooks with one name the second is ignored."""
 
     vertices: tuple[VertexInfo, ...]
     edges: tuple[Edge, ...]
@@ -26,7 +26,7 @@ class JobShape:
 
 
 class TaskBoard:
-    """Keeps the status of every task; `finished` are those that had finished before the attempt began."""
+    """The status of every task; `finished` had finished before the attempt began."""
 
     def __init__(self, shape: JobShape, *, allow_finished: bool, finished: Iterable[SubtaskId] = ()) -> None:
         self._planner = CheckpointPlanner(
@@ -40,7 +40,7 @@ class TaskBoard:
             self.update(subtask, TaskStatus.FINISHED)
 
     def update(self, subtask: SubtaskId, status: TaskStatus) -> None:
-        """Note a new status. Whoever has finished stays so: a message may be late."""
+        """Note a new status. A finished task stays finished: messages may be late."""
         if status is TaskStatus.RUNNING or status is TaskStatus.FINISHED:
             self._not_running.discard(subtask)
         else:
@@ -52,7 +52,7 @@ class TaskBoard:
         return subtask not in self._not_running and subtask not in self._finished
 
     def plan(self) -> CheckpointPlan | PlanFailure:
-        """Who takes part in a checkpoint that starts now."""
+        """The plan of a checkpoint that starts now."""
         plan = self._planner.plan(finished=self._finished, not_running=self._not_running)
         if isinstance(plan, CheckpointPlan) and not plan.wait:
             return PlanFailure(FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "every task has finished", ())

@@ -1,6 +1,6 @@
-"""Who gets what when a snapshot is restored: operator list state, and in-flight data at a new parallelism.
+"""Redistribution of operator list state, and of in-flight data at a new parallelism.
 
-Both sides are lists by subtask index: the old subtasks of the snapshot and the new ones of the job that starts.
+Both sides are lists by subtask index: the old subtasks of the snapshot, and the new ones of the job.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ ListStates: TypeAlias = Mapping[str, Sequence[Sequence[T] | None]]
 
 
 def split(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
-    """Deal the elements of each named state out to `to` subtasks, each element once and in order.
+    """Splits the elements of each named state among `to` subtasks, each element once and in order.
 
-    At the same parallelism every list stays with its subtask. Otherwise each state is cut into parts that differ by
-    one element at most, and the next state begins with the subtask after the last longer part, so that leftovers do
-    not pile up on subtask 0. A name for which a subtask gets no element is not in that subtask's result.
+    At the same parallelism every list stays with its subtask. Otherwise the parts of a state differ by one element at
+    most, and the next state begins with the subtask after the last longer part, so that leftovers do not pile up on
+    subtask 0. The result of a subtask has no entry for a state of which it gets no element.
     """
     result: list[dict[str, list[T]]] = _empty_results(to)
     if _old_parallelism(states) == to:
@@ -48,7 +48,7 @@ def split(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
 
 
 def union(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
-    """Give every subtask all elements of each named state, in the order of the old subtasks; otherwise as `split`."""
+    """Gives every subtask all elements of each named state, in the order of the old subtasks."""
     result: list[dict[str, list[T]]] = _empty_results(to)
     for name, lists in states.items():
         elements = _concatenated(lists)
@@ -58,7 +58,7 @@ def union(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
 
 
 def broadcast(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
-    """Give every subtask one old subtask's copy of each named state, in turn over those that reported one."""
+    """Gives every subtask one old subtask's copy of each named state, in turn over those that reported one."""
     result: list[dict[str, list[T]]] = _empty_results(to)
     for name, lists in states.items():
         reported = [elements for elements in lists if elements is not None]
@@ -78,10 +78,10 @@ class SubtaskMapper(Enum):
     """Every n-th old subtask, n being the new parallelism."""
 
     FIRST = "FIRST"
-    """Subtask 0 takes all."""
+    """Subtask 0 replays all of them."""
 
     FULL = "FULL"
-    """All of them, for every new subtask."""
+    """Every new subtask replays all of them."""
 
     UNSUPPORTED = "UNSUPPORTED"
     """Its own only: the parallelism must not change."""
@@ -97,12 +97,12 @@ _DOWNSTREAM = {
 
 
 def downstream_mapper(partitioning: Partitioning) -> SubtaskMapper:
-    """How the receiving subtasks of an edge share out in-flight data."""
+    """How the receiving subtasks of an edge share in-flight data."""
     return _DOWNSTREAM[partitioning]
 
 
 def upstream_mapper(partitioning: Partitioning) -> SubtaskMapper:
-    """How the sending subtasks of an edge share out in-flight data."""
+    """How the sending subtasks of an edge share in-flight data."""
     unsupported = downstream_mapper(partitioning) is SubtaskMapper.UNSUPPORTED
     return SubtaskMapper.UNSUPPORTED if unsupported else SubtaskMapper.ROUND_ROBIN
 
@@ -110,10 +110,10 @@ def upstream_mapper(partitioning: Partitioning) -> SubtaskMapper:
 def old_subtasks(
     mapper: SubtaskMapper, old_parallelism: int, new_parallelism: int, max_parallelism: int = MAX_PARALLELISM_LIMIT
 ) -> tuple[tuple[int, ...], ...]:
-    """For each new subtask the old ones it replays, ascending. Every old subtask is somewhere among them.
+    """For each new subtask the old ones it replays, ascending. Every old subtask is replayed.
 
-    Ranges are those of `max_parallelism` key groups. The records' own number must be given wherever it is known: at
-    another one, borders of ranges can fall differently, and a record's new owner would not replay it.
+    `max_parallelism` must be the number of key groups of the records wherever it is known: with another number the
+    borders of ranges fall differently, and the new owner of a record would not replay it.
     """
     _check_parallelism(old_parallelism)
     _check_parallelism(new_parallelism)
@@ -147,7 +147,7 @@ def old_subtasks(
 def is_ambiguous(mapping: Sequence[Sequence[int]]) -> tuple[bool, ...]:
     """For each old subtask of an `old_subtasks` result, whether several new ones replay it.
 
-    Each of them then sees all its records and must keep only those the partitioner sends to it.
+    Each of those sees all its records, and must keep only the ones that the partitioner sends to it.
     """
     takers = Counter(chain.from_iterable(mapping))
     return tuple(takers[old] > 1 for old in range(max(takers, default=-1) + 1))

@@ -1,4 +1,4 @@
-"""Restoring: which snapshot to start from, whether it fits the job, and who gets which part of it."""
+"""The plan of a restore: which snapshot to start from, whether it fits the job, and which subtask gets what."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from snapline.types import NO_CHECKPOINT, ClaimMode, OperatorStateMode, Partitio
 
 @dataclass(frozen=True, slots=True)
 class RestoreVertex:
-    """A vertex of the job that is to be restored. `max_parallelism` is none unless the user set it.
+    """A vertex of the job to restore. `max_parallelism` is None unless the user set it.
 
-    `coordinators` are those of its operators that have a coordinator on the driver.
+    `coordinators` are its operators that have a coordinator on the driver.
     """
 
     id: str
@@ -37,7 +37,7 @@ class RestoreVertex:
 
 @dataclass(frozen=True, slots=True)
 class RestoreEdge:
-    """An edge of the job; `id` is what channel state of this edge is filed under."""
+    """An edge of the job; its channel state is stored under `id`."""
 
     id: str
     source: str
@@ -47,7 +47,7 @@ class RestoreEdge:
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """What the user said about restoring."""
+    """The user's settings for a restore."""
 
     allow_non_restored: bool = False
     ignore_in_flight_of: int | None = None
@@ -71,9 +71,9 @@ class KeyedRestore:
 
 @dataclass(frozen=True, slots=True)
 class ChannelRestore:
-    """Replay this in-flight data. With `filter` several subtasks replay it and each keeps what is its own.
+    """Replay this in-flight data. With `filter` several subtasks replay it, and each keeps its own records.
 
-    For output data `targets` are the downstream subtasks it goes to.
+    Output data goes to the downstream subtasks `targets`.
     """
 
     part: ChannelPart
@@ -83,7 +83,7 @@ class ChannelRestore:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskRestore:
-    """What one operator of one subtask starts with."""
+    """The state that one operator of one subtask starts with."""
 
     keyed: tuple[KeyedRestore, ...] = ()
     operator: Mapping[str, tuple[ElementRef, ...]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class SubtaskRestore:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """How a snapshot is dealt out.
+    """How a snapshot is distributed.
 
     `coordinators` holds the state of each operator coordinator, None for one that starts anew. `ignored` are the
     operators of the snapshot that the job does not have.
@@ -109,14 +109,14 @@ class RestorePlan:
 
 
 def restore_point(own: Sequence[Snapshot], given: Snapshot | None) -> Snapshot | None:
-    """Where to start: the newest of the job's own snapshots, else what the user names, else the beginning."""
+    """The newest of the job's own snapshots, else the one the user names, else None: start anew."""
     return max(own, key=lambda snapshot: snapshot.id, default=given)
 
 
 def must_be_full(own: Sequence[Snapshot], given: Snapshot | None, claim_mode: ClaimMode) -> bool:
-    """Whether the next checkpoint may not depend on the snapshot the job starts from.
+    """Whether the next checkpoint must not depend on the snapshot that the job starts from.
 
-    That is derived and so survives any failover: it holds until the job has a checkpoint of its own.
+    Derived, and so it survives any failover: true until the job has a checkpoint of its own.
     """
     start = restore_point(own, given)
     if start is None:
@@ -125,7 +125,7 @@ def must_be_full(own: Sequence[Snapshot], given: Snapshot | None, claim_mode: Cl
 
 
 def plan_fresh_start(vertices: Sequence[RestoreVertex], hooks: Iterable[str] = ()) -> RestorePlan:
-    """Begin without a snapshot, also after a failure before the first one: everything is reset to nothing."""
+    """The plan without a snapshot, also after a failure before the first one: everything starts anew."""
     return RestorePlan(
         NO_CHECKPOINT,
         {vertex.id: vertex.max_parallelism or default_max_parallelism(vertex.parallelism) for vertex in vertices},
@@ -144,7 +144,7 @@ def plan_restore(
     *,
     hooks: Iterable[str] = (),
 ) -> RestorePlan:
-    """Deal a snapshot out to a job, or raise `RestoreError` with what does not fit."""
+    """The plan for this snapshot. Raises `RestoreError` if the snapshot does not fit the job."""
     ignored = _unmatched_operators(snapshot, vertices, options.allow_non_restored)
     max_parallelism = {vertex.id: _max_parallelism(vertex, snapshot) for vertex in vertices}
     finished = _finished_vertices(snapshot, vertices, edges)
@@ -379,7 +379,7 @@ class _EdgeShape:
         old_target = _old_parallelism(snapshot, target, target.operators)
         mapper, key_groups = downstream_mapper(edge.partitioning), max_parallelism[target.id]
         if mapper is SubtaskMapper.RANGE and key_groups != _old_max_parallelism(snapshot, target, key_groups):
-            mapper = SubtaskMapper.FULL  # key groups have changed: any old subtask may hold records of any new one
+            mapper = SubtaskMapper.FULL  # other key groups: any old subtask may hold records of any new one
         downstream = old_subtasks(mapper, old_target, target.parallelism, key_groups)
         upstream = old_subtasks(upstream_mapper(edge.partitioning), old_source, source.parallelism)
         if old_target == target.parallelism:
@@ -414,7 +414,7 @@ def _old_max_parallelism(snapshot: Snapshot, vertex: RestoreVertex, default: int
 
 
 def _old_parallelism(snapshot: Snapshot, vertex: RestoreVertex, operators: Iterable[str]) -> int:
-    """What it was of the operator next to the edge: those of a chain may come from different vertices."""
+    """That of the operator next to the edge: the operators of a chain may come from different vertices."""
     for uid in operators:
         if uid in snapshot.operators:
             return snapshot.operators[uid].parallelism

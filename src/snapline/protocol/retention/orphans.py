@@ -1,4 +1,4 @@
-"""What a recovery may sweep away: objects of older attempts that nothing canonical refers to."""
+"""Objects of older attempts that no canonical snapshot refers to: a recovery may delete them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from snapline.protocol.snapshot import Snapshot
 def orphans(
     objects: Iterable[tuple[str, int]], canonical: Sequence[Snapshot], attempt: int, *, ended: bool = False
 ) -> tuple[str, ...]:
-    """The paths that can go, given each object's path and the attempt in its name.
+    """The paths to delete, given each object's path and the attempt in its name.
 
-    Called after `attempt` has claimed the job: no older attempt can make anything canonical any more, so what it left
-    and no canonical snapshot needs is waste. Once the job has `ended`, its own last attempt's leftovers go as well.
+    Call it after `attempt` has claimed the job: older attempts can publish nothing more, so anything they left that no
+    canonical snapshot needs is waste. Once the job has `ended`, this holds for its last attempt as well.
     """
     needed = {item.path for snapshot in canonical for item in snapshot.objects()}
     needed.update(snapshot.metadata_path for snapshot in canonical)

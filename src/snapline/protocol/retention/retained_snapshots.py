@@ -1,4 +1,4 @@
-"""The completed checkpoints a job keeps, and what may be deleted when one more is complete."""
+"""The completed checkpoints that a job keeps, and what to delete when one more is complete."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BEYOND_ALL = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """What a newly completed checkpoint makes superfluous: whole snapshots, and shared objects nobody refers to.
+    """What to delete after a checkpoint has completed: whole snapshots, and shared objects without references.
 
-    `subsumed_id` is the newest snapshot that it took the place of, if that one can be deleted now.
+    `subsumed_id` is the newest snapshot that it replaced, if that one can be deleted now.
     """
 
     delete: tuple[Snapshot, ...]
@@ -29,7 +29,7 @@ class Retirement:
 class RetainedSnapshots:
     """Completed checkpoints in order, with the registry of the objects they share.
 
-    A snapshot the job does not own (restored without a claim) leaves the row like any other, but is never deleted.
+    A snapshot that the job does not own (restored without a claim) is subsumed like any other, but never deleted.
     """
 
     def __init__(self, limit: int) -> None:
@@ -43,11 +43,10 @@ class RetainedSnapshots:
     def restored(
         cls, limit: int, own: Iterable[Snapshot], foreign: Snapshot | None, claim_mode: ClaimMode
     ) -> RetainedSnapshots:
-        """What a new attempt starts with: the job's own snapshots, and the one it was told to start from.
+        """What a new attempt starts with: the job's own snapshots, and the foreign one that the user named.
 
-        A savepoint among its own is one the job was to stop with: it is the user's, and never deleted. The foreign one
-        is of no concern any more once the job has a snapshot of its own, unless it was claimed and has to be deleted
-        some day, or later checkpoints may depend on it for ever.
+        A savepoint among its own is one the job stopped with: it belongs to the user and is never deleted. Once the
+        job has a snapshot of its own, a foreign one with NO_CLAIM is forgotten.
         """
         retained = cls(limit)
         own = list(own)
@@ -73,7 +72,7 @@ class RetainedSnapshots:
 
     @property
     def owned(self) -> tuple[Snapshot, ...]:
-        """The snapshots whose end is this job's to decide."""
+        """The snapshots that this job may delete."""
         return tuple(snapshot for snapshot in self._snapshots.values() if snapshot.id not in self._not_owned)
 
     @property
@@ -81,7 +80,7 @@ class RetainedSnapshots:
         return max(self._snapshots, default=NO_CHECKPOINT)
 
     def register(self, item: StoredObject, checkpoint_id: int) -> bool:
-        """Note that a checkpoint on its way refers to a shared object; false if the object is gone.
+        """Notes that a pending checkpoint refers to a shared object. False if the object has been deleted.
 
         A subtask that has not heard of the last completed checkpoint may reuse what that one no longer needed.
         """
@@ -92,7 +91,7 @@ class RetainedSnapshots:
         return True
 
     def register_all(self, states: Iterable[SubtaskState], checkpoint_id: int) -> str | None:
-        """Register everything states share with other checkpoints; the key of an object that is gone, if any."""
+        """Registers all shared objects of `states`. Returns the key of one that has been deleted, or None."""
         missing = None
         for state in states:
             for item in state.objects():
@@ -101,7 +100,7 @@ class RetainedSnapshots:
         return missing
 
     def add(self, snapshot: Snapshot) -> Retirement:
-        """Take in a completed checkpoint and let go of what it subsumes."""
+        """Adds a completed checkpoint and drops those that it subsumes."""
         self._snapshots[snapshot.id] = snapshot
         entries = [StoredSnapshot(entry.id, entry.kind) for entry in self._snapshots.values()]
         dropped_ids = [old.id for old in subsumed(entries, self._limit)]

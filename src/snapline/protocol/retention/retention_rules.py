@@ -1,4 +1,4 @@
-"""Which completed checkpoints are kept: while the job runs, and after it has ended."""
+"""Which completed checkpoints are kept, while the job runs and after it has ended."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from snapline.types import ExternalizedRetention, JobStatus, SnapshotKind
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """An entry of the completed-checkpoint store, as far as retention cares."""
+    """A completed snapshot, as far as retention cares."""
 
     id: int
     kind: SnapshotKind
 
 
 def subsumed(entries: Sequence[StoredSnapshot], limit: int) -> tuple[StoredSnapshot, ...]:
-    """The entries to drop so that `limit` remain, oldest first. Call it after each entry that is added.
+    """The entries to drop so that `limit` remain, oldest first. Call it after each new entry.
 
-    `entries` are in the order in which they were added. The newest is never dropped. Nor is the newest checkpoint for
-    the sake of savepoints, even if one more than `limit` then remains; but a synchronous savepoint as the newest entry
-    ends the job and needs nothing beside it.
+    `entries` are in the order in which they were added. The newest is never dropped. Nor is the newest checkpoint in
+    favour of a savepoint, even if one more than `limit` then remains; but a synchronous savepoint as the newest entry
+    ends the job and needs no checkpoint beside it.
     """
     if limit < 1:
         raise ConfigurationError(f"{limit} retained checkpoints; keep at least 1, or the job cannot recover")
@@ -44,7 +44,7 @@ _KEPT_AT = {
 
 
 def keeps(policy: ExternalizedRetention, status: JobStatus) -> bool:
-    """Whether the checkpoints outlive a job that is in `status`. Savepoints always do, whatever this says.
+    """Whether the checkpoints of a job in `status` are kept. Savepoints always are, whatever this returns.
 
     A job that has not ended still needs its checkpoints: they are kept.
     """

@@ -1,4 +1,4 @@
-"""Files that several checkpoints share: who made them, who still needs them, when they may go."""
+"""Files that several checkpoints share: which checkpoint made them, which need them, and when to delete them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ PLACEHOLDER: Final = Placeholder.PLACEHOLDER
 
 @dataclass(frozen=True, slots=True)
 class Unused(Generic[H]):
-    """What a cleanup found.
+    """The result of a cleanup.
 
-    `deleted`: the keys and handles whose files must be deleted now. `in_use`: the restored snapshots, ascending, that
-    must not be deleted yet although they may be subsumed, because files inside them are still used.
+    `deleted`: keys and handles of the files to delete now. `in_use`: restored snapshots, ascending, that must not be
+    deleted yet even if they are subsumed, because files inside them are still used.
     """
 
     deleted: tuple[tuple[str, H], ...]
@@ -43,7 +43,7 @@ class _Entry(Generic[H]):
 
 
 class SharedStateRegistry(Generic[H]):
-    """Knows every shared file of a job by key. Nothing else may delete one.
+    """All shared files of a job by key. Nothing else may delete one.
 
     After a restore, call `restored` for each restored snapshot before anything is registered; register the shared
     state of every acknowledgement; call `unregister_unused` after each completed checkpoint.
@@ -58,7 +58,7 @@ class SharedStateRegistry(Generic[H]):
         return key in self._entries
 
     def register(self, key: str, handle: H | Placeholder, checkpoint_id: int) -> H:
-        """Note that `checkpoint_id` uses `key`, and return the handle it must store.
+        """Notes that `checkpoint_id` uses `key`, and returns the handle that it must store.
 
         The handle is a new one, the known one again, or `PLACEHOLDER` for the known one. Anything else raises
         `EngineError` and changes nothing.
@@ -74,7 +74,7 @@ class SharedStateRegistry(Generic[H]):
     def restored(
         self, checkpoint_id: int, entries: Mapping[str, H | Placeholder], *, claim: bool, sharing: bool
     ) -> None:
-        """Register the shared state of a snapshot the job was restored from.
+        """Registers the shared state of a snapshot that the job was restored from.
 
         `claim`: the job owns the snapshot; the files of one it does not own, and of all older ones, are never deleted.
         `sharing`: its shared files lie outside it; off for a savepoint, whose files would go when it is deleted.
@@ -89,7 +89,7 @@ class SharedStateRegistry(Generic[H]):
             self._self_contained.add(checkpoint_id)
 
     def unregister_unused(self, lowest_checkpoint_id: int) -> Unused[H]:
-        """Forget what no checkpoint from `lowest_checkpoint_id` on uses: the lowest retained one, savepoints aside."""
+        """Forgets what no checkpoint from `lowest_checkpoint_id` on uses: the lowest retained one, savepoints aside."""
         unused = [(key, entry) for key, entry in self._entries.items() if entry.last_used < lowest_checkpoint_id]
         for key, _ in unused:
             del self._entries[key]

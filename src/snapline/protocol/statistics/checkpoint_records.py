@@ -1,6 +1,6 @@
-"""What is known about a job's checkpoints at one moment: immutable records for pages, REST and users.
+"""Records of a job's checkpoints at one moment, immutable, for the monitoring page, REST and users.
 
-Times are epoch milliseconds; -1 (`NO_ACK`) stands for a time or duration that is not known yet.
+Times are epoch milliseconds; -1 (`NO_ACK`) is a time or duration that is not known yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_ACK = -1
 
 
 class CheckpointStatus(Enum):
-    """Where a checkpoint stands."""
+    """The status of a checkpoint."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -23,7 +23,7 @@ class CheckpointStatus(Enum):
 
 
 class CheckpointType(Enum):
-    """What monitoring calls a checkpoint."""
+    """The type of a checkpoint as monitoring shows it."""
 
     CHECKPOINT = "CHECKPOINT"
     UNALIGNED_CHECKPOINT = "UNALIGNED_CHECKPOINT"
@@ -33,10 +33,10 @@ class CheckpointType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskMetrics:
-    """What a subtask reports with its acknowledgement. A negative number means that it was not measured.
+    """What a subtask reports with its acknowledgement. A negative number was not measured.
 
-    `checkpointed_bytes` is what was written for this checkpoint, `state_bytes` the full size it stands for, reused
-    files included. `processed_bytes` and `persisted_bytes` are in-flight data handled and stored during alignment.
+    `checkpointed_bytes` were written for this checkpoint; `state_bytes` is the full size, reused files included.
+    `processed_bytes` and `persisted_bytes` are in-flight data processed and stored during alignment.
     """
 
     checkpointed_bytes: int = 0
@@ -53,7 +53,7 @@ class SubtaskMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What subtasks of a vertex, or of all vertices, have reported so far. Not measured sizes count as 0."""
+    """What the subtasks of a vertex, or of all, have reported so far. Sizes that were not measured count as 0."""
 
     subtasks: int
     acknowledged: int = 0
@@ -122,7 +122,7 @@ class VertexStatistics:
         return duration_ms(self.trigger_ms, self.totals.latest_ack_ms)
 
     def summary(self) -> VertexSummary:
-        """Computed on each call: few vertices are ever looked at this closely."""
+        """Computed on each call, since few vertices are looked at this closely."""
         reported = [subtask.metrics for subtask in self.subtasks if subtask.metrics is not None]
         return VertexSummary(
             checkpointed_bytes=Summary.of(metrics.checkpointed_bytes for metrics in reported),
@@ -139,7 +139,7 @@ class VertexStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """How a checkpoint completed. `discarded` turns true when its files have been given up."""
+    """How a checkpoint completed. `discarded` is true once its files are deleted."""
 
     completed_ms: int
     external_path: str | None
@@ -158,7 +158,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord:
-    """All that is known about one checkpoint at one moment; at most one of `completion` and `failure` is set."""
+    """One checkpoint at one moment. At most one of `completion` and `failure` is set."""
 
     id: int
     kind: SnapshotKind
@@ -178,7 +178,7 @@ class CheckpointRecord:
 
     @property
     def type(self) -> CheckpointType:
-        """A savepoint of either kind stays one; a checkpoint is unaligned as soon as it is so for one subtask."""
+        """A checkpoint is unaligned as soon as it is so at one subtask; savepoints keep their type."""
         if self.kind is SnapshotKind.CHECKPOINT and (self.starts_unaligned or self.totals.any_unaligned):
             return CheckpointType.UNALIGNED_CHECKPOINT
         return CheckpointType[self.kind.name]
@@ -190,7 +190,7 @@ class CheckpointRecord:
         return duration_ms(self.trigger_ms, end_ms)
 
     def vertex(self, vertex: str) -> VertexStatistics | None:
-        """The part of `vertex`, or None if it had none."""
+        """The part of `vertex`, or None."""
         return next((statistics for statistics in self.vertices if statistics.vertex == vertex), None)
 
 
@@ -206,7 +206,7 @@ class RestoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCounts:
-    """How many there were since the job began; `total` is the sum of `in_progress`, `completed` and `failed`."""
+    """Counts since the job began; `total` is the sum of `in_progress`, `completed` and `failed`."""
 
     restored: int = 0
     total: int = 0
@@ -217,10 +217,10 @@ class CheckpointCounts:
 
 @dataclass(frozen=True, slots=True)
 class LatestCheckpoints:
-    """The newest of each sort, kept even when it has left the history.
+    """The newest of each kind, even when it has left the history.
 
     `completed` is never a savepoint: those, plain or synchronous, are in `savepoint`. `not_started` is the latest
-    failure from before a checkpoint was created, which has no record of its own.
+    failure before a checkpoint was created, which has no record.
     """
 
     completed: CheckpointRecord | None = None
@@ -245,7 +245,7 @@ class CompletedSummary:
 
     @staticmethod
     def measurements_of(record: CheckpointRecord) -> tuple[int, int, int, int, int]:
-        """What one completed checkpoint adds, in the order of the fields."""
+        """The measurements of one completed checkpoint, in the order of the fields."""
         totals = record.totals
         return (
             totals.checkpointed_bytes,
@@ -258,7 +258,7 @@ class CompletedSummary:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsSnapshot:
-    """The statistics at one moment. Immutable through and through, so any thread may read it.
+    """The statistics at one moment. Deeply immutable, so any thread may read it.
 
     `history` holds the latest checkpoints and savepoints, in progress or ended, newest first.
     """
@@ -277,5 +277,5 @@ class StatisticsSnapshot:
 
 
 def duration_ms(trigger_ms: int, end_ms: int) -> int:
-    # a clock that was set back in between must not make a duration negative, which would read as «not known»
+    # A clock set back in between must not make a duration negative, which would read as "not known".
     return NO_ACK if end_ms == NO_ACK else max(end_ms - trigger_ms, 0)

@@ -1,6 +1,6 @@
-"""Follows a job's checkpoints and sums them up for the monitoring page and the REST interface.
+"""The statistics of a job's checkpoints, for the monitoring page and the REST interface.
 
-It decides nothing: a fact that comes too late, twice, or about something unknown changes nothing and returns False.
+They decide nothing: a fact that comes late, twice, or about something unknown changes nothing and returns False.
 """
 
 from __future__ import annotations
@@ -29,21 +29,20 @@ from snapline.protocol.statistics.summary import Tally
 from snapline.types import FailureReason, SavepointFormat, SnapshotKind
 
 MAX_IN_PROGRESS = 10_000
-"""Checkpoints under way at once. The coordinator's own limits are far below; beyond this it has lost track of them."""
+"""Checkpoints in progress at once. The coordinator's own limits are far below."""
 
 MAX_SUBTASKS = 1_000_000
 """Subtasks of one checkpoint."""
 
 MAX_MESSAGE_CHARACTERS = 4_000
-"""A longer failure message is cut: it may hold a stack trace of any length, and a history keeps many of them."""
+"""Longer failure messages are cut: they may hold stack traces, and a history keeps many."""
 
 
 class CheckpointStatistics:
     """Follows the checkpoints of one job over all its attempts.
 
-    The coordinator's thread reports facts as they happen, in order; it also takes the snapshots and hands them to
-    whoever wants to read. `history` is how many checkpoints are remembered in detail, `percentile_window` over how
-    many completed ones percentiles are taken.
+    The coordinator's thread reports facts in order and takes the snapshots, which any thread may read. `history` is
+    the number of checkpoints kept in detail; percentiles are over the latest `percentile_window` completed ones.
     """
 
     def __init__(self, *, history: int = 10, percentile_window: int = 10_000) -> None:
@@ -72,8 +71,8 @@ class CheckpointStatistics:
     ) -> None:
         """A checkpoint has begun. `subtasks` gives the parallelism of every vertex of the job, finished or not.
 
-        For subtasks that had already finished, report an acknowledgement with empty metrics at once: they have
-        nothing more to say. `unaligned` is whether the barriers start out unaligned.
+        Report an acknowledgement with empty metrics at once for subtasks that had already finished. `unaligned` says
+        whether barriers start unaligned.
         """
         if checkpoint_id in self._in_progress:
             raise EngineError(f"checkpoint {checkpoint_id} was created twice")
@@ -92,7 +91,7 @@ class CheckpointStatistics:
         self._snapshot = None
 
     def acknowledged(self, checkpoint_id: int, vertex: str, index: int, ack_ms: int, metrics: SubtaskMetrics) -> bool:
-        """A subtask has acknowledged. False if the checkpoint has ended, or the subtask is unknown or came before."""
+        """A subtask has acknowledged. False if the checkpoint has ended, or the subtask is unknown or a repeat."""
         checkpoint = self._in_progress.get(checkpoint_id)
         if checkpoint is None or not checkpoint.acknowledge(vertex, index, ack_ms, metrics):
             return False
@@ -116,7 +115,7 @@ class CheckpointStatistics:
         return True
 
     def failed(self, checkpoint_id: int | None, now_ms: int, reason: FailureReason, message: str = "") -> bool:
-        """A checkpoint has failed; with None, before it was created. False if it is not in progress."""
+        """A checkpoint has failed, or, with None, a request before its creation. False if it is not in progress."""
         failure = Failure(now_ms, reason, _shortened(message))
         if checkpoint_id is None:
             self._not_started = failure
@@ -131,7 +130,7 @@ class CheckpointStatistics:
         return True
 
     def discarded(self, checkpoint_id: int) -> bool:
-        """The files of a completed checkpoint have been given up. False if it is no longer remembered."""
+        """The files of a completed checkpoint are deleted. False if it is no longer remembered."""
         candidates = (*reversed(self._history), self._completed, self._savepoint)
         if not any(known is not None and known.id == checkpoint_id and known.discard() for known in candidates):
             return False
@@ -166,7 +165,7 @@ class CheckpointStatistics:
 
 
 class _Checkpoint:
-    """One checkpoint as its story unfolds; its record is made anew only after a change."""
+    """One checkpoint in progress; its record is rebuilt only after a change."""
 
     __slots__ = ("_record", "_totals", "_vertices")
 
@@ -230,7 +229,7 @@ class _Vertex:
 
 
 def _newer(known: _Checkpoint | None, checkpoint: _Checkpoint) -> _Checkpoint:
-    # a savepoint may end after one that was started later, and then is not the latest
+    # A savepoint may end after one that was started later, and then is not the latest.
     return checkpoint if known is None or checkpoint.id >= known.id else known
 
 

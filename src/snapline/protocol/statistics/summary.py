@@ -1,4 +1,4 @@
-"""A measurement in figures: count, extremes, average and percentiles."""
+"""A measurement as count, extremes, average and percentiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A measurement over many checkpoints or subtasks; all zero while there is none. Averages are rounded down."""
+    """A measurement over many checkpoints or subtasks; all zero without any. Averages are rounded down."""
 
     count: int = 0
     min: int = 0
@@ -24,7 +24,7 @@ class Summary:
 
     @staticmethod
     def of(values: Iterable[int]) -> Summary:
-        """Summary of all `values` but the negative ones, which were not measured."""
+        """Summary of `values`. Negative ones were not measured and are left out."""
         ordered = sorted(value for value in values if value >= 0)
         if not ordered:
             return EMPTY
@@ -35,10 +35,10 @@ EMPTY = Summary()
 
 
 def percentile(ordered: Sequence[int], permille: int) -> float:
-    """The value below which `permille` thousandths of the ascending, non-empty `ordered` lie.
+    """The value below which `permille` thousandths of `ordered` lie, which must be ascending and not empty.
 
-    It is found by linear interpolation at position `p * (n + 1)`, counted from 1; a position before the first value
-    or behind the last gives that value.
+    Interpolates at position `p * (n + 1)`, counted from 1. A position before the first value or behind the last gives
+    that value.
     """
     whole, part = divmod(permille * (len(ordered) + 1), 1000)
     if whole < 1:
@@ -55,7 +55,7 @@ def _summary(count: int, least: int, greatest: int, total: int, ordered: Sequenc
 
 
 class Tally:
-    """A measurement over ever more checkpoints in bounded memory; the latest are kept in order of size as well."""
+    """A running measurement in bounded memory. The latest values are also kept in ascending order."""
 
     __slots__ = ("_count", "_greatest", "_latest", "_least", "_ordered", "_total", "_window")
 
@@ -66,7 +66,7 @@ class Tally:
         self._ordered: list[int] = []
 
     def add(self, value: int) -> None:
-        """Count `value`, unless it is negative and so was not measured."""
+        """Counts `value`, unless it is negative and so was not measured."""
         if value < 0:
             return
         self._least = value if self._count == 0 else min(self._least, value)

@@ -1,4 +1,4 @@
-"""What one subtask's checkpointing is told and what it orders."""
+"""Events and effects of the subtask machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, ExecutionId, Fai
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTriggered:
-    """The barrier handler, or for a source the coordinator, says: take your snapshot now."""
+    """The barrier handler triggered a checkpoint: take the snapshot now."""
 
     barrier: Barrier
     start_delay_ms: int = 0
@@ -24,7 +24,7 @@ class CheckpointTriggered:
 
 @dataclass(frozen=True, slots=True)
 class TriggerReceived:
-    """The coordinator asks a source, or a subtask whose inputs have all ended, to start a checkpoint."""
+    """The coordinator triggered a checkpoint at a source, or at a subtask whose inputs have all ended."""
 
     attempt: int
     barrier: Barrier
@@ -32,7 +32,7 @@ class TriggerReceived:
 
 @dataclass(frozen=True, slots=True)
 class InputsFinished:
-    """All barriers are in, and all captured input data is known: `persisted_bytes` of it."""
+    """All barriers are in, and all input data is captured: `persisted_bytes` of it."""
 
     checkpoint_id: int
     metrics: AlignmentMetrics
@@ -41,7 +41,7 @@ class InputsFinished:
 
 @dataclass(frozen=True, slots=True)
 class OutputsFinished:
-    """The barrier has left every output, or has overtaken what was queued there."""
+    """The barrier has left every output, or has overtaken the data queued there."""
 
     checkpoint_id: int
     persisted_bytes: int = 0
@@ -57,7 +57,7 @@ class HandlerAborted:
 
 @dataclass(frozen=True, slots=True)
 class SynchronousPartFinished:
-    """Operators have handed over what has to be written; data may flow again."""
+    """The operators have handed over what has to be written; data may flow again."""
 
     checkpoint_id: int
     duration_ms: int
@@ -76,7 +76,7 @@ class AsynchronousPartFinished:
 
 @dataclass(frozen=True, slots=True)
 class AsynchronousPartFailed:
-    """Something could not be written; the subtask itself is well."""
+    """Something could not be written. The subtask itself goes on."""
 
     checkpoint_id: int
     error: str
@@ -84,14 +84,14 @@ class AsynchronousPartFailed:
 
 @dataclass(frozen=True, slots=True)
 class OutputTimerFired:
-    """The barrier has been queued in an output for longer than alignment may take."""
+    """The barrier has waited in an output for longer than alignment may take."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionNotified:
-    """The coordinator says: this checkpoint is complete and durable."""
+    """The coordinator reports a checkpoint as complete and durable."""
 
     attempt: int
     checkpoint_id: int
@@ -100,7 +100,7 @@ class CompletionNotified:
 
 @dataclass(frozen=True, slots=True)
 class AbortNotified:
-    """The coordinator says: this checkpoint will never complete."""
+    """The coordinator reports that a checkpoint will never complete."""
 
     attempt: int
     checkpoint_id: int
@@ -108,10 +108,10 @@ class AbortNotified:
 
 @dataclass(frozen=True, slots=True)
 class DataEnded:
-    """All input is read and the operators are finished: the next snapshot is the last this subtask needs.
+    """All input is read and the operators are finished: the next snapshot can be the last one of this subtask.
 
-    Unless its id is below `final_from`: the greatest that came with the ends of data of those upstream, and behind
-    `BarrierHandler.blurred_until`. Nobody may take a checkpoint for its last that those upstream do not.
+    Its id must be at least `final_from`: the greatest that came with the ends of data from upstream, and greater than
+    `BarrierHandler.blurred_until`. A checkpoint is the last one here only if it is so upstream, too.
     """
 
     final_from: int = 0
@@ -119,12 +119,12 @@ class DataEnded:
 
 @dataclass(frozen=True, slots=True)
 class OutputsConsumed:
-    """Everything downstream has taken in what the finished operators emitted."""
+    """Everything downstream has processed what the finished operators emitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionsEnded:
-    """Every input partition has ended: the subtasks upstream have left."""
+    """Every input partition has ended: the upstream subtasks have left."""
 
 
 SubtaskEvent: TypeAlias = (
@@ -144,7 +144,7 @@ SubtaskEvent: TypeAlias = (
     | PartitionsEnded
 )
 
-# Effects, in the order in which they must be carried out.
+# Effects.
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,24 +154,24 @@ class EndInput:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastEndOfData:
-    """Tell those downstream that no more data comes, and which checkpoint is the first that may be the last here."""
+    """Tell everything downstream that no more data comes, and the first checkpoint that can be the last one here."""
 
     final_from: int
 
 
 @dataclass(frozen=True, slots=True)
 class StopSources:
-    """Emit nothing more: the job ends with this savepoint."""
+    """Stop emitting: the job ends with this savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeSources:
-    """Go on: the savepoint the job was to end with will not be."""
+    """Go on emitting: the savepoint that the job should end with has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrepareSnapshot:
-    """Let operators emit what has to precede the barrier (a sink's committables)."""
+    """Let operators emit what has to precede the barrier, such as the committables of a sink."""
 
     checkpoint_id: int
 
@@ -185,7 +185,7 @@ class BroadcastBarrier:
 
 @dataclass(frozen=True, slots=True)
 class SetOutputTimer:
-    """Send `OutputTimerFired` at this time unless the outputs have finished before."""
+    """Report `OutputTimerFired` at this time unless the outputs have finished before."""
 
     checkpoint_id: int
     at_ms: int
@@ -200,9 +200,9 @@ class PrioritizeOutputs:
 
 @dataclass(frozen=True, slots=True)
 class TakeSnapshot:
-    """Run the synchronous part, operators from tail to head, and report how it went.
+    """Run the synchronous part, operators from tail to head; report `SynchronousPartFinished`.
 
-    `ended` says that this may be the subtask's last snapshot; its states are to be marked so.
+    With `ended` this can be the subtask's last snapshot; mark its states so.
     """
 
     barrier: Barrier
@@ -211,14 +211,14 @@ class TakeSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WriteSnapshot:
-    """Run the asynchronous part and report how it went."""
+    """Run the asynchronous part; report `AsynchronousPartFinished` or `AsynchronousPartFailed`."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class CancelSnapshot:
-    """Stop writing for this checkpoint and drop what was captured or written for it."""
+    """Stop writing this checkpoint and drop what was captured or written for it."""
 
     checkpoint_id: int
 
@@ -242,7 +242,7 @@ class SendAcknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class SendDecline:
-    """Tell the coordinator that this subtask has no part in the checkpoint."""
+    """Tell the coordinator that this subtask takes no part in the checkpoint."""
 
     execution: ExecutionId
     checkpoint_id: int
@@ -252,21 +252,21 @@ class SendDecline:
 
 @dataclass(frozen=True, slots=True)
 class NotifyOperatorsCompleted:
-    """Tell the operators, which may now commit."""
+    """Tell the operators that this checkpoint is complete; sinks may commit."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class NotifyOperatorsAborted:
-    """Tell the operators that this checkpoint will not be."""
+    """Tell the operators that this checkpoint has failed."""
 
     checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FinishTask:
-    """End every output partition and leave: nothing of this subtask is needed any more."""
+    """End every output partition and leave: nothing needs this subtask any more."""
 
 
 @dataclass(frozen=True, slots=True)

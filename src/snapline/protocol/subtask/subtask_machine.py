@@ -1,4 +1,4 @@
-"""One subtask's part in checkpoints: from the barrier to the acknowledgement, and the way a subtask ends."""
+"""One subtask's part in checkpoints, from the barrier to the acknowledgement, and how the subtask ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, ExecutionId, Fai
 
 
 class Life(Enum):
-    """Where the subtask stands as a whole."""
+    """The state of the subtask as a whole."""
 
     RUNNING = "RUNNING"
     ENDED = "ENDED"
@@ -27,8 +27,8 @@ _L = Life
 LIFE = TransitionTable(
     "Life of a subtask",
     "After its data has ended a subtask waits for one more complete checkpoint, which commits its last effects. Then "
-    "it leaves, once those upstream have left, those downstream have taken in all that it sent, and it has answered "
-    "every checkpoint it has begun.",
+    "it leaves, once everything upstream has left, everything downstream has processed what it sent, and it has "
+    "answered every checkpoint it has begun.",
     _L.RUNNING,
     [
         (_L.RUNNING, "end of data", _L.ENDED),
@@ -47,7 +47,7 @@ LIFE = TransitionTable(
 
 
 class Phase(Enum):
-    """Where one checkpoint stands on this subtask."""
+    """The state of one checkpoint on this subtask."""
 
     TRIGGERED = "TRIGGERED"
     WRITING = "WRITING"
@@ -60,7 +60,8 @@ class Phase(Enum):
 _P = Phase
 SNAPSHOT = TransitionTable(
     "One checkpoint on one subtask",
-    "The synchronous part holds up data, the asynchronous part does not. The acknowledgement waits for both sides.",
+    "The synchronous part stops the data, the asynchronous part does not. The acknowledgement waits for both, and for "
+    "inputs and outputs.",
     _P.TRIGGERED,
     [
         (_P.TRIGGERED, "synchronous part finished", _P.WRITING),
@@ -105,9 +106,9 @@ class _Running:
 class SubtaskMachine:
     """The checkpoint machine of one execution.
 
-    `has_inputs` and `has_outputs` say what an acknowledgement has to wait for; `final_checkpoint` whether the subtask
-    stays after the end of its data until a checkpoint has completed. `max_remembered_aborts` bounds how many ids that
-    were aborted before their barrier came are kept.
+    An acknowledgement waits for inputs and outputs where the subtask has them. With `final_checkpoint` the subtask
+    stays after the end of its data until a checkpoint is complete. `max_remembered_aborts` bounds how many ids are
+    remembered that were aborted before their barrier arrived.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class SubtaskMachine:
 
     @recorded
     def handle(self, event: s.SubtaskEvent, now_ms: int) -> list[s.SubtaskEffect]:
-        """Take one fact, return the orders that follow. After the subtask has ended nothing follows from anything."""
+        """Takes an event and returns the effects that follow; few do once the subtask has ended."""
         if self.life in LIFE.final_states:
             return self._handle_ended(event)
         match event:
@@ -182,7 +183,7 @@ class SubtaskMachine:
             return [s.SendDecline(self.execution, event.barrier.id, reason, f"{self.execution} has ended")]
         return []
 
-    # The way down: from the barrier to the acknowledgement.
+    # From the barrier to the acknowledgement.
 
     def _on_triggered(
         self, barrier: Barrier, start_delay_ms: int, now_ms: int, *, inputs_ended: bool = False
@@ -192,7 +193,7 @@ class SubtaskMachine:
         self._last_id = barrier.id
         resumed: list[s.SubtaskEffect] = []
         if self.life is Life.STOPPING:
-            # The notice that the savepoint was given up has been lost: otherwise nothing would follow it.
+            # The notice of the failed savepoint was lost: otherwise no checkpoint would follow it.
             resumed = self._on_stop_aborted()
             if self._is_draining:
                 return resumed
@@ -291,7 +292,7 @@ class SubtaskMachine:
         )
         return [s.SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics), *self._leave()]
 
-    # Giving up.
+    # Aborts.
 
     def _on_handler_aborted(self, checkpoint_id: int, reason: AbortReason) -> list[s.SubtaskEffect]:
         self._last_id = max(self._last_id, checkpoint_id)
@@ -313,7 +314,7 @@ class SubtaskMachine:
         return [*effects, *self._leave()]
 
     def _on_stop_aborted(self) -> list[s.SubtaskEffect]:
-        """The job goes on, unless its operators have been finished: then only a restart can bring them back."""
+        """The subtask goes on, unless its operators are finished: only a restart brings those back."""
         if self._is_draining:
             self._running.clear()
             self._step("savepoint with drain aborted")
@@ -329,7 +330,7 @@ class SubtaskMachine:
         running.step("aborted")
         return [s.CancelSnapshot(checkpoint_id)]
 
-    # The way back: notifications, and the subtask's end.
+    # Notices, and the end of the subtask.
 
     def _on_completed(self, checkpoint_id: int) -> list[s.SubtaskEffect]:
         if checkpoint_id <= self._completed_id:
@@ -345,7 +346,7 @@ class SubtaskMachine:
         return effects
 
     def _leave(self) -> list[s.SubtaskEffect]:
-        """Finish if nothing is left to do; a checkpoint that has begun is answered first, as all others wait for it."""
+        """Finish if nothing is left to do. A checkpoint that has begun is answered first: all others wait for it."""
         is_answering = any(checkpoint_id > self._completed_id for checkpoint_id in self._running)
         if self.life is not Life.LEAVING or not self._partitions_ended or not self._outputs_consumed or is_answering:
             return []
