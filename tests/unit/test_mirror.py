@@ -46,6 +46,11 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "devtools/simulator/simulator_command.py": "tests/sim/test_simulator.py",
     "devtools/simulator/slot_farm.py": "tests/sim/test_simulator.py",
     "devtools/simulator/world.py": "tests/sim/test_simulator.py",
+    "state/collection_states.py": "tests/contract/test_backends.py",
+    "state/keyed_backend.py": "tests/contract/test_backends.py",
+    "state/memory_backend.py": "tests/contract/test_backends.py",
+    "state/timers.py": "tests/contract/test_backends.py",
+    "state/value_states.py": "tests/contract/test_backends.py",
     "testing/replay.py": "tests/unit/devtools/replay/test_replay_command.py",
     "testing/sim.py": "tests/sim/test_simulator.py",
 }
