@@ -1,16 +1,4 @@
-"""One operator by itself: the test gives it rows, watermarks and time, and looks at what it emits.
-
-No threads, no cluster and nothing random, so late rows, timers and restarts can be tested to the row:
-
-    keyed = job.source(source, "clicks", watermarks=sl.Watermarks("time")).key_by("user")
-    counts = keyed.window(sl.Tumbling("10s")).late_output("late").aggregate(uid="counts", n=sl.count())
-    with OperatorHarness.of(counts) as harness:
-        harness.process([{"user": "ann", "time": 1_000}])
-        harness.watermark(10_000)
-        assert [row["n"] for row in harness.rows()] == [1]
-        harness.process([{"user": "ann", "time": 2_000}])
-        assert harness.side_rows("late") == [{"user": "ann", "time": 2_000}]
-"""
+"""One operator by itself: the test gives it rows, watermarks and time, and looks at what it emits."""
 
 from __future__ import annotations
 
@@ -49,6 +37,17 @@ _ANSWER_TIMEOUT_S = 10.0
 
 class OperatorHarness:
     """Runs an operator the way a task does, in the thread of the test. Make one with `OperatorHarness.of(stream)`.
+
+    No threads, no cluster and nothing random, so late rows, timers and restarts can be tested to the row:
+
+        keyed = job.source(source, "clicks", watermarks=sl.Watermarks("time")).key_by("user")
+        counts = keyed.window(sl.Tumbling("10s")).late_output("late").aggregate(uid="counts", n=sl.count())
+        with OperatorHarness.of(counts) as harness:
+            harness.process([{"user": "ann", "time": 1_000}])
+            harness.watermark(10_000)
+            assert [row["n"] for row in harness.rows()] == [1]
+            harness.process([{"user": "ann", "time": 2_000}])
+            assert harness.side_rows("late") == [{"user": "ann", "time": 2_000}]
 
     `clock` is its processing time, which moves only by `advance`. `emitted` and `side_emitted` are the batches it has
     emitted, `watermarks` the watermarks it made itself. Background work runs at once, or waits in `waiting` for

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
+import snapline as sl
 import snapline.testing
 
 IMPORT_EVERYTHING = """
@@ -53,6 +56,18 @@ def test_every_name_is_there_and_documented() -> None:
         assert f"`{name}`" in page, f"docs/testing.md does not tell of {name}"
     with pytest.raises(AttributeError, match="has no attribute 'Simulator'"):
         snapline.testing.Simulator  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["ManualClock", "OperatorHarness", "ScriptedSource", "ThreadCluster"])
+def test_the_examples_in_docstrings_run(name: str) -> None:
+    job = sl.Job("job")
+    source = sl.sources.Iterator([], schema="user STRING, time BIGINT")
+    if name == "ThreadCluster":
+        job.source(source, uid="rows").sink(sl.sinks.Foreach(print), uid="out")
+    kit = {name: getattr(snapline.testing, name) for name in snapline.testing.__all__}
+    paragraphs = inspect.cleandoc(getattr(snapline.testing, name).__doc__).split("\n\n")
+    (example,) = (textwrap.dedent(text) for text in paragraphs if text.startswith("    "))
+    exec(compile(example, name, "exec"), {**kit, "sl": sl, "job": job, "source": source})
 
 
 @pytest.mark.parametrize("command", ["sim", "replay"])
