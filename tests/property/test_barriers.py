@@ -365,10 +365,10 @@ def test_illegal_events_change_nothing(
 
 @dataclass(frozen=True)
 class Life:
-    """What becomes of one id, told from the whole history. Times are positions in the history.
+    """The fate of one id, derived from the whole history. Times are positions in the history.
 
     `missing[i]` are the channels not yet heard after the i-th event since `opened`. `end` is None if it never ended,
-    `reason` is None if it completed, and `silent` if nobody was told of its end.
+    `reason` is None if it completed, and `silent` if its end was not reported.
     """
 
     opened: int

@@ -1,4 +1,4 @@
-"""The journal as a fence: drivers that know nothing of each other share a store that can only «create if absent»."""
+"""The journal as a fence: drivers that know nothing of each other share a store that can only "create if absent"."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Store:
         older = {record for record in journal.canonical if record.attempt < self.newest_attempt}
         assert older <= self.canonical_at_takeover, "an attempt published after a newer one had taken over"
         latest = 0 if journal.latest is None else journal.latest.checkpoint_id or 0
-        assert latest >= self.last_confirmed, "a recovery would go back behind what a driver was told is published"
+        assert latest >= self.last_confirmed, "a recovery would go back behind what the store confirmed to a driver"
         assert journal.attempt == self.newest_attempt
         assert (journal.ended is not None) is self.is_closed
 
@@ -73,7 +73,7 @@ class Goal(Enum):
 class Step(Enum):
     """What a driver does next, apart from choosing a goal. Between any two steps others may do anything."""
 
-    LOOK = "read the journal, and see what is to be appended next"
+    LOOK = "read the journal, and see what to append next"
     APPEND = "append it"
     CLEAN = "find out what is obsolete in what was last read"
     DELETE = "delete one obsolete record"
@@ -272,7 +272,7 @@ def test_a_driver_that_slept_through_two_takeovers_can_do_no_harm_where_all_it_k
 
 @st.composite
 def journals(draw: st.DrawFn) -> list[Record]:
-    """Any journal at all, whoever wrote it, with gaps, strays, seals in the wrong place and claims that are missing."""
+    """Any journal at all, with gaps, strays, seals in the wrong place and claims that are missing."""
     content = []
     for attempt in range(1, draw(st.integers(1, 4)) + 1):
         claimed = draw(st.sampled_from([RecordKind.CLAIM, RecordKind.CLAIM, RecordKind.END, None]))

@@ -37,7 +37,7 @@ def end(attempt: int) -> Record:
 
 def entry(attempt: int, sequence: int, word: str) -> Record:
     if word == "=":
-        return Record(RecordKind.SEAL, attempt, "whoever came next", sequence)
+        return Record(RecordKind.SEAL, attempt, "the next driver", sequence)
     kind, checkpoint_id = _WORDS.get(word[0], RecordKind.CHECKPOINT), int(word.lstrip("SX"))
     return Record(kind, attempt, f"driver-{attempt}", sequence, checkpoint_id, f"chk-{checkpoint_id}")
 
@@ -80,7 +80,7 @@ def test_records_are_read_in_order_of_their_names() -> None:
     assert Journal(reversed(records)).records == records
 
 
-def test_whoever_takes_over_seals_the_newest_row_and_then_claims() -> None:
+def test_a_driver_that_takes_over_seals_the_newest_row_and_then_claims() -> None:
     assert journal("c1", "1: 1 2").take_over("me") == Record(RecordKind.SEAL, 1, "me", 2)
     assert journal("c1").take_over("me") == Record(RecordKind.SEAL, 1, "me", 0)
     assert journal("c1", "1: 1 2 =").take_over("me") == Record(RecordKind.CLAIM, 2, "me")

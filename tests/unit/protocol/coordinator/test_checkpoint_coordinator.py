@@ -679,7 +679,7 @@ def test_completion_publishes_then_retains_answers_and_notifies_in_this_order() 
     assert bench.pending() == ()
 
 
-def test_nobody_is_told_before_the_checkpoint_is_published() -> None:
+def test_no_notice_goes_out_before_the_checkpoint_is_published() -> None:
     bench = Bench()
     bench.start(1)
     effects = bench.acknowledge(1, *EVERYONE) + bench.tell(MetadataWritten(1))
@@ -741,7 +741,7 @@ def test_older_checkpoints_are_subsumed_but_never_savepoints() -> None:
     bench.ask("queued")
     bench.acknowledge(3, *EVERYONE)
     effects = bench.publish(3)
-    assert effects[-1] == ReserveId("queued"), "nothing new before the old is told"
+    assert effects[-1] == ReserveId("queued"), "notices of the old checkpoint come before a new one"
     assert failed(effects) == [("old", FailureReason.CHECKPOINT_SUBSUMED)]
     assert bench.pending() == (2, 4)
     kinds = [type(effect) for effect in effects]

@@ -1,33 +1,24 @@
-"""Task metrics are values that reach the driver as they were measured."""
+"""The figures of a task travel between processes and threads."""
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import FrozenInstanceError
 
 import pytest
 
-from snapline.protocol.statistics import TaskMetrics
-from snapline.runtime.wire.control_messages import Metrics, decode_to_master, encode
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import ExecutionId, SubtaskId
 
-EXECUTION = ExecutionId(SubtaskId("counts", 1), 2)
+METRICS = TaskMetrics(ExecutionId(SubtaskId("map", 1), 3), 10, 8, 100, 80, 1_000, 600, 300, 100, 5, 6)
 
 
-@pytest.mark.parametrize(
-    "metrics",
-    [
-        TaskMetrics(EXECUTION, 5, 4, 3, 2, 250, 100, 100, 50, 7, 8),
-        TaskMetrics(EXECUTION, 5, 4, 3, 2, 250, 100, 100, 50, 7, 8, 1_000, (3, 4), 6),
-    ],
-)
-def test_metrics_arrive_as_they_were_sent(metrics: TaskMetrics) -> None:
-    received = decode_to_master(encode(Metrics([metrics], 77)))
-    assert isinstance(received, Metrics)
-    assert received.tasks == [metrics]
-    assert str(received.tasks[0].execution) == "counts/1#2"
-
-
-def test_metrics_do_not_change() -> None:
-    metrics = TaskMetrics(EXECUTION, 5, 4, 3, 2, 250, 100, 100, 50, 7, 8)
+def test_they_survive_a_pickle_and_cannot_be_changed() -> None:
+    assert pickle.loads(pickle.dumps(METRICS)) == METRICS
     with pytest.raises(FrozenInstanceError):
-        metrics.rows_in = 6  # type: ignore[misc]
+        METRICS.rows_in = 11  # type: ignore[misc]
+
+
+def test_before_the_first_watermark_there_is_none() -> None:
+    assert METRICS.watermark_ms is None
+    assert METRICS.latency_ms == ()

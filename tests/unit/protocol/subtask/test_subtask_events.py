@@ -1,0 +1,20 @@
+"""What the subtask's events assume when a shell leaves a field out."""
+
+from __future__ import annotations
+
+from snapline.protocol.machine import outline
+from snapline.protocol.subtask.subtask_events import CompletionNotified, DataEnded, TakeSnapshot, TriggerReceived
+from snapline.types import NO_CHECKPOINT, Barrier
+
+
+def test_any_checkpoint_may_be_the_last_unless_upstream_says_otherwise() -> None:
+    assert DataEnded().final_from == 0
+    assert not TakeSnapshot(Barrier(1, 0)).ended
+
+
+def test_a_completion_may_subsume_nothing() -> None:
+    assert CompletionNotified(3, 7).subsumed_id == NO_CHECKPOINT
+
+
+def test_a_story_names_the_checkpoint_of_a_barrier() -> None:
+    assert outline(TriggerReceived(3, Barrier(7, 0))) == "TriggerReceived(3, Barrier 7)"
