@@ -21,7 +21,8 @@ class OperatorContext:
     with the operator's declared schema; `emit_to` passes one to a side output, where it is dropped if nothing reads it.
     `emit_watermark` is for operators that make watermarks. `background(call, done)` runs a blocking call on another
     thread, then `done` with its future on the task's thread, unless the task has ended. `post(call)`, the only field
-    that other threads may use, runs a call on the task's thread, unless the task has ended.
+    that other threads may use, runs a call on the task's thread, unless the task has ended; `call_later(delay_ms,
+    call)` does so after a delay.
 
     `restored_id` is the checkpoint the subtask was restored from, -1 if none. What was prepared for checkpoints up to
     `prepared_until` may still be restored. `takes_last_checkpoint` says that a checkpoint follows the end of the data;
@@ -46,6 +47,7 @@ class OperatorContext:
     emit_watermark: Callable[[int], None]
     background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
     post: Callable[[Callable[[], None]], None]
+    call_later: Callable[[int, Callable[[], None]], None]
 
 
 class Operator(ABC):

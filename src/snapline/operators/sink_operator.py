@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -21,8 +20,8 @@ from snapline.text import shortened
 
 _log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 1.0
+_FIRST_PAUSE_MS = 50
+_LONGEST_PAUSE_MS = 1000
 
 
 class SinkOperator(Operator):
@@ -35,7 +34,6 @@ class SinkOperator(Operator):
     _committer: Committer
     _committables: OperatorList
     _orders: deque[Commit]
-    _is_closed: threading.Event
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -46,7 +44,6 @@ class SinkOperator(Operator):
         super().open(context)
         self._last_id = max(context.restored_id, context.prepared_until, 0)
         self._orders = deque()
-        self._is_closed = threading.Event()
         self._committer = Committer(context.attempt, max_retries=context.committer_retries)
         self._committables = context.states.operator.list_state("committables", bytes)
         self._writer = self.sink.writer(
@@ -93,7 +90,6 @@ class SinkOperator(Operator):
 
     def close(self) -> None:
         if self._writer is not None:
-            self._is_closed.set()
             self._writer.close()
 
     # Commits.
@@ -119,15 +115,18 @@ class SinkOperator(Operator):
             return
         order = self._orders.popleft()
         self._is_committing = True
-        self.context.background(lambda: self._commit(order), lambda answer: self._answered(order.committable, answer))
+        retries = order.committable.retries
+        if retries:
+            pause_ms = min(_FIRST_PAUSE_MS * 2 ** (retries - 1), _LONGEST_PAUSE_MS)
+            self.context.call_later(pause_ms, lambda: self._start(order))
+        else:
+            self._start(order)
 
-    def _commit(self, order: Commit) -> CommitResult:
-        """On another thread."""
-        if order.committable.retries:
-            pause_s = min(_FIRST_PAUSE_S * 2 ** (order.committable.retries - 1), _LONGEST_PAUSE_S)
-            if self._is_closed.wait(pause_s):
-                return CommitResult.RETRY_LATER
-        return self._opened.commit(order.committable, order.permit)
+    def _start(self, order: Commit) -> None:
+        committable, commit = order.committable, self._opened.commit
+        self.context.background(
+            lambda: commit(committable, order.permit), lambda answer: self._answered(committable, answer)
+        )
 
     def _answered(self, committable: Committable, answer: Future[CommitResult]) -> None:
         self._is_committing = False

@@ -1,33 +1,31 @@
-"""Sources as operators: splits, positions and event time of one subtask."""
+"""The head of a chain that begins with a source: splits, positions and event time of one subtask."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import checked_schema, conform
 from snapline.contracts.source import ReaderContext, Source, SourceReader, Wait, Watermarks
-from snapline.errors import EngineError, UserCodeError
-from snapline.state.exact_cast import shortened
+from snapline.errors import UserCodeError
+from snapline.operators.event_time import newest_time_ms
 from snapline.state.operator_state import OperatorList
-
-_PER_MILLISECOND = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
-"""What to multiply a timestamp of a unit with, and divide it by, for milliseconds."""
+from snapline.text import shortened
 
 
-class SourceOperator(Operator):
-    """Reads the splits that are assigned to one subtask. It has no input: the runtime calls `read`.
+class SourceHead:
+    """Reads the splits assigned to one subtask; the task calls `read` and passes on what it returns.
 
-    A subtask asks for the next split when it has read all it has; where splits are read in step it asks at once, even
-    if it has restored some, since what nobody had yet is dealt out again after a restore. As long as there may be more
-    it asks again, and the answer comes when there is something for it.
+    A subtask asks for the next split when it has read all it has. Where splits are read in step it asks at once, even
+    if it has restored some, since the driver deals out again what nobody had. While there may be more it asks again,
+    and the answer comes once there is something for it.
     """
 
+    context: OperatorContext
     _reader: SourceReader | None = None
     _splits: OperatorList
 
@@ -42,7 +40,7 @@ class SourceOperator(Operator):
         self._may_be_more = True
 
     def open(self, context: OperatorContext) -> None:
-        super().open(context)
+        self.context = context
         self._reader = self._source.reader(
             ReaderContext(context.job_id, context.uid, context.subtask, context.parallelism)
         )
@@ -52,9 +50,6 @@ class SourceOperator(Operator):
             self._reader.add_split(split, position)
             self._is_dry = False
         self._last_read_ms = context.clock()
-
-    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        raise EngineError(f"the source {self.context.uid!r} was given a batch of {batch.num_rows} rows, {input_index=}")
 
     # Splits.
 
@@ -83,7 +78,7 @@ class SourceOperator(Operator):
     # Rows.
 
     def read(self) -> pa.RecordBatch | Wait | None:
-        """The next rows; none if everything that was assigned is read."""
+        """Returns the next rows, or None if everything that was assigned is read."""
         if self._is_dry:
             return None
         given = self._opened.read()
@@ -105,11 +100,11 @@ class SourceOperator(Operator):
 
     @property
     def watermark_ms(self) -> int | None:
-        """Event time as the rows read so far tell it; none before the first, or without watermarks. Never goes back."""
+        """Event time from the rows read so far; None before the first, or without watermarks. Never goes back."""
         return self._watermark_ms
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether so long nothing was read that this subtask is to be left out when event time is told."""
+        """Whether nothing was read for so long that event time leaves this subtask out."""
         if self._watermarks is None or self._watermarks.idle_after_ms == 0:
             return False
         return now_ms - self._last_read_ms >= self._watermarks.idle_after_ms
@@ -125,6 +120,7 @@ class SourceOperator(Operator):
     # Checkpoints.
 
     def snapshot(self, checkpoint_id: int) -> None:
+        """The synchronous part: put the positions into state."""
         del checkpoint_id
         self._splits.set([msgspec.msgpack.encode([split, at]) for split, at in self._opened.positions()])
 
@@ -141,14 +137,5 @@ class SourceOperator(Operator):
         return self._reader
 
 
-def newest_time_ms(column: pa.Array) -> int | None:
-    """The greatest of timestamps, or of whole numbers of milliseconds, in milliseconds; none if all are null."""
-    kind = column.type
-    if not pa.types.is_timestamp(kind):
-        newest: int | None = pc.max(column).as_py()
-        return newest
-    value = pc.max(column.cast(pa.int64())).as_py()
-    if value is None:
-        return None
-    times, parts = _PER_MILLISECOND[kind.unit]
-    return int(value) * times // parts
+ChainMember: TypeAlias = Operator | SourceHead
+"""What a chain of operators consists of: a source can only be its head."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from random import Random, SystemRandom
+from random import Random
 
 from snapline.errors import (
     DamagedError,
@@ -25,8 +25,8 @@ from snapline.protocol.snapshot import Snapshot, StoredObject
 from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.journals.journal_client import RETRIES, RETRY_PAUSE_S, JournalClient
 from snapline.storage.journals.journal_store import JournalStore
-from snapline.storage.object_paths import TEMPORARY
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_paths import TEMPORARY
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_writer import attempt_of
 from snapline.types import NO_CHECKPOINT, ExternalizedRetention, JobStatus
 
@@ -82,7 +82,7 @@ class Archive(JournalClient):
         self._is_exclusive = exclusive
         self.directory = directory.rstrip("/")
         self._objects = objects
-        self._random = random or SystemRandom()
+        self._random = random or Random(token)  # noqa: S311  # a name that nobody else has, no secret
 
     # Places.
 

@@ -1,11 +1,11 @@
-"""Deletes in the background what nobody needs any more, several things at a time."""
+"""Deletes obsolete snapshots and objects in the background, several at a time."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 
 from snapline.errors import SnaplineError, StorageError
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
@@ -14,7 +14,7 @@ from snapline.storage.archive import Archive
 
 PARALLELISM = 4
 QUEUE_LIMIT = 1_000
-"""How many deletions may wait. Beyond that they are given up: what they leave, the next recovery sweeps."""
+"""How many deletions may wait. Further ones are refused, and the next recovery sweeps what they leave."""
 
 RETRIES = 3
 RETRY_PAUSE_S = 0.5
@@ -22,20 +22,20 @@ RETRY_PAUSE_S = 0.5
 _log = logging.getLogger(__name__)
 
 Done = Callable[[Exception | None], None]
-"""Told once for each deletion, in a thread of the cleaner or in that of the caller: the error it ended with, if any."""
+"""Called once per deletion with its error or None, on a thread of the cleaner or of the caller."""
 
 
 class Cleaner:
-    """Carries out deletions on a pool of threads of its own. Every method may be called from any thread.
+    """Runs deletions on a pool of threads, which it owns from now on. Thread-safe.
 
-    Deletions must be safe to repeat; one that fails is, a bounded number of times. What fails for good is logged, told
-    to whoever asked, and left to the next recovery. `parallelism` 1 deletes one thing after the other.
+    Deletions must be idempotent: one that fails is retried a bounded number of times, then logged, reported to its
+    caller, and left to the next recovery. A pool of one thread deletes one thing after the other.
     """
 
     def __init__(
         self,
         archive: Archive,
-        parallelism: int = PARALLELISM,
+        pool: Executor,
         *,
         queue_limit: int = QUEUE_LIMIT,
         retries: int = RETRIES,
@@ -45,37 +45,37 @@ class Cleaner:
         self._queue_limit = queue_limit
         self._retries = retries
         self._retry_pause_s = retry_pause_s
-        self._pool = ThreadPoolExecutor(parallelism, "snapline-cleaner")
+        self._pool = pool
         self._lock = threading.Lock()
         self._count = 0
         self._closed = threading.Event()
 
     @property
     def being_cleaned(self) -> int:
-        """How many deletions have been asked for and are not over yet; no new checkpoint begins while it is high."""
+        """How many deletions are waiting or running; no new checkpoint begins while it is high."""
         with self._lock:
             return self._count
 
     def delete_snapshot(self, snapshot: Snapshot, retained: RetainedSnapshots, done: Done) -> None:
-        """Delete a snapshot that was subsumed."""
+        """Delete a subsumed snapshot."""
         self.submit(f"snapshot {snapshot.id}", lambda: self._archive.delete_snapshot(snapshot, retained), done)
 
     def submit(self, name: str, operation: Callable[[], None], done: Done) -> None:
-        """Carry out a deletion later; `name` says what is deleted. Never blocks."""
+        """Run a deletion later; `name` says what is deleted. Never blocks."""
         with self._lock:
             refusal = self._refusal()
             if refusal is None:
                 self._count += 1
                 future = self._pool.submit(self._clean, name, operation)
         if refusal is not None:
-            self._tell(name, StorageError(f"{name} was not deleted: {refusal}"), done)
+            self._report(name, StorageError(f"{name} was not deleted: {refusal}"), done)
             return
         future.add_done_callback(lambda over: self._over(name, over, done))
 
     def close(self, *, wait: bool) -> None:
-        """End all threads. With `wait`, carry out first what was asked for; else only what has begun.
+        """End all threads. With `wait`, finish all submitted deletions first; otherwise only those that have begun.
 
-        May be called more than once; whatever is submitted afterwards is refused.
+        Idempotent; later submissions are refused.
         """
         with self._lock:
             self._closed.set()
@@ -107,14 +107,14 @@ class Cleaner:
             error = raised if raised is None or isinstance(raised, Exception) else StorageError(f"{name}: {raised!r}")
         with self._lock:
             self._count -= 1
-        self._tell(name, error, done)
+        self._report(name, error, done)
 
-    def _tell(self, name: str, error: Exception | None, done: Done) -> None:
+    def _report(self, name: str, error: Exception | None, done: Done) -> None:
         if error is not None:
-            # A defect needs its traceback, a store that does not answer does not.
+            # A bug needs its traceback, a failing store does not.
             trace = None if isinstance(error, SnaplineError) else error
             _log.warning("%s is left for the next recovery to sweep: %s", name, error, exc_info=trace)
         try:
             done(error)
         except Exception:
-            _log.exception("whoever asked for %s to be deleted failed when told that it is over", name)
+            _log.exception("the callback of the deletion of %s failed", name)

@@ -1,7 +1,7 @@
-"""Clusters without Spark, for tests: slots are threads of this process, and so is the driver.
+"""Clusters without Spark, for tests: the driver and the slots are threads of this process.
 
-A `ProcessCluster` has real operator processes, which may be killed; in a `ThreadCluster` they are threads too, which
-is faster and can be looked into with a debugger.
+A `ProcessCluster` starts real operator processes, which a test may kill; a `ThreadCluster` runs them as threads too,
+which is faster and can be debugged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from snapline.errors import ConfigurationError, EngineError, SnaplineError
 from snapline.graph.planner import make_spec
 from snapline.runtime.master.start_master import start_master
 from snapline.runtime.slot.bootstrap import Bootstrap
-from snapline.runtime.slot.operator_process import run_operator_process
+from snapline.runtime.slot.operator_process import OperatorProcess
 from snapline.runtime.slot.process_launcher import KILL_TIMEOUT_S, Child, Ended, LaunchedProcess, StartChild
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.slot.supervisor import Supervisor
@@ -31,7 +31,7 @@ _task_attempts = itertools.count()
 
 
 class _Cluster(ABC):
-    """Runs any number of jobs. `slots` is how many slots they may have together; None is no limit."""
+    """Runs any number of jobs, which share `slots`. None means no limit."""
 
     def __init__(self, slots: int | None = None) -> None:
         self.slots = slots
@@ -39,18 +39,21 @@ class _Cluster(ABC):
         self._providers: list[ClusterSlots] = []
 
     def start_job(self, job: Job) -> JobHandle:
-        """Start a job and return while it runs."""
+        """Start a job and return its handle at once. `Job.run`, `Job.start` and `Stream.collect` call this."""
         return start_master(make_spec(job), self.provider())
 
     def provider(self) -> ClusterSlots:
-        """A `SlotProvider` for one more job."""
+        """Make the `SlotProvider` of another job."""
         provider = ClusterSlots(self, self._start_child)
         with self._guard:
             self._providers.append(provider)
         return provider
 
     def lose_slot(self, slot: int, provider: int = 0) -> None:
-        """Let a slot end as if its Spark task had died, with all that runs in it; of the job with this number."""
+        """End a slot as if its Spark task had died, with everything in it.
+
+        `provider` selects the job: 0 is the first one started on this cluster, -1 the last.
+        """
         self._providers[provider].lose_slot(slot)
 
     @abstractmethod
@@ -69,14 +72,22 @@ class _Cluster(ABC):
 
 
 class ProcessCluster(_Cluster):
-    """Slots with real operator processes, over loopback."""
+    """A cluster whose slots have real operator processes, over loopback. Give it to `Job.run` or `Job.start`.
+
+        cluster = ProcessCluster(slots=4)
+        handle = job.start(cluster)
+        os.kill(cluster.worker_pids()[0], signal.SIGKILL)
+        assert handle.wait("60s") is sl.JobStatus.FINISHED
+
+    `ConfigurationError` from `Job.start` if the job needs more slots than are free.
+    """
 
     def __init__(self, slots: int | None = None) -> None:
         super().__init__(slots)
         self._processes: dict[int, LaunchedProcess] = {}
 
     def worker_pids(self) -> list[int]:
-        """The operator processes that run at present."""
+        """The process ids of all running operator processes, in ascending order."""
         with self._guard:
             return sorted(pid for pid, process in self._processes.items() if process.is_running)
 
@@ -89,10 +100,15 @@ class ProcessCluster(_Cluster):
 
 
 class ThreadCluster(_Cluster):
-    """Slots whose operator processes are threads of this process."""
+    """A cluster whose operator processes are threads of this process. Give it to `Job.run`, `start` or `collect`.
+
+        assert job.run(ThreadCluster(slots=2)) is sl.JobStatus.FINISHED
+
+    `ConfigurationError` from `Job.start` if the job needs more slots than are free.
+    """
 
     def _start_child(self, bootstrap: Bootstrap, ended: Ended) -> Child:
-        return _WorkerThread(bootstrap, ended)
+        return _OperatorThread(bootstrap, ended)
 
 
 class ClusterSlots:
@@ -124,7 +140,7 @@ class ClusterSlots:
                 return
             before, self._order = self._order, started
             started.start()
-        if before is not None:  # its release came while it was being started
+        if before is not None:  # it was released while it was being started
             before.release(0)
 
     def release(self, timeout_s: float) -> None:
@@ -149,7 +165,7 @@ class ClusterSlots:
 
 
 class _Order:
-    """The supervisors of one order. The first that fails is told; the others go on until they are released."""
+    """The supervisors of one order. The first failure is reported; the others run until they are released."""
 
     def __init__(self, order: SlotOrder, failed: Callable[[str, bool], None], start_child: StartChild) -> None:
         self.supervisors = [
@@ -176,7 +192,7 @@ class _Order:
         for supervisor in self.supervisors:
             supervisor.give_up("released by force")
         if not self._join(FORCE_TIMEOUT_S):
-            raise EngineError("a supervisor does not end although it was told to give up")
+            raise EngineError(f"a supervisor has not ended within {FORCE_TIMEOUT_S:g} s of being told to give up")
 
     def _join(self, timeout_s: float) -> bool:
         deadline_s = time.monotonic() + timeout_s
@@ -188,28 +204,28 @@ class _Order:
         try:
             supervisor.run()
         except SnaplineError as error:
-            self._tell(str(error))
+            self._report(str(error))
         except Exception:
-            self._tell(traceback.format_exc())
+            self._report(traceback.format_exc())
         else:
-            self._tell("a slot has ended too early")
+            self._report("a slot has ended before its release")
 
-    def _tell(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         with self._guard:
             is_first, self._is_over = not self._is_over, True
         if is_first:
             self._failed(message, False)
 
 
-class _WorkerThread:
-    """An operator process that is none."""
+class _OperatorThread:
+    """A thread in place of an operator process."""
 
     def __init__(self, bootstrap: Bootstrap, ended: Ended) -> None:
         self._bootstrap = bootstrap
         self._ended = ended
-        self._stop = threading.Event()
+        self._process = OperatorProcess(bootstrap)
         self._is_killed = False
-        self._thread = threading.Thread(target=self._run, name=f"worker-{bootstrap.slot}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"operators-{bootstrap.slot}", daemon=True)
         self._thread.start()
 
     @property
@@ -218,15 +234,17 @@ class _WorkerThread:
 
     def kill(self) -> None:
         self._is_killed = True
-        self._stop.set()
+        self._process.stop()
         self._thread.join(KILL_TIMEOUT_S)
         if self._thread.is_alive():
-            raise EngineError(f"the worker of slot {self._bootstrap.slot} does not end although it was told to")
+            raise EngineError(
+                f"the operator thread of slot {self._bootstrap.slot} has not ended within {KILL_TIMEOUT_S:g} s"
+            )
 
     def _run(self) -> None:
         log = ""
         try:
-            run_operator_process(self._bootstrap, self._stop)
+            self._process.run()
         except Exception:
             log = traceback.format_exc()
         if not self._is_killed:

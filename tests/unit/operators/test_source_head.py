@@ -12,7 +12,8 @@ import pytest
 
 import snapline as sl
 from snapline.errors import EngineError, UserCodeError
-from snapline.operators.source_head import SourceOperator, newest_time_ms
+from snapline.operators.event_time import newest_time_ms
+from snapline.operators.source_head import SourceHead
 from snapline.state.operator_state import OperatorStates
 from snapline.state.subtask_states import SubtaskStates
 
@@ -72,7 +73,7 @@ def opened(
     source = Fake(bounded=bounded)
     states = SubtaskStates(OperatorStates("it", 0))
     states.operator.list_state("splits", bytes).extend(msgspec.msgpack.encode(item) for item in restored)
-    harness = run(SourceOperator(source, watermarks), states=states, subtask=3, parallelism=4)
+    harness = run(SourceHead(source, watermarks), states=states, subtask=3, parallelism=4)
     operator = harness.open()
     context, reader = source.made[0]
     assert context == sl.ReaderContext("job", "it", 3, 4)
@@ -218,4 +219,4 @@ def test_a_source_has_no_input_and_is_closed_with_its_reader(run: Run) -> None:
         operator.process(rows(1), 0)
     operator.close()
     assert reader.is_closed
-    SourceOperator(Fake()).close()
+    SourceHead(Fake()).close()

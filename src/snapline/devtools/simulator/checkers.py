@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapline.devtools.simulator.kernel import Kernel, ViolationError
-from snapline.devtools.simulator.operators import EDGES_PER_VERTEX, mark, read_keyed
+import msgspec
+
+from snapline.devtools.simulator.kernel import Kernel
 from snapline.devtools.simulator.outside import Outside, Transaction
-from snapline.devtools.simulator.scenario import Role, Scenario, SimVertex
-from snapline.devtools.simulator.source import record_of
-from snapline.devtools.simulator.storage import SimStorage
-from snapline.devtools.simulator.task import SimTask
+from snapline.devtools.simulator.records import EDGES_PER_VERTEX, mark, record_of
+from snapline.devtools.simulator.scenario import STORE, Role, Scenario, SimVertex
+from snapline.devtools.simulator.sim_operators import SimOperator, SimReader
+from snapline.devtools.simulator.sim_state import read_keyed
+from snapline.devtools.simulator.sim_storage import PeekObjects, SimStorage
 from snapline.protocol.commit import Permit
 from snapline.protocol.journal import Record as JournalRecord
 from snapline.protocol.journal import RecordKind
-from snapline.protocol.snapshot import OperatorState, Snapshot
-from snapline.types import ClaimMode, Partitioning, SubtaskId
+from snapline.protocol.retention.retention_rules import keeps
+from snapline.protocol.snapshot import OperatorPart, OperatorState, Snapshot
+from snapline.state import state_files
+from snapline.state.channel_state import read_channel
+from snapline.storage import snapshot_metadata
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.types import ClaimMode, ExecutionId, JobStatus, Partitioning, SubtaskId
 
 
 @dataclass(slots=True)
@@ -57,6 +65,9 @@ class JobTruth:
     cleaned_at_ms: int = 0
     finals: dict[tuple[int, SubtaskId], Effects] = field(default_factory=dict)
 
+    def is_given(self, snapshot: Snapshot) -> bool:
+        return self.given is not None and self.given.location == snapshot.location
+
 
 class Checker:
     """Raises `ViolationError` the moment something happens that must never happen."""
@@ -72,9 +83,10 @@ class Checker:
         self._protected: dict[str, set[str]] = {}
         self._abandoned: set[str] = set()
         self._complete: dict[str, list[int]] = {}
+        self._reader = SnapshotReader(PeekObjects(storage))
         for vertex in self._topology.vertices:
             self._complete[vertex.id] = self._all_records(vertex)
-        storage.on_create.append(self._on_create)
+        storage.on_record.append(self._on_record)
         storage.on_delete.append(self._on_delete)
         outside.on_commit.append(self._on_commit)
 
@@ -112,47 +124,50 @@ class Checker:
 
     def attempt_started(self, job: str, attempt: int, start: Snapshot | None) -> None:
         truth = self._jobs[job]
-        if start is not None and start is not truth.given and start.id not in truth.published:
-            raise ViolationError(f"attempt {attempt} of {job} starts from {start.location}, which was never published")
+        if start is not None and not truth.is_given(start) and start.id not in truth.published:
+            raise self._kernel.violated(
+                f"attempt {attempt} of {job} starts from {start.location}, which was never published"
+            )
         if attempt >= truth.attempt:
             truth.attempt = attempt
             truth.start = start
-            if start is not None and start.kind.is_synchronous and start not in truth.checkpoints:
+            if start is not None and start.kind.is_synchronous and all(start.id != s.id for s in truth.checkpoints):
                 truth.checkpoints.append(start)  # a savepoint that is restored counts among those retained
 
-    def task_finished(self, task: SimTask) -> None:
-        job, (subtask, attempt) = task.context.job, task.execution
-        self._jobs[job].finals[attempt, subtask] = _effects_of(task)
+    def task_finished(self, job: str, execution: ExecutionId, head: SimReader | SimOperator) -> None:
+        """A subtask has left: what its reader or first operator had taken in by then is final."""
+        subtask, attempt = execution
+        self._jobs[job].finals[attempt, subtask] = _effects_of(head)
 
-    def checkpoints_released(self, job: str, kept: Iterable[int]) -> None:
-        """The job has ended: only these of its checkpoints have to stay."""
-        kept_ids = set(kept)
+    def job_ended(self, job: str) -> None:
+        """The end is recorded, and storage tidied."""
         self._jobs[job].cleaned_at_ms = self._kernel.now_ms
-        for snapshot in self._jobs[job].checkpoints:
-            if snapshot.id not in kept_ids and snapshot.location.startswith(f"{job}/"):
+
+    def job_ending(self, job: str, status: JobStatus) -> None:
+        """The journal says that the job is over: from here on its checkpoints may be deleted, unless they are kept."""
+        truth, settings = self._jobs[job], self._scenario.settings
+        kept = truth.checkpoints[-settings["retained"] :] if keeps(settings["externalized"], status) else []
+        for snapshot in truth.checkpoints:
+            if snapshot not in kept and (not snapshot.kind.is_savepoint or truth.is_given(snapshot)):
                 self._release(snapshot)
 
     def reported_complete(self, job: str, snapshot: Snapshot) -> None:
         """The world was told that a snapshot is complete: then it is canonical, whatever happens."""
         if snapshot.id not in self._jobs[job].published:
-            raise ViolationError(
+            raise self._kernel.violated(
                 f"{snapshot.location} was reported as complete, but attempt {snapshot.attempt} is fenced off"
             )
 
-    def claimed_released(self, given: Snapshot) -> None:
-        """The job has ended and lets go of the snapshot it had claimed."""
-        self._release(given)
-
     # Storage.
 
-    def _on_create(self, path: str, value: Any) -> None:
-        job = path.split("/", 1)[0]
-        if isinstance(value, JournalRecord):
-            truth = self._jobs[job]
-            if value.kind.is_claim:
-                truth.newest_claim = max(truth.newest_claim, value.attempt)
-            elif value.kind is not RecordKind.SEAL and value.kind is not RecordKind.ID:
-                self._on_published(job, truth, value)
+    def _on_record(self, job: str, record: JournalRecord) -> None:
+        truth = self._jobs[job]
+        if record.kind.is_claim:
+            truth.newest_claim = max(truth.newest_claim, record.attempt)
+            if record.status is not None:
+                self.job_ending(job, record.status)
+        elif record.kind is not RecordKind.SEAL and record.kind is not RecordKind.ID:
+            self._on_published(job, truth, record)
 
     def _on_published(self, job: str, truth: JobTruth, record: JournalRecord) -> None:
         assert record.checkpoint_id is not None
@@ -160,28 +175,27 @@ class Checker:
             self._kernel.cover("stray journal record")
             return  # it must never count; starts and commits are checked against what does
         if record.checkpoint_id in truth.published:
-            raise ViolationError(f"checkpoint {record.checkpoint_id} of {job} was published twice")
+            raise self._kernel.violated(f"checkpoint {record.checkpoint_id} of {job} was published twice")
         truth.published.add(record.checkpoint_id)
         snapshot = self._check_snapshot(job, str(record.location))
         if record.kind is RecordKind.CHECKPOINT:
             truth.checkpoints.append(snapshot)
-            while len(truth.checkpoints) > self._scenario.checkpoints.retained:
+            while len(truth.checkpoints) > self._scenario.settings["retained"]:
                 dropped = truth.checkpoints.pop(0)
-                if not dropped.kind.is_synchronous or dropped is truth.given:
+                if not dropped.kind.is_synchronous or truth.is_given(dropped):
                     self._release(dropped)
 
     def _check_snapshot(self, job: str, location: str) -> Snapshot:
         """From here on a snapshot counts: everything it refers to is durable, and it is a consistent cut."""
         path = f"{location}/_metadata"
         if path not in self._storage.objects:
-            raise ViolationError(f"{location} counts as complete, but its metadata is not durable")
-        snapshot, inline = self._storage.objects[path]
-        assert isinstance(snapshot, Snapshot)
+            raise self._kernel.violated(f"{location} counts as complete, but its metadata is not durable")
+        snapshot = snapshot_metadata.decode(self._storage.objects[path], location)
         for item in snapshot.objects():
-            if item.path not in self._storage.objects and item.path not in inline:
-                raise ViolationError(f"{location} counts as complete, but {item.path} is not there")
+            if not item.is_inline and item.path not in self._storage.objects:
+                raise self._kernel.violated(f"{location} counts as complete, but {item.path} is not there")
         if location not in self._cuts:
-            self._check_cut(job, snapshot, inline)
+            self._check_cut(job, snapshot)
         self._protect(snapshot)
         return snapshot
 
@@ -197,12 +211,12 @@ class Checker:
 
     @staticmethod
     def _paths(snapshot: Snapshot) -> list[str]:
-        return [*(item.path for item in snapshot.objects()), snapshot.metadata_path]
+        return [*(item.path for item in snapshot.objects() if not item.is_inline), snapshot.metadata_path]
 
     def _on_delete(self, path: str) -> None:
         owners = self._protected.get(path)
         if owners:
-            raise ViolationError(f"{path} was deleted, which {', '.join(sorted(owners))} still needs")
+            raise self._kernel.violated(f"{path} was deleted, which {', '.join(sorted(owners))} still needs")
 
     # Commits.
 
@@ -210,24 +224,28 @@ class Checker:
         truth = self._jobs[sink.split("/", 1)[0]]
         restorable = truth.published | ({truth.given.id} if truth.given is not None else set())
         if permit.checkpoint_id not in restorable:
-            raise ViolationError(f"{transaction.name} was committed although {permit.checkpoint_id} is not durable")
+            raise self._kernel.violated(
+                f"{transaction.name} was committed although {permit.checkpoint_id} is not durable"
+            )
         if transaction.checkpoint_id > permit.checkpoint_id:
-            raise ViolationError(f"{transaction.name} was committed with a permit for {permit.checkpoint_id} only")
+            raise self._kernel.violated(
+                f"{transaction.name} was committed with a permit for {permit.checkpoint_id} only"
+            )
         if transaction.aborted:
-            raise ViolationError(f"{transaction.name} was committed after it had been aborted")
+            raise self._kernel.violated(f"{transaction.name} was committed after it had been aborted")
 
     # Consistent cuts.
 
-    def _check_cut(self, job: str, snapshot: Snapshot, inline: dict[str, Any]) -> None:
+    def _check_cut(self, job: str, snapshot: Snapshot) -> None:
         """Every record ahead of the cut has had its effect once, everywhere or in flight; none behind it has."""
-        cut = self._read_cut(job, snapshot, inline)
+        cut = self._read_cut(job, snapshot)
         self._cuts[snapshot.location] = cut
         in_flight: dict[str, list[int]] = {}
         for state in snapshot.operators.values():
             for part in state.subtasks.values():
                 for channel in (*part.inputs, *part.outputs):
-                    records = self._storage.objects[channel.object.path]
-                    in_flight.setdefault(channel.edge, []).extend(record.id for record in records)
+                    for batch in read_channel(channel, self._reader):
+                        in_flight.setdefault(channel.edge, []).extend(batch.column(0).to_pylist())
         for number_of, edge in self._numbered_edges():
             emitted = self._emitted(cut, edge.source)
             name = f"checkpoint {snapshot.id} of {job}, edge {edge.id}"
@@ -255,7 +273,7 @@ class Checker:
             return [record_of(number, split, n).id for split, offset in effects.splits.items() for n in range(offset)]
         return [entry // EDGES_PER_VERTEX for entry in effects.marks]
 
-    def _read_cut(self, job: str, snapshot: Snapshot, inline: dict[str, Any]) -> Cut:
+    def _read_cut(self, job: str, snapshot: Snapshot) -> Cut:
         truth = self._jobs[job]
         start = truth.start
         before = self._cuts[start.location].retired if start is not None else {}
@@ -263,6 +281,9 @@ class Checker:
         retired: dict[str, Effects] = {}
         committables: list[str] = []
         for uid, state in snapshot.operators.items():
+            if uid.endswith("/commit"):
+                self._read_state(state, Effects(), committables)
+                continue
             total = effects[uid] = Effects()
             gone = retired[uid] = Effects()
             if uid in before:
@@ -273,40 +294,51 @@ class Checker:
             total.add(gone)
             self._read_state(state, total, committables)
             if state.coordinator is not None and not state.fully_finished:
-                self._check_splits(uid, total, inline[state.coordinator.path])
+                self._check_splits(uid, total, msgspec.msgpack.decode(self._reader.read(state.coordinator))["splits"])
         finished = frozenset(uid for uid, state in snapshot.operators.items() if state.fully_finished)
         return Cut(effects, retired, finished, tuple(committables))
 
     def _read_state(self, state: OperatorState, total: Effects, committables: list[str]) -> None:
         for part in state.subtasks.values():
             for named in part.operator:
-                elements = self._storage.objects[named.object.path]
+                elements = self._elements(named)
                 if named.name == "splits":
-                    for split, offset in elements:
+                    for split, offset in map(msgspec.msgpack.decode, elements):
                         if split in total.splits:
-                            raise ViolationError(f"split {split} of {state.uid} is assigned twice")
+                            raise self._kernel.violated(f"split {split} of {state.uid} is assigned twice")
                         total.splits[split] = offset
                 elif named.name == "seen":
                     total.marks.extend(elements)
                 elif named.name == "committables":
-                    committables.extend(entry.name for entry in elements)
+                    committables.extend(msgspec.msgpack.decode(entry)[2] for entry in elements)
             for keyed in part.keyed:
-                for marks in read_keyed(keyed, self._storage, keyed.key_groups).values():
+                for marks in read_keyed(keyed, self._reader, keyed.key_groups).values():
                     total.marks.extend(marks)
 
     def _check_splits(self, uid: str, total: Effects, unassigned: Iterable[int]) -> None:
         vertex = next(vertex for vertex in self._topology.vertices if vertex.id == uid)
         known = sorted([*total.splits, *unassigned])
         if known != list(range(len(vertex.splits))):
-            raise ViolationError(f"splits of {uid}: there are {len(vertex.splits)}, the checkpoint knows {known}")
+            raise self._kernel.violated(
+                f"splits of {uid}: there are {len(vertex.splits)}, the checkpoint knows {known}"
+            )
 
     def _check_broadcast(self, state: OperatorState, emitted: list[int], name: str) -> None:
         for part in state.subtasks.values():
             if part.finished:
                 continue
             lists = [named for named in part.operator if named.name == "broadcast"]
-            arrived = list(self._storage.objects[lists[0].object.path]) if lists else []
+            arrived = [record for record, count in self._entries(lists[0]) for _ in range(count)] if lists else []
             self._compare(emitted, arrived, name)
+
+    def _elements(self, part: OperatorPart) -> list[Any]:
+        _, table = state_files.read(io.BytesIO(self._reader.read(part.object)))
+        elements: list[Any] = table["value"].to_pylist()
+        return elements
+
+    def _entries(self, part: OperatorPart) -> list[tuple[int, int]]:
+        _, table = state_files.read(io.BytesIO(self._reader.read(part.object)))
+        return list(zip(table["map_key"].to_pylist(), table["value"].to_pylist(), strict=True))
 
     def _compare(self, expected: list[int], actual: list[int], what: str) -> None:
         if self._scenario.is_exactly_once:
@@ -316,7 +348,7 @@ class Checker:
             return
         lost = sorted((Counter(expected) - Counter(actual)).elements())
         extra = sorted((Counter(actual) - Counter(expected)).elements())
-        raise ViolationError(f"{what}: lost {lost[:8]}, too many {extra[:8]}")
+        raise self._kernel.violated(f"{what}: lost {lost[:8]}, too many {extra[:8]}")
 
     # Ends.
 
@@ -373,29 +405,28 @@ class Checker:
         if given is not None:
             for name in self._cuts[given.location].committables:
                 if not self._outside.transactions[name].committed:
-                    raise ViolationError(f"{name}, prepared in the restored {given.location}, was never committed")
+                    raise self._kernel.violated(
+                        f"{name}, prepared in the restored {given.location}, was never committed"
+                    )
 
     def everything_cleaned(self) -> None:
-        """Nothing may be left in storage but what a snapshot that was kept refers to, and the journals' claims.
+        """Nothing may be left in storage but what a snapshot that was kept refers to.
 
         What a process that was killed still had on its way may land after the job has cleaned up; nobody can help it.
-        A savepoint that is whole is never swept, even if its driver died before it could tell of it.
+        Savepoints are never swept, even if their driver died before it could tell of them.
         """
-        objects = self._storage.objects
-        for path, value in objects.items():
-            if isinstance(value, JournalRecord) or self._protected.get(path) or path in self._abandoned:
+        for path in self._storage.objects:
+            if self._protected.get(path) or path in self._abandoned:
                 continue
-            if path.startswith("savepoints/") and path.rsplit("/", 1)[0] + "/_metadata" in objects:
+            if path.startswith(f"{STORE}/savepoints/"):
                 self._kernel.cover("savepoint that nobody was told of")
                 continue
-            job = path.removeprefix("savepoints/").split("/")[0].split("-")[0]
+            job = path.removeprefix(f"{STORE}/checkpoints/").split("/")[0]
             if self._storage.made_at_ms[path] >= self._jobs[job].cleaned_at_ms:
                 self._kernel.cover("late write of a dead process")
                 continue
-            raise ViolationError(f"{path} was left behind")
+            raise self._kernel.violated(f"{path} was left behind")
 
 
-def _effects_of(task: SimTask) -> Effects:
-    operator = task.operator
-    marks = [*operator.seen, *(entry for marks in operator.keyed.values() for entry in marks)]
-    return Effects(marks, dict(operator.splits))
+def _effects_of(member: SimReader | SimOperator) -> Effects:
+    return Effects(splits=dict(member.at)) if isinstance(member, SimReader) else Effects(member.marks)

@@ -1,4 +1,8 @@
-"""Time, chance and order: everything in a simulated run happens through one seeded scheduler."""
+"""Time, chance and order: everything in a simulated run happens through one seeded scheduler.
+
+Code that blocks runs in greenlets: a blocking call gives control back to the kernel, which lets other things happen
+and resumes the call when its time has come. Only one thing runs at a time, so a seed gives the same run everywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,37 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, TypeVar
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+T = TypeVar("T")
 
 
 class ViolationError(Exception):
-    """A checker caught the system at something it must never do."""
+    """A checker caught the system at something it must never do.
+
+    Whoever raises it inside the system also reports it with `Kernel.violated`: shells may catch what they call.
+    """
 
 
 class Process:
     """Something that can die, or stand still for a while. What was scheduled for it dies or waits with it."""
 
-    __slots__ = ("alive", "frozen_until_ms", "name")
+    __slots__ = ("alive", "frozen_until_ms", "name", "on_death")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
         self.frozen_until_ms = 0
+        self.on_death: list[Callable[[], None]] = []
+
+    def die(self) -> None:
+        """End at once, without a word."""
+        if self.alive:
+            self.alive = False
+            for call in self.on_death:
+                call()
 
 
 class Scheduled:
@@ -38,6 +57,15 @@ class Scheduled:
         self.call = None
 
 
+class Fiber(greenlet):
+    """A thread of a simulated process. It never goes on once its process is dead."""
+
+    def __init__(self, process: Process, name: str, body: Callable[[], None], hub: greenlet) -> None:
+        super().__init__(body, hub)
+        self.process = process
+        self.name = name
+
+
 class Kernel:
     """The scheduler of one run. One seed gives one run, on every machine."""
 
@@ -47,8 +75,13 @@ class Kernel:
         self.steps = 0
         self.coverage: Counter[str] = Counter()
         self.story: list[str] | None = [] if story else None
+        self.violation = ""
+        self.on_fiber: Callable[[], None] | None = None
+        """Called first in every fiber, for whoever traces the lines that run."""
         self._heap: list[tuple[int, int, Scheduled]] = []
         self._sequence = 0
+        self._hub = getcurrent()
+        self._fibers: set[Fiber] = set()
 
     def after(self, delay_ms: int, owner: Process | None, call: Callable[..., None], *args: Any) -> Scheduled:
         """Call later, in order of time and then of scheduling."""
@@ -58,7 +91,7 @@ class Kernel:
         return scheduled
 
     def step(self) -> bool:
-        """Let the next thing happen; false if nothing is left."""
+        """Let the next thing happen. Returns False if nothing is left."""
         heap = self._heap
         while heap:
             at_ms, sequence, scheduled = heappop(heap)
@@ -74,11 +107,95 @@ class Kernel:
             return True
         return False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing will happen any more."""
+        return not self._heap
+
+    # Fibers.
+
+    def spawn(self, process: Process, name: str, body: Callable[[], None], delay_ms: int = 0) -> Fiber:
+        """Run `body` in a fiber of its own. What it raises ends the simulation."""
+
+        def run() -> None:
+            if self.on_fiber is not None:
+                self.on_fiber()
+            try:
+                body()
+            finally:
+                self._fibers.discard(fiber)
+
+        fiber = Fiber(process, name, run, self._hub)
+        self._fibers.add(fiber)
+        self.after(delay_ms, process, fiber.switch)
+        return fiber
+
+    @property
+    def fiber(self) -> Fiber:
+        """The fiber that runs. A call that blocks on a loop, where there is none, is a defect."""
+        current = getcurrent()
+        assert isinstance(current, Fiber), "a blocking call outside of a thread"
+        return current
+
+    def pause(self) -> None:
+        """Let other things happen until somebody resumes the fiber that runs."""
+        self._hub.switch()
+
+    def resume(self, fiber: Fiber, delay_ms: int = 0) -> Scheduled:
+        """Let a fiber go on that has paused."""
+        return self.after(delay_ms, fiber.process, fiber.switch)
+
+    def sleep(self, delay_ms: int) -> None:
+        """Block the fiber that runs."""
+        self.resume(self.fiber, delay_ms)
+        self.pause()
+
+    def outside(self, delay_ms: int, operation: Callable[[], T]) -> T:
+        """Block the fiber that runs until something outside its process has carried out an operation.
+
+        The operation happens even if the process has died in between: it was on its way.
+        """
+        fiber, outcome = self.fiber, list[tuple[Any, BaseException | None]]()
+
+        def happen() -> None:
+            try:
+                outcome.append((operation(), None))
+            except Exception as error:
+                outcome.append((None, error))
+            if fiber.process.alive:
+                self.resume(fiber)
+
+        self.after(delay_ms, None, happen)
+        self.pause()
+        ((value, error),) = outcome
+        if error is not None:
+            raise error
+        result: T = value
+        return result
+
+    def end(self) -> None:
+        """The run is over: unwind what still blocks, without letting anything happen that counts."""
+        self._heap.clear()
+        for fiber in list(self._fibers):
+            fiber.process.alive = False
+        while self._fibers:
+            fiber = self._fibers.pop()
+            if fiber:
+                fiber.throw(GreenletExit)
+            self._heap.clear()
+
+    # Chance and telling.
+
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
     def between(self, low: int, high: int) -> int:
         return low + int(self.random.random() * (high - low + 1))
+
+    def violated(self, what: str) -> ViolationError:
+        """Note a violation, which ends the run. Returns it, to be raised."""
+        self.violation = self.violation or what
+        return ViolationError(what)
 
     def cover(self, what: str) -> None:
         self.coverage[what] += 1

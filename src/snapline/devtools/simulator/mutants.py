@@ -27,7 +27,7 @@ from snapline.protocol.retention.shared_registry import SharedStateRegistry
 from snapline.protocol.snapshot import Snapshot, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask import subtask_events as s
-from snapline.protocol.subtask.subtask_machine import SubtaskCheckpointing
+from snapline.protocol.subtask.subtask_machine import SubtaskMachine
 from snapline.types import SubtaskId
 
 
@@ -61,7 +61,7 @@ def _always(value: Any) -> Callable[[Any], Any]:
 
 
 def _early_commit(original: Any) -> Any:
-    def acknowledge(self: SubtaskCheckpointing, running: Any) -> list[s.SubtaskEffect]:
+    def acknowledge(self: SubtaskMachine, running: Any) -> list[s.SubtaskEffect]:
         effects: list[s.SubtaskEffect] = original(self, running)
         committed = [
             s.NotifyOperatorsCompleted(effect.checkpoint_id)
@@ -74,7 +74,7 @@ def _early_commit(original: Any) -> Any:
 
 
 def _acknowledge_twice(original: Any) -> Any:
-    def on_sync_finished(self: SubtaskCheckpointing, checkpoint_id: int, duration_ms: int) -> list[s.SubtaskEffect]:
+    def on_sync_finished(self: SubtaskMachine, checkpoint_id: int, duration_ms: int) -> list[s.SubtaskEffect]:
         effects: list[s.SubtaskEffect] = original(self, checkpoint_id, duration_ms)
         return [s.SendAcknowledgement(self.execution, checkpoint_id, {}, SubtaskMetrics()), *effects]
 
@@ -82,7 +82,7 @@ def _acknowledge_twice(original: Any) -> Any:
 
 
 def _late_preparation(original: Any) -> Any:
-    def trigger(self: SubtaskCheckpointing, *args: Any, **kwargs: Any) -> list[s.SubtaskEffect]:
+    def trigger(self: SubtaskMachine, *args: Any, **kwargs: Any) -> list[s.SubtaskEffect]:
         effects: list[s.SubtaskEffect] = original(self, *args, **kwargs)
         prepare = [effect for effect in effects if isinstance(effect, s.PrepareSnapshot)]
         return [effect for effect in effects if effect not in prepare] + prepare
@@ -139,7 +139,7 @@ def _complete_unpublished(_original: Any) -> Any:
 
 
 def _leave_at_once(_original: Any) -> Any:
-    def on_data_ended(self: SubtaskCheckpointing, _final_from: int) -> list[s.SubtaskEffect]:
+    def on_data_ended(self: SubtaskMachine, _final_from: int) -> list[s.SubtaskEffect]:
         self._outputs_consumed = not self._has_outputs
         self._step("end of data without final checkpoint")
         return [s.BroadcastEndOfData(0), *self._leave()]
@@ -184,14 +184,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "early-commit",
         "sinks commit when they acknowledge",
-        SubtaskCheckpointing,
+        SubtaskMachine,
         "_acknowledge_if_done",
         _early_commit,
     ),
     Mutant(
         "late-preparation",
         "sinks prepare behind the snapshot",
-        SubtaskCheckpointing,
+        SubtaskMachine,
         "_on_triggered",
         _late_preparation,
     ),
@@ -199,7 +199,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "ack-twice",
         "acknowledges before it has written, and after",
-        SubtaskCheckpointing,
+        SubtaskMachine,
         "_on_sync_finished",
         _acknowledge_twice,
     ),
@@ -238,7 +238,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-final-checkpoint",
         "tasks leave with effects uncommitted",
-        SubtaskCheckpointing,
+        SubtaskMachine,
         "_on_data_ended",
         _leave_at_once,
     ),

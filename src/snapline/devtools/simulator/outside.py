@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from snapline.devtools.simulator.kernel import Kernel
 from snapline.devtools.simulator.scenario import Fault
-from snapline.protocol.commit import CommitResult, Committable, Permit
+from snapline.protocol.commit import CommitResult, Permit
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class Outside:
             ):
                 transaction.aborted = True
 
-    def commit(self, committable: Committable, permit: Permit, sink: str) -> CommitResult | None:
+    def commit(self, name: str, permit: Permit, sink: str) -> CommitResult | None:
         """Commit, and answer; no answer may come although the commit took effect."""
-        kernel, name = self._kernel, committable.name
+        kernel = self._kernel
         transaction = self.transactions[name]
         if permit.attempt < self.fences.get(sink, 0):
             kernel.cover("commit of an older attempt refused")

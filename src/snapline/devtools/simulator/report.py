@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from snapline.devtools.simulator.scenario import Ending, Fault
-from snapline.protocol.barriers.barrier_events import HandlerMode
+from snapline.devtools.simulator.scenario import Ending, Fault, Handler
 from snapline.types import ClaimMode
 
 _RESTORES = (
@@ -21,7 +20,7 @@ _RESTORES = (
 )
 _GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "faults": ("fault: ", tuple(fault.value for fault in Fault)),
-    "handlers": ("handler: ", tuple(mode.value for mode in HandlerMode)),
+    "handlers": ("handler: ", tuple(mode.value for mode in Handler)),
     "restores": ("restore: ", _RESTORES),
     "endings": ("ending: ", tuple(ending.value for ending in Ending)),
 }

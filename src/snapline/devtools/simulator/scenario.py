@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from snapline.config import CheckpointMode, Checkpoints, Duration
-from snapline.protocol.barriers.barrier_events import HandlerMode, aligned_only_vertices, handler_mode
+from snapline.config import CheckpointMode, Checkpoints
 from snapline.types import ClaimMode, ExternalizedRetention, Partitioning
 
 MAX_PARALLELISM = 8
+STORE = "memory://sim"
 KEYS = 24
+
+
+class Handler(Enum):
+    """How the subtasks of a job deal with barriers."""
+
+    ALIGNED = "aligned"
+    UNALIGNED = "unaligned"
+    ALTERNATING = "alternating"
+    TRACKER = "tracker"
 
 
 class Role(Enum):
@@ -55,10 +66,6 @@ class Topology:
 
     def outputs(self, vertex: str) -> list[SimEdge]:
         return [edge for edge in self.edges if edge.source == vertex]
-
-    @property
-    def aligned_only(self) -> frozenset[str]:
-        return aligned_only_vertices((edge.source, edge.target, edge.partitioning) for edge in self.edges)
 
 
 class Fault(Enum):
@@ -104,27 +111,31 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Everything about a seed that is decided before the first step."""
+    """Everything about a seed that is decided before the first step.
+
+    `slow_vertices` take long for each turn, `buffered` ones hold records back for a while, sources among
+    `watermarked` have event time.
+    """
 
     seed: int
     topology: Topology
-    mode: HandlerMode
-    checkpoints: Checkpoints
+    mode: Handler
+    settings: Mapping[str, Any]
     runs: tuple[Run, ...]
     faults: frozenset[Fault]
     quiet_from_ms: int
     slow_vertices: frozenset[str]
+    buffered: frozenset[str]
+    watermarked: frozenset[str]
     has_hook: bool
 
     @property
     def is_exactly_once(self) -> bool:
-        return self.mode is not HandlerMode.TRACKER
+        return self.mode is not Handler.TRACKER
 
-    def handler_of(self, vertex: str) -> HandlerMode:
-        """The handler of a vertex. The purely unaligned one is only for vertices that see unaligned barriers alone."""
-        if self.mode is HandlerMode.UNALIGNED and vertex in self.topology.aligned_only:
-            return handler_mode(self.checkpoints)
-        return self.mode
+    def checkpoints(self, run: Run, restore_from: str | None = None) -> Checkpoints:
+        """Returns the settings of one run."""
+        return Checkpoints(**self.settings, claim_mode=run.claim_mode, restore_from=restore_from)
 
 
 _FAULT_GROUPS: tuple[tuple[Fault, ...], ...] = (
@@ -150,56 +161,59 @@ _MINOR_FAULTS = (
 )
 
 
-def make_scenario(seed: int, handler: HandlerMode | None = None) -> Scenario:
+def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
     """The scenario of a seed; `handler` fixes the barrier handler and leaves all else as the seed has it."""
     rng = random.Random(f"scenario-{seed}")  # noqa: S311  # chance that one seed repeats, no secret
-    mode = rng.choice(list(HandlerMode))
+    mode = rng.choice(list(Handler))
     mode = handler if handler is not None else mode
     topology = _make_topology(rng)
     faults: set[Fault] = set()
     for _ in range(rng.choice((1, 2, 2))):
         faults.update(rng.choice(_FAULT_GROUPS))
     faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
-    runs = _make_runs(rng, topology, may_take_savepoints=mode is not HandlerMode.UNALIGNED)
+    runs = _make_runs(rng, topology)
     incremental = rng.random() < 0.4
     policy = rng.choice(list(ExternalizedRetention))
     if any(run.ending is Ending.CANCEL_AND_RESTORE_CHECKPOINT for run in runs):
         policy = ExternalizedRetention.RETAIN_ON_CANCELLATION
-    checkpoints = _make_checkpoints(rng, mode, policy, incremental=incremental)
+    settings = _make_settings(rng, mode, policy, incremental=incremental)
     slow = frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5)
     return Scenario(
         seed,
         topology,
         mode,
-        checkpoints,
+        settings,
         runs,
         frozenset(faults),
-        quiet_from_ms=rng.randint(120, 400) + 150 * (len(runs) - 1),
+        quiet_from_ms=rng.randint(1200, 4000) + 1500 * (len(runs) - 1),
         slow_vertices=slow,
+        buffered=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.3),
+        watermarked=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5),
         has_hook=rng.random() < 0.5,
     )
 
 
-def _make_checkpoints(
-    rng: random.Random, mode: HandlerMode, policy: ExternalizedRetention, *, incremental: bool
-) -> Checkpoints:
-    unaligned = mode in (HandlerMode.UNALIGNED, HandlerMode.ALTERNATING)
-    aligned_timeout: Duration = f"{rng.randint(1, 25)}ms" if mode is HandlerMode.ALTERNATING else 0
-    return Checkpoints(
-        interval=f"{rng.randint(15, 60)}ms",
-        timeout=f"{rng.randint(150, 400)}ms",
-        min_pause=f"{rng.randint(1, 20)}ms" if rng.random() < 0.3 else 0,
-        mode=CheckpointMode.AT_LEAST_ONCE if mode is HandlerMode.TRACKER else CheckpointMode.EXACTLY_ONCE,
-        unaligned=unaligned,
-        aligned_timeout=aligned_timeout,
-        max_concurrent=1 if unaligned else rng.choice((1, 1, 2)),
-        retained=rng.choice((1, 1, 2)),
-        incremental=incremental,
-        storage="checkpoints",
-        savepoint_dir="savepoints",
-        externalized=policy,
-        history=3,
-    )
+def _make_settings(
+    rng: random.Random, mode: Handler, policy: ExternalizedRetention, *, incremental: bool
+) -> dict[str, Any]:
+    unaligned = mode in (Handler.UNALIGNED, Handler.ALTERNATING)
+    return {
+        "interval": f"{rng.randint(150, 600)}ms",
+        "timeout": f"{rng.randint(1500, 4000)}ms",
+        "min_pause": f"{rng.randint(10, 200)}ms" if rng.random() < 0.3 else 0,
+        "mode": CheckpointMode.EXACTLY_ONCE if mode is not Handler.TRACKER else CheckpointMode.AT_LEAST_ONCE,
+        "unaligned": unaligned,
+        "aligned_timeout": f"{rng.randint(10, 250)}ms" if mode is Handler.ALTERNATING else 0,
+        "max_concurrent": 1 if unaligned else rng.choice((1, 1, 2)),
+        "retained": rng.choice((1, 1, 2)),
+        "incremental": incremental,
+        "inline_threshold": rng.choice((0, "20KB")),
+        "pause_sources_until_first": rng.random() < 0.1,
+        "storage": f"{STORE}/checkpoints",
+        "savepoint_dir": f"{STORE}/savepoints",
+        "externalized": policy,
+        "history": 3,
+    }
 
 
 def _make_topology(rng: random.Random) -> Topology:
@@ -276,15 +290,13 @@ def _make_parallelism(rng: random.Random, topology: Topology) -> dict[str, int]:
     return parallelism
 
 
-def _make_runs(rng: random.Random, topology: Topology, *, may_take_savepoints: bool) -> tuple[Run, ...]:
+def _make_runs(rng: random.Random, topology: Topology) -> tuple[Run, ...]:
     runs: list[Run] = []
     endings = [ending for ending in Ending if ending is not Ending.FINISH]
     endings += [Ending.CANCEL_AND_RESTORE_CHECKPOINT] * 3  # the only way to rescale with in-flight data
-    if not may_take_savepoints:
-        endings = [Ending.CANCEL_AND_RESTORE_CHECKPOINT]
     parallelism = _make_parallelism(rng, topology)
     for _ in range(rng.choice((0, 0, 1, 1, 1, 2))):
-        runs.append(Run(parallelism, rng.choice(endings), rng.choice(list(ClaimMode)), rng.randint(40, 200)))
+        runs.append(Run(parallelism, rng.choice(endings), rng.choice(list(ClaimMode)), rng.randint(400, 2000)))
         if rng.random() < 0.85:
             parallelism = _make_parallelism(rng, topology)
     runs.append(Run(parallelism, Ending.FINISH, rng.choice(list(ClaimMode)), 0))

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from snapline.devtools.simulator.checkers import Checker
-from snapline.devtools.simulator.driver import Driver
-from snapline.devtools.simulator.kernel import Kernel, ViolationError
-from snapline.devtools.simulator.network import Network
-from snapline.devtools.simulator.outside import Outside
-from snapline.devtools.simulator.scenario import Ending, Fault, Run, Scenario, make_scenario
-from snapline.devtools.simulator.storage import SimStorage
+from snapline.devtools.simulator.kernel import ViolationError
+from snapline.devtools.simulator.scenario import Ending, Fault, Handler, Run, Scenario, make_scenario
+from snapline.devtools.simulator.sim_driver import SimDriver
+from snapline.devtools.simulator.slot_farm import SimSlot
 from snapline.devtools.simulator.world import World
 from snapline.errors import SnaplineError
-from snapline.protocol.barriers.barrier_events import HandlerMode
-from snapline.protocol.coordinator.request_decider import TriggerRequest, savepoint_request
+from snapline.protocol.coordinator.request_decider import savepoint_request
 from snapline.protocol.journal import Journal
 from snapline.protocol.snapshot import Snapshot
+from snapline.storage import snapshot_metadata
 from snapline.types import JobStatus, SnapshotKind
 
-PROGRESS_LIMIT_MS = 6_000
+PROGRESS_LIMIT_MS = 90_000
 """A job that has not ended this long after the last fault will never end."""
 
-MAX_STEPS = 150_000
+MAX_STEPS = 300_000
 _SAVEPOINTS_WANTED = {Ending.CANCEL_AND_RESTORE_SAVEPOINT: 1, Ending.CANCEL_AND_RESTORE_OLDER_SAVEPOINT: 2}
-USER_PATIENCE_MS = 40
+USER_PATIENCE_MS = 400
 USER_PATIENCE_GROWTH = 1.4
 
 
@@ -41,9 +40,21 @@ class Outcome:
     story: tuple[str, ...] = ()
 
 
-def simulate(seed: int, handler: HandlerMode | None = None, *, story: bool = False) -> Outcome:
-    """Run one seed."""
-    return Simulation(make_scenario(seed, handler), story=story).run()
+def simulate(
+    seed: int, handler: Handler | None = None, *, story: bool = False, on_fiber: Callable[[], None] | None = None
+) -> Outcome:
+    """Run one seed. `on_fiber` is called first in every simulated thread."""
+    # What shells log of faults is expected here, and the same in every run.
+    log = logging.getLogger("snapline")
+    before, log.disabled = log.disabled, True
+    level, log.level = log.level, logging.CRITICAL + 1
+    try:
+        simulation = Simulation(make_scenario(seed, handler), story=story)
+        simulation.kernel.on_fiber = on_fiber
+        return simulation.run()
+    finally:
+        log.disabled, log.level = before, level
+        log.manager._clear_cache()  # type: ignore[attr-defined]
 
 
 class Simulation:
@@ -51,23 +62,19 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, *, story: bool = False) -> None:
         self.scenario = scenario
-        self.kernel = Kernel(scenario.seed, story=story)
-        faults = scenario.faults
-        self.storage = SimStorage(self.kernel, faults)
-        self.outside = Outside(self.kernel, faults)
-        self.network = Network(self.kernel, faults)
-        self.checker = Checker(self.kernel, scenario, self.storage, self.outside)
-        self.world = World(self.kernel, scenario, self.storage, self.outside, self.network, self.checker)
+        self.world = World(scenario, story=story)
+        self.kernel = self.world.kernel
+        self.checker = self.world.checker
         self._run_number = -1
         self._incarnation = 0
-        self._driver: Driver | None = None
+        self._driver: SimDriver | None = None
         self._given: Snapshot | None = None
         self._savepoints: list[Snapshot] = []
         self._is_over = False
         self._requests = 0
 
     def run(self) -> Outcome:
-        error = ""
+        kernel, error = self.kernel, ""
         try:
             self._play()
         except ViolationError as violation:
@@ -76,10 +83,12 @@ class Simulation:
             error = f"{type(defect).__name__}: {defect}"
         except Exception:
             error = traceback.format_exc()
+        error = kernel.violation or error
         if error:
-            self.kernel.tell("checker", "{}", error)
-        kernel = self.kernel
-        return Outcome(self.scenario.seed, error, kernel.steps, kernel.coverage, tuple(kernel.story or ()))
+            kernel.tell("checker", "{}", error)
+        outcome = Outcome(self.scenario.seed, error, kernel.steps, kernel.coverage, tuple(kernel.story or ()))
+        kernel.end()
+        return outcome
 
     def _play(self) -> None:
         kernel = self.kernel
@@ -88,10 +97,12 @@ class Simulation:
         kernel.after(self.scenario.quiet_from_ms, None, self._become_quiet)
         for fault in sorted(self.scenario.faults, key=lambda fault: fault.value):
             for _ in range(kernel.between(1, 2)):
-                kernel.after(kernel.between(10, self.scenario.quiet_from_ms - 10), None, self._strike, fault)
+                kernel.after(kernel.between(100, self.scenario.quiet_from_ms - 100), None, self._strike, fault)
         self._next_run()
         deadline_ms = self.scenario.quiet_from_ms + PROGRESS_LIMIT_MS
-        while kernel.step():
+        while not self._is_idle and kernel.step():
+            if kernel.violation:
+                raise ViolationError(kernel.violation)
             if not self._is_over and (kernel.now_ms > deadline_ms or kernel.steps > MAX_STEPS):
                 status = self._driver.status.name if self._driver is not None else "nothing"
                 raise ViolationError(f"no progress: the job is still {status} after {kernel.steps} steps")
@@ -99,11 +110,16 @@ class Simulation:
             raise ViolationError("no progress: nothing is left to happen, and the job has not ended")
         self.checker.everything_cleaned()
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether all processes have ended: what they left on its way has happened by then."""
+        return self._is_over and self.kernel.is_empty
+
     def _introduce(self) -> None:
         scenario, kernel = self.scenario, self.kernel
         if kernel.story is None:
             return
-        kernel.tell("scenario", "handler {}, {}", scenario.mode.value, scenario.checkpoints)
+        kernel.tell("scenario", "handler {}, {}", scenario.mode.value, dict(scenario.settings))
         for edge in scenario.topology.edges:
             kernel.tell("scenario", "edge {} {}", edge.id, edge.partitioning.value.lower())
         for run in scenario.runs:
@@ -113,7 +129,7 @@ class Simulation:
 
     def _become_quiet(self) -> None:
         self.kernel.tell("world", "no more faults from here on")
-        self.storage.is_quiet = self.outside.is_quiet = self.network.is_quiet = True
+        self.world.become_quiet()
 
     # Runs of the job.
 
@@ -135,24 +151,27 @@ class Simulation:
         if self._is_over:
             return
         self._incarnation += 1
-        driver = Driver(self.world, job, self._run, self._given, self._incarnation)
-        driver.on_end = lambda status, stop: self._on_end(driver, status, stop)
-        driver.on_request_done = lambda request, snapshot: self._on_request_done(driver, request, snapshot)
+        given = None if self._given is None else self._given.location
+        driver = SimDriver(self.world, job, self._run, given, self._incarnation)
+        driver.on_end = lambda status: self._on_end(driver, status)
         self._driver = driver
         self.kernel.tell("world", "{} starts", driver.process.name)
         driver.start()
 
-    def _on_end(self, driver: Driver, status: JobStatus, stop: Snapshot | None) -> None:
+    def _on_end(self, driver: SimDriver, status: JobStatus) -> None:
+        if status.is_globally_terminal:
+            self.checker.job_ended(driver.job)
         if driver is not self._driver:
             return
         self.kernel.tell("world", "{} ends {}", driver.job, status.name)
         if status is JobStatus.SUSPENDED or status is JobStatus.FAILED:
-            raise ViolationError(f"the job ended {status.name}: {driver.lifecycle.cause}")
-        self.kernel.after(0, None, self._after_end, driver.job, status, stop)
+            raise self.kernel.violated(f"the job ended {status.name}: {driver.cause}")
+        self.kernel.after(0, None, self._after_end, driver.job, status)
 
-    def _after_end(self, job: str, status: JobStatus, stop: Snapshot | None) -> None:
-        ending = self._run.ending
-        if stop is not None:
+    def _after_end(self, job: str, status: JobStatus) -> None:
+        ending, latest = self._run.ending, self._latest(job)
+        stop = latest if latest is not None and latest.kind.is_synchronous else None
+        if stop is not None and status is JobStatus.FINISHED:
             self.checker.job_stopped(job, stop)
             self._given = stop
             self.kernel.cover(f"ending: {ending.value}")
@@ -163,49 +182,52 @@ class Simulation:
             return
         else:
             self.kernel.cover(f"ending: {ending.value}")
-            self._given = self._savepoints[0] if self._savepoints else self._latest_checkpoint(job)
+            self._given = self._savepoints[0] if self._savepoints else latest
         self._next_run()
 
-    def _latest_checkpoint(self, job: str) -> Snapshot | None:
+    def _latest(self, job: str) -> Snapshot | None:
         """What the journal names; a directory may also hold what a fenced driver left there."""
-        journal = Journal(self.storage.objects[path] for path in self.storage.list(f"{job}/journal/"))
-        if journal.latest is None:
-            return None
-        snapshot, _ = self.storage.objects[f"{journal.latest.location}/_metadata"]
-        assert isinstance(snapshot, Snapshot)
-        return snapshot
+        latest = Journal(self.world.storage.records[job].values()).latest
+        return None if latest is None else self._read(str(latest.location))
+
+    def _read(self, location: str) -> Snapshot | None:
+        data = self.world.storage.objects.get(f"{location}/_metadata")
+        return None if data is None else snapshot_metadata.decode(data, location)
 
     # The user.
 
     def _act(self, run_number: int) -> None:
         """Do the next thing this run's user has in mind, and look again later."""
-        if self._is_over or run_number != self._run_number or self._driver is None:
+        driver = self._driver
+        if self._is_over or run_number != self._run_number or driver is None:
             return
         ending, wanted = self._run.ending, _SAVEPOINTS_WANTED.get(self._run.ending, 0)
         if ending in (Ending.STOP, Ending.STOP_DRAIN):
-            self._request(SnapshotKind.SYNC_SAVEPOINT, drain=ending is Ending.STOP_DRAIN)
+            self._request(driver, SnapshotKind.SYNC_SAVEPOINT, drain=ending is Ending.STOP_DRAIN)
         elif len(self._savepoints) < wanted:
-            self._request(SnapshotKind.SAVEPOINT, drain=False)
+            self._request(driver, SnapshotKind.SAVEPOINT, drain=False)
         else:
             self.kernel.tell("user", "cancels")
-            self._driver.cancel()
+            self.kernel.after(0, driver.process, driver.cancel)
         self._patience_ms *= USER_PATIENCE_GROWTH
         self.kernel.after(int(self._patience_ms), None, self._act, run_number)
 
-    def _request(self, kind: SnapshotKind, *, drain: bool) -> None:
-        assert self._driver is not None
-        if self._driver.status is not JobStatus.RUNNING:
+    def _request(self, driver: SimDriver, kind: SnapshotKind, *, drain: bool) -> None:
+        if driver.status is not JobStatus.RUNNING:
             return
         self._requests += 1
         name = f"user-{self._requests}"
         self.kernel.tell("user", "asks for {}", kind.value.lower())
-        now_ms = self.kernel.now_ms
-        config = self.scenario.checkpoints
-        self._driver.request(savepoint_request(name, config, now_ms, stop=kind.is_synchronous, drain=drain))
+        config = self.scenario.checkpoints(self._run)
+        request = savepoint_request(name, config, self.kernel.now_ms, stop=kind.is_synchronous, drain=drain)
 
-    def _on_request_done(self, driver: Driver, request: TriggerRequest, snapshot: Snapshot | None) -> None:
-        if driver is self._driver and snapshot is not None and request.kind is SnapshotKind.SAVEPOINT:
-            self._savepoints.append(snapshot)
+        def done(location: str | None) -> None:
+            if driver is self._driver and location is not None and kind is SnapshotKind.SAVEPOINT:
+                snapshot = self._read(location)
+                assert snapshot is not None
+                self._savepoints.append(snapshot)
+
+        self.kernel.after(0, driver.process, driver.request, request, done)
 
     # Faults.
 
@@ -221,14 +243,14 @@ class Simulation:
             case Fault.DRIVER_CRASH:
                 self._crash_driver(driver)
             case Fault.ZOMBIE_DRIVER:
-                if driver.lifecycle.attempt > 0:
+                if driver.attempt > 0:
                     self._freeze_driver(driver)
             case Fault.ZOMBIE_SLOT:
                 self._cut_slot(driver)
             case Fault.TWO_CRASHES:
                 self._crash_subtask(driver, Fault.TWO_CRASHES)
                 again = self._crash_slot if self.kernel.chance(0.5) else self._crash_subtask
-                self.kernel.after(self.kernel.between(3, 40), None, lambda: again(driver, Fault.TWO_CRASHES))
+                self.kernel.after(self.kernel.between(30, 400), None, lambda: again(driver, Fault.TWO_CRASHES))
             case _:
                 pass  # network, storage and the system outside decide for themselves when to fail
 
@@ -236,48 +258,60 @@ class Simulation:
         self.kernel.cover(f"fault: {fault.value}")
         self.kernel.tell("fault", "{}: {}", fault.value, whom)
 
-    def _crash_subtask(self, driver: Driver, fault: Fault = Fault.SUBTASK_CRASH) -> None:
-        tasks = driver.running_tasks()
+    def _crash_subtask(self, driver: SimDriver, fault: Fault = Fault.SUBTASK_CRASH) -> None:
+        tasks = driver.farm.running_tasks()
         if tasks:
             task = self.kernel.random.choice(tasks)
             self._struck(fault, str(task.execution))
-            task.fail("it crashed")
+            task._mailbox.post(_crash)
 
-    def _crash_slot(self, driver: Driver, fault: Fault = Fault.SLOT_CRASH) -> None:
-        if driver.slots:
-            slot = self.kernel.random.choice(driver.slots)
-            self._struck(fault, slot.process.name)
-            slot.kill()
-            self.kernel.after(15, driver.process, driver.slot_lost, slot)
+    def _live_slots(self, driver: SimDriver) -> list[SimSlot]:
+        return [slot for slot in driver.farm.slots if slot.process.alive]
 
-    def _cut_slot(self, driver: Driver) -> None:
-        if driver.slots:
-            slot = self.kernel.random.choice(driver.slots)
+    def _crash_slot(self, driver: SimDriver, fault: Fault = Fault.SLOT_CRASH) -> None:
+        """Kill an operator process, or its supervisor with it."""
+        slots = self._live_slots(driver)
+        if slots:
+            slot = self.kernel.random.choice(slots)
+            victim = slot.process
+            if slot.child is not None and self.kernel.chance(0.6):
+                victim = slot.child.process
+            self._struck(fault, victim.name)
+            victim.die()
+
+    def _cut_slot(self, driver: SimDriver) -> None:
+        slots = self._live_slots(driver)
+        if slots:
+            slot = self.kernel.random.choice(slots)
             self._struck(Fault.ZOMBIE_SLOT, slot.process.name)
-            away_ms = self.kernel.between(60, 200)
-            self.network.cut(slot.process, self.kernel.now_ms + away_ms)
-            self.kernel.after(self.kernel.between(10, 25), driver.process, driver.slot_lost, slot)
-            self.kernel.after(away_ms + self.kernel.between(10, 80), None, slot.kill)
+            until_ms = self.kernel.now_ms + self.kernel.between(600, 4000)
+            self.world.network.cut(slot.process, until_ms)
+            if slot.child is not None:
+                self.world.network.cut(slot.child.process, until_ms)
 
-    def _crash_driver(self, driver: Driver) -> None:
+    def _crash_driver(self, driver: SimDriver) -> None:
         self._struck(Fault.DRIVER_CRASH, driver.process.name)
-        driver.process.alive = False
-        for slot in driver.slots:
-            self.kernel.after(self.kernel.between(0, 60), None, slot.kill)
-        self.kernel.after(self.kernel.between(5, 60), None, self._replace, driver)
+        driver.process.die()
+        for slot in driver.farm.slots:
+            self.kernel.after(self.kernel.between(0, 600), None, slot.process.die)
+        self.kernel.after(self.kernel.between(50, 600), None, self._replace, driver)
 
-    def _freeze_driver(self, driver: Driver) -> None:
+    def _freeze_driver(self, driver: SimDriver) -> None:
         self._struck(Fault.ZOMBIE_DRIVER, driver.process.name)
-        frozen_ms = self.kernel.between(40, 160)
+        frozen_ms = self.kernel.between(400, 2500)
         driver.process.frozen_until_ms = self.kernel.now_ms + frozen_ms
-        self.kernel.after(self.kernel.between(5, 40), None, self._replace, driver)
-        self.kernel.after(frozen_ms + self.kernel.between(60, 300), None, self._bury, driver)
+        self.kernel.after(self.kernel.between(50, 400), None, self._replace, driver)
+        self.kernel.after(frozen_ms + self.kernel.between(600, 3000), None, self._bury, driver)
 
-    def _replace(self, driver: Driver) -> None:
+    def _replace(self, driver: SimDriver) -> None:
         if driver is self._driver:
             self._start_driver(driver.job)
 
-    def _bury(self, driver: Driver) -> None:
-        driver.process.alive = False
-        for slot in driver.slots:
-            slot.kill()
+    def _bury(self, driver: SimDriver) -> None:
+        driver.process.die()
+        for slot in driver.farm.slots:
+            slot.process.die()
+
+
+def _crash() -> None:
+    raise RuntimeError("it crashed")

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from snapline.devtools.simulator.checkers import Checker
+from snapline.devtools.simulator.control_network import Network
+from snapline.devtools.simulator.data_network import DataNetwork
 from snapline.devtools.simulator.kernel import Kernel
-from snapline.devtools.simulator.network import Network
 from snapline.devtools.simulator.outside import Outside
 from snapline.devtools.simulator.scenario import Scenario
-from snapline.devtools.simulator.storage import SimStorage
+from snapline.devtools.simulator.sim_storage import SimObjects, SimStorage
 
 
-@dataclass(frozen=True, slots=True)
 class World:
-    """What all drivers share."""
+    """What all drivers and slots share."""
 
-    kernel: Kernel
-    scenario: Scenario
-    storage: SimStorage
-    outside: Outside
-    network: Network
-    checker: Checker
+    def __init__(self, scenario: Scenario, *, story: bool = False) -> None:
+        faults = scenario.faults
+        self.scenario = scenario
+        self.kernel = Kernel(scenario.seed, story=story)
+        self.storage = SimStorage(self.kernel, faults)
+        self.objects = SimObjects(self.storage)
+        self.outside = Outside(self.kernel, faults)
+        self.network = Network(self.kernel, faults)
+        self.data_network = DataNetwork(self.kernel)
+        self.checker = Checker(self.kernel, scenario, self.storage, self.outside)
+
+    def become_quiet(self) -> None:
+        """No more faults from here on."""
+        self.storage.is_quiet = self.outside.is_quiet = self.network.is_quiet = True

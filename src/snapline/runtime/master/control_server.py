@@ -88,16 +88,16 @@ class Listener(Protocol):
     def secret(self) -> bytes | None:
         """What peers must know at present; none if nobody is expected."""
 
-    def greeted(self, connection: PeerConnection, hello: SupervisorHello | ProcessHello) -> str | None:
+    def greeted(self, peer: PeerConnection, hello: SupervisorHello | ProcessHello) -> str | None:
         """Somebody knows the secret and says who it is. Why it is refused; none if it is welcome."""
 
     def unable(self, error: str) -> None:
         """Somebody knows the secret and says, before who it is, that it cannot run the job."""
 
-    def received(self, connection: PeerConnection, message: ToMaster) -> None:
+    def received(self, peer: PeerConnection, message: ToMaster) -> None:
         """A welcome peer says something. `PeerError` if it may not: then the connection ends."""
 
-    def closed(self, connection: PeerConnection, reason: str) -> None:
+    def closed(self, peer: PeerConnection, reason: str) -> None:
         """The connection of a welcome peer has ended."""
 
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from snapline.graph.execution_plan import ExecutionPlan
 from snapline.runtime.master.job_recovery import Recovery
 from snapline.runtime.master.slots import Slots
+from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 from snapline.runtime.wire.control_messages import Cancel, Deploy, Message, TaskDeployment
 from snapline.types import ExecutionId, SubtaskId
 
 
 class Deployment:
-    """The tasks of the newest attempt. `stopped(attempt)` is told when nothing of an attempt runs any more."""
+    """The tasks of the newest attempt. Calls `stopped(attempt)` when nothing of an attempt runs any more."""
 
     def __init__(
         self,
         plan: ExecutionPlan,
+        scheduler: Scheduler,
         slots: Slots,
         shared: str | None,
         cancel_timeout_ms: int,
         stopped: Callable[[int], None],
     ) -> None:
         self._plan = plan
+        self._scheduler = scheduler
         self._slots = slots
         self._shared = shared
         self._cancel_timeout_ms = cancel_timeout_ms
@@ -32,18 +34,19 @@ class Deployment:
         self._subtasks: Collection[SubtaskId] = ()
         self._cancelling: int | None = None
         self._waiting: set[int] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Cancellable | None = None
 
     def deploy(self, recovery: Recovery, subtasks: Collection[SubtaskId]) -> None:
         """Start these subtasks once all slots are there; all others have finished, and only tell those behind them."""
         self._recovery, self._subtasks = recovery, frozenset(subtasks)
         self._slots.acquire()
 
-    def slots_ready(self) -> None:
+    def slots_ready(self, addresses: Sequence[tuple[str, int]]) -> None:
+        """Deploy; `addresses` are the data ports by slot."""
         recovery, self._recovery = self._recovery, None
         if recovery is None:
             return
-        peers, plan = self._slots.addresses(), recovery.plan
+        plan = recovery.plan
         for slot in range(self._plan.slots):
             tasks = [
                 TaskDeployment(
@@ -56,7 +59,7 @@ class Deployment:
                 slot,
                 Deploy(
                     attempt=recovery.attempt,
-                    peers=peers,
+                    peers=list(addresses),
                     max_parallelism=dict(plan.max_parallelism),
                     tasks=tasks,
                     restored_id=recovery.restored_id,
@@ -66,7 +69,7 @@ class Deployment:
             )
 
     def send(self, execution: ExecutionId, message: Message) -> bool:
-        """Tell a subtask something; false if its process is not there."""
+        """Send a message to a subtask. Returns False if its process is not there."""
         return self._slots.send(execution.subtask.index, message)
 
     # Stopping.
@@ -76,12 +79,12 @@ class Deployment:
         self._recovery = None
         self._slots.give_up()
         self._cancelling = attempt
-        self._waiting = set(self._slots.live_processes())
+        self._waiting = set(self._slots.live_processes)
         for slot in self._waiting:
             self._slots.send(slot, Cancel(attempt))
         self._cancel_timer()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._cancel_timeout_ms / 1000, self._cancel_timed_out, attempt)
+        delay_s = self._cancel_timeout_ms / 1000
+        self._timer = self._scheduler.call_later(delay_s, self._cancel_timed_out, attempt)
         self._tell_if_stopped()
 
     def tasks_cancelled(self, slot: int, attempt: int) -> None:
@@ -108,7 +111,7 @@ class Deployment:
         if self._cancelling is not None and not self._waiting:
             attempt, self._cancelling = self._cancelling, None
             self._cancel_timer()
-            self._slots.release_if_doomed()
+            self._slots.idle()
             self._stopped(attempt)
 
     def _cancel_timer(self) -> None:

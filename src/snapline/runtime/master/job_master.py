@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
-import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from random import Random, SystemRandom
 
 from snapline.errors import FencedError, PeerError, RestoreError, SnaplineError
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator import coordinator_events as c
-from snapline.protocol.coordinator.carryover import CoordinatorMemory
+from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.job import lifecycle as j
+from snapline.protocol.job.first_failure import FirstFailure
+from snapline.protocol.job.last_checkpoint import (
+    LastCheckpoint,
+    LastCheckpointEffect,
+    RequestLastCheckpoint,
+    SetLastCheckpointTimer,
+)
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.journal import Journal, RecordKind
 from snapline.protocol.snapshot import Snapshot
-from snapline.protocol.statistics.checkpoint_statistics import StatisticsSnapshot
+from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
-from snapline.runtime.master.background_calls import Background
-from snapline.runtime.master.coordinator_shell import CoordinatorShell
+from snapline.runtime.master.coordinator_shell import CoordinatorShell, MasterCalls
 from snapline.runtime.master.deployment import Deployment
-from snapline.runtime.master.job_log import Ending, EventLog, Failure, now_ms
+from snapline.runtime.master.job_end import EndRecorder
+from snapline.runtime.master.job_log import EventLog
 from snapline.runtime.master.job_recovery import Recovery, all_subtasks, make_coordinator, recover
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators, prepare_coordinators
+from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.master.snapshot_requests import Requests
+from snapline.runtime.scheduler.effect_queue import EffectQueue
+from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 from snapline.runtime.wire.control_messages import (
     Acknowledge,
     Decline,
@@ -42,15 +51,10 @@ from snapline.runtime.wire.control_messages import (
     ToMaster,
 )
 from snapline.storage.cleaner import Cleaner
-from snapline.types import ClaimMode, ExecutionId, FailureReason, JobStatus, SnapshotKind, SubtaskId, TaskStatus
+from snapline.types import ExecutionId, FailureReason, JobStatus, SnapshotKind, TaskStatus
 
 NOTIFY_AGAIN_S = 5.0
-"""How often tasks are told once more of the last completed checkpoint, at most."""
-
-LAST_CHECKPOINT = "last-"
-LAST_CHECKPOINT_RETRY_MS = 1000
-LAST_CHECKPOINT_PAUSE_MS = 100
-"""How long after a checkpoint the next is taken that a job whose sources have ended may need to end itself."""
+"""How often tasks hear once more of the last completed checkpoint, at most."""
 
 _FAILED = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED)
 _ACTIVE = (JobStatus.INITIALIZING, JobStatus.RUNNING)
@@ -61,7 +65,7 @@ _log = logging.getLogger(__name__)
 class JobMaster:
     """One driver's side of one job. Everything but the plain attributes at the top belongs on the loop.
 
-    `on_end` is told once, when the job is over for this driver.
+    `on_end` is called once, when the job is over for this driver and its end is recorded.
     """
 
     def __init__(
@@ -69,36 +73,39 @@ class JobMaster:
         spec: JobSpec,
         storage: MasterStorage,
         cleaner: Cleaner,
-        on_storage: Background,
-        on_hooks: Background,
+        scheduler: Scheduler,
+        calls: MasterCalls,
+        generations: SlotGenerations,
         events: EventLog,
-        on_end: Callable[[Ending], None],
+        on_end: Callable[[JobStatus], None],
+        random: Random | None = None,
     ) -> None:
         self.status = JobStatus.CREATED
         self.attempt = 0
-        self.failure: Failure | None = None
+        self.failure = FirstFailure()
         self.metrics: dict[str, TaskMetrics] = {}
         self.memory_bytes: dict[int, int] = {}
         self.requests = Requests()
+        self.effects = EffectQueue()
         self._spec = spec
         self._storage = storage
         self._archive = storage.archive
         self._cleaner = cleaner
-        self._on_storage = on_storage
-        self._on_hooks = on_hooks
+        self._scheduler = scheduler
+        self._calls = calls
         self._events = events
         self._on_end = on_end
-        self._loop = asyncio.get_running_loop()
-        self._random = random.SystemRandom()
+        self._random = random or SystemRandom()
         self._lifecycle = j.JobLifecycle(RestartPolicy.for_config(spec.restart))
-        self._memory = CoordinatorMemory.fresh(spec.checkpoints)
+        self._memory = Carryover.fresh(spec.checkpoints)
+        self._last_checkpoint = LastCheckpoint(is_wanted=spec.takes_last_checkpoint)
+        self._end_recorder = EndRecorder(spec, storage, cleaner, scheduler, calls.journal, generations, self.failure)
         self._subtasks = all_subtasks(spec.plan)
         self._recovery: Recovery | None = None
-        self._checkpointing: CoordinatorShell | None = None
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._coordinator: CoordinatorShell | None = None
+        self._timers: dict[str, Cancellable] = {}
         self._numbers = itertools.count()
         self._notified_s = 0.0
-        self._unended_sources: set[SubtaskId] = set()
         self._early_requests: list[TriggerRequest] = []
         self._fatal: str | None = None
         self._has_run = False
@@ -108,22 +115,27 @@ class JobMaster:
         self._deployment: Deployment
 
     def start(self, slots: Slots) -> None:
-        """Begin; `slots` reports to this master."""
+        """Begin; `slots` reports to this master and shares its effects."""
         shared = None if self._storage.is_in_driver else self._archive.shared_directory
         self._slots = slots
         self._deployment = Deployment(
-            self._spec.plan, slots, shared, self._spec.execution.cancel_timeout_ms, self._tasks_stopped
+            self._spec.plan,
+            self._scheduler,
+            slots,
+            shared,
+            self._spec.execution.cancel_timeout_ms,
+            self._tasks_stopped,
         )
         self._job_event(j.JobSubmitted())
         self._heartbeat()
 
     def close(self) -> None:
-        """Nothing more happens by itself."""
+        """Let nothing more happen by itself."""
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
-        if self._checkpointing is not None:
-            self._checkpointing.close()
+        if self._coordinator is not None:
+            self._coordinator.close()
         self._deployment.close()
 
     @property
@@ -144,7 +156,7 @@ class JobMaster:
     def _submit_early_requests(self) -> None:
         requests, self._early_requests = self._early_requests, []
         for request in requests:
-            self._coordinator_event(c.CheckpointRequested(replace(request, timestamp_ms=now_ms())))
+            self._coordinator_event(c.CheckpointRequested(replace(request, timestamp_ms=self._scheduler.now_ms())))
 
     def cancel(self) -> None:
         self._job_event(j.CancelRequested())
@@ -154,20 +166,19 @@ class JobMaster:
 
     # What slots report.
 
-    def slots_ready(self) -> None:
+    def slots_ready(self, addresses: Sequence[tuple[str, int]]) -> None:
         self._events.add(f"attempt {self.attempt}: all slots ready, tasks deployed")
-        self._deployment.slots_ready()
+        self._deployment.slots_ready(addresses)
 
     def slot_failed(self, cause: str, log: str) -> None:
         if self._lifecycle.status in _ACTIVE:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), log=log)
         else:
-            # Its end is told twice, first by the connection and then by whoever knows why; and others' may follow.
+            # Its end is reported twice, first by the connection, then by whoever knows why; others may follow.
             self.failure_explained(cause, log)
 
     def failure_explained(self, cause: str, log: str) -> None:
-        if self.failure is not None:
-            self.failure = self.failure.with_more(cause, log)
+        if self.failure.explained(cause, log):
             self._events.add(cause)
 
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
@@ -205,10 +216,9 @@ class JobMaster:
             case SourceEnded(execution):
                 self._check_sender(slot, execution)
                 if execution.attempt == self._lifecycle.attempt:
-                    self._unended_sources.discard(execution.subtask)
-                    self._take_last_checkpoint()
+                    self._end_sources(self._last_checkpoint.source_ended(execution.subtask))
             case OperatorEventReceived(attempt, sequence):
-                if self._checkpointing is not None and attempt == self._checkpointing.attempt:
+                if self._coordinator is not None and attempt == self._coordinator.attempt:
                     self._coordinator_event(c.OperatorEventConfirmed(sequence))
             case TasksCancelled(attempt):
                 self._deployment.tasks_cancelled(slot, attempt)
@@ -237,9 +247,9 @@ class JobMaster:
         self._job_event(event, trace=report.trace, log=report.log)
 
     def _split_requested(self, execution: ExecutionId, operator: str) -> None:
-        checkpointing = self._checkpointing
-        if checkpointing is not None and execution.attempt == checkpointing.attempt:
-            checkpointing.split_requested(operator, execution.subtask)
+        coordinator = self._coordinator
+        if coordinator is not None and execution.attempt == coordinator.attempt:
+            coordinator.split_requested(operator, execution.subtask)
 
     def _tasks_stopped(self, attempt: int) -> None:
         self._job_event(j.TasksStopped(attempt))
@@ -252,12 +262,12 @@ class JobMaster:
         if snapshot.kind.is_synchronous:
             self._job_event(j.StopSavepointCompleted(snapshot))
         elif not snapshot.kind.is_savepoint:
-            self._set_timer("last checkpoint", LAST_CHECKPOINT_PAUSE_MS, self._take_last_checkpoint)
+            self._end_sources(self._last_checkpoint.completed())
 
     def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
         self.requests.failed(request, reason, message)
-        if request.name.startswith(LAST_CHECKPOINT):
-            self._set_timer("last checkpoint", LAST_CHECKPOINT_RETRY_MS, self._take_last_checkpoint)
+        if request.is_last:
+            self._end_sources(self._last_checkpoint.failed())
 
     def failure_requested(self, attempt: int, cause: str) -> None:
         self._job_event(j.FailureRequested(attempt, cause))
@@ -265,17 +275,20 @@ class JobMaster:
     def publication_fenced(self, newest_attempt: int) -> None:
         self._job_event(j.DriverFenced(newest_attempt))
 
-    def _take_last_checkpoint(self) -> None:
-        """Once all sources have ended, do not let the job wait for the next periodic checkpoint.
+    def _end_sources(self, effects: Sequence[LastCheckpointEffect]) -> None:
+        self.effects.add(self._carry_out_last, effects)
 
-        Subtasks that had not seen the end yet when one was taken need another.
-        """
-        if self._unended_sources or self._lifecycle.status is not JobStatus.RUNNING:
-            return
-        if self._spec.takes_last_checkpoint:
-            name = f"{LAST_CHECKPOINT}{self._lifecycle.attempt}-{next(self._numbers)}"
-            request = TriggerRequest(name, SnapshotKind.CHECKPOINT, forced=False, periodic=False, timestamp_ms=now_ms())
-            self._coordinator_event(c.CheckpointRequested(request))
+    def _carry_out_last(self, effect: LastCheckpointEffect) -> None:
+        match effect:
+            case RequestLastCheckpoint():
+                name, kind = f"last-{self._lifecycle.attempt}-{next(self._numbers)}", SnapshotKind.CHECKPOINT
+                now_ms = self._scheduler.now_ms()
+                request = TriggerRequest(name, kind, forced=False, periodic=False, timestamp_ms=now_ms, is_last=True)
+                self._coordinator_event(c.CheckpointRequested(request))
+            case SetLastCheckpointTimer(delay_ms):
+                self._set_timer(
+                    "last checkpoint", delay_ms, lambda: self._end_sources(self._last_checkpoint.time_is_up())
+                )
 
     # The job's lifecycle.
 
@@ -283,22 +296,21 @@ class JobMaster:
         if self._is_closed:
             return
         before = self._lifecycle.status
-        effects = self._lifecycle.handle(event, now_ms(), self._random.uniform(-1.0, 1.0))
+        effects = self._lifecycle.handle(event, self._scheduler.now_ms(), self._random.uniform(-1.0, 1.0))
         after = self._lifecycle.status
         if after is not before:
             self._status_changed(before, after, event, trace, log)
-        for effect in effects:
-            self._carry_out(effect)
+        self.effects.add(self._carry_out, effects)
 
     def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
         self._events.add(f"{before.value} -> {after.value}")
         cause = self._lifecycle.cause
         if before in _ACTIVE and after in _FAILED and not isinstance(event, j.JobHadEnded):
-            self.failure = Failure(cause, trace, log)
+            self.failure.failed(cause, trace, log)
             self._events.add(f"attempt {self._lifecycle.attempt} failed: {cause}")
             _log.warning("job %s: attempt %d failed: %s", self._spec.name, self._lifecycle.attempt, cause)
         elif after is JobStatus.SUSPENDED:
-            self.failure = Failure(cause)
+            self.failure.replaced(cause)
             _log.warning("job %s is suspended: %s", self._spec.name, cause)
         # Nobody may be told of an end before it is recorded.
         if not after.is_globally_terminal and after is not JobStatus.SUSPENDED:
@@ -322,8 +334,9 @@ class JobMaster:
                 _log.info("job %s: attempt %d runs", self._spec.name, attempt)
                 self._coordinator_event(c.JobRunning(self._random.random()))
                 self._submit_early_requests()
-                self._take_last_checkpoint()
+                self._end_sources(self._last_checkpoint.running())
             case j.StopCheckpoints(_, shutdown):
+                self._last_checkpoint.left()
                 self._coordinator_event(c.JobLeftRunning(shutdown))
             case j.CancelTasks(attempt):
                 self._deployment.cancel(attempt)
@@ -334,29 +347,30 @@ class JobMaster:
             case j.StopFailed(snapshot, cause):
                 self.requests.stop_failed(snapshot, cause)
             case j.EndJob(status):
-                self._on_end(Ending(status, must_record=self._must_record))
+                self._end(status)
 
     def _coordinator_event(self, event: c.CoordinatorEvent) -> None:
-        if self._checkpointing is not None and not self._is_closed:
-            self._checkpointing.feed(event)
+        if self._coordinator is not None and not self._is_closed:
+            self._coordinator.feed(event)
 
     def _set_timer(self, name: str, delay_ms: int, callback: Callable[..., None], *arguments: object) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
-        self._timers[name] = self._loop.call_later(delay_ms / 1000, callback, *arguments)
+        self._timers[name] = self._scheduler.call_later(delay_ms / 1000, callback, *arguments)
 
     def _heartbeat(self) -> None:
         self._set_timer("heartbeat", self._spec.execution.heartbeat_interval_ms, self._heartbeat)
         self._slots.beat()
-        if self._loop.time() - self._notified_s >= NOTIFY_AGAIN_S:
-            self._notified_s = self._loop.time()
+        now_s = self._scheduler.time_s()
+        if now_s - self._notified_s >= NOTIFY_AGAIN_S:
+            self._notified_s = now_s
             self._coordinator_event(c.HeartbeatDue())
 
     def _deployment_timed_out(self, attempt: int) -> None:
-        if self._lifecycle.status is JobStatus.INITIALIZING and self._lifecycle.attempt == attempt:
-            delay = self._slots.explain_delay()
-            self._job_event(j.DeploymentTimedOut(attempt) if delay is None else j.FailureRequested(attempt, delay))
+        is_awaited = self._lifecycle.status is JobStatus.INITIALIZING and self._lifecycle.attempt == attempt
+        if is_awaited and not self._slots.start_timed_out():
+            self._job_event(j.DeploymentTimedOut(attempt))
 
     # A new attempt: claimed, then prepared.
 
@@ -370,7 +384,7 @@ class JobMaster:
             journal, is_ours = self._archive.claim(own_attempt)
             return journal, is_ours, None if journal.ended is None else self._stop_of(journal)
 
-        self._on_storage.run(claim, lambda claimed: self._claimed(*claimed), self._preparation_failed)
+        self._calls.journal.run(claim, lambda claimed: self._claimed(*claimed), self._preparation_failed)
 
     def _stop_of(self, journal: Journal) -> Snapshot | None:
         """The savepoint a job had ended with under an earlier driver. Blocks."""
@@ -392,9 +406,7 @@ class JobMaster:
                 journal.ended.value,
             )
             if journal.ended is JobStatus.FAILED:
-                self.failure = Failure(
-                    "it had failed under an earlier driver; submit it under a new id to run it again"
-                )
+                self.failure.replaced("it had failed under an earlier driver; submit it under a new id to run it again")
             self._job_event(j.JobHadEnded(journal.ended, stop))
         elif is_ours:
             self.attempt = max(self.attempt, journal.attempt)
@@ -420,40 +432,41 @@ class JobMaster:
         spec, storage = self._spec, self._storage
 
         def recovered(recovery: Recovery) -> None:
-            self._on_hooks.run(
+            self._calls.hooks.run(
                 lambda: prepare_coordinators(spec, recovery, storage.objects),
                 lambda coordinators: self._prepared(recovery, coordinators),
                 self._preparation_failed,
             )
 
-        self._on_storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed)
+        self._calls.storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed)
 
     def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
         """Everything is ready for the subtasks to start from the restored state."""
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
             return
         self._recovery = recovery
-        self._unended_sources = {
+        self._last_checkpoint.prepared(
             subtask
             for subtask in self._subtasks - recovery.plan.finished
             if self._spec.plan.vertex(subtask.vertex).is_source
-        }
+        )
         self.metrics = {}
-        self._checkpointing = CoordinatorShell(
+        self._coordinator = CoordinatorShell(
             self._spec,
             make_coordinator(self._spec, recovery, self._memory),
             coordinators,
             self._storage,
             self._cleaner,
-            self._on_storage,
-            self._on_hooks,
+            self._scheduler,
+            self._calls,
+            self.effects,
             self._deployment,
             self,
         )
         start = recovery.snapshot
         if start is not None:
             self._memory.statistics.restored(
-                start.id, now_ms(), is_savepoint=start.kind.is_savepoint, external_path=start.location
+                start.id, self._scheduler.now_ms(), is_savepoint=start.kind.is_savepoint, external_path=start.location
             )
         what = "the beginning" if start is None else start.location
         self._events.add(f"attempt {recovery.attempt} starts from {what}")
@@ -462,9 +475,9 @@ class JobMaster:
 
     # The end.
 
-    def record_end(self, status: JobStatus) -> None:
-        """Close the job's storage as its end demands. Blocks: not on the loop."""
-        retained = self._checkpointing.retained if self._checkpointing is not None else None
-        config = self._spec.checkpoints
-        claimed = self._storage.given if config.claim_mode is ClaimMode.CLAIM else None
-        self._archive.finish(self._lifecycle.attempt, status, config.externalized, retained, claimed)
+    def _end(self, status: JobStatus) -> None:
+        if not self._must_record or not status.is_globally_terminal:
+            self._on_end(status)
+            return
+        retained = self._coordinator.retained if self._coordinator is not None else None
+        self._end_recorder.record(self._lifecycle.attempt, status, retained, self._on_end)

@@ -14,10 +14,10 @@ from snapline.errors import RestoreError, StorageError
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.archive import Archive
-from snapline.storage.file_objects import FileObjects
 from snapline.storage.journals.journal_store import JournalStore
-from snapline.storage.memory_objects import MemoryObjects
-from snapline.storage.object_store import Bytes, ObjectInfo, ObjectStore
+from snapline.storage.objects.file_objects import FileObjects
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.objects.object_store import Bytes, ObjectInfo, ObjectStore
 from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, open_archive, open_objects
 
 
@@ -87,15 +87,20 @@ class DriverObjects:
         self._of(directory).sweep(directory, is_waste)
 
 
-def open_storage(spec: JobSpec, objects: ObjectStore | None, journal: JournalStore | None) -> MasterStorage:
-    """Open it, or raise at once: what cannot be written to, or is not there to be restored from, never will be."""
+def open_storage(
+    spec: JobSpec, objects: ObjectStore | None, journal: JournalStore | None, *, token: str | None = None
+) -> MasterStorage:
+    """Open it, or raise at once: what cannot be written to, or is not there to be restored from, never will be.
+
+    `token` names this driver; no two drivers may have the same.
+    """
     checkpoints = spec.checkpoints
     check_job_id(spec.job_id)
     if objects is None and checkpoints.storage is None:
         objects = DriverObjects(f"{DRIVER_DIRECTORY}/{spec.job_id}")
     elif objects is None:
         objects = open_objects(checkpoints)
-    archive = open_archive(checkpoints, spec.job_id, uuid.uuid4().hex, objects, journal)
+    archive = open_archive(checkpoints, spec.job_id, token or uuid.uuid4().hex, objects, journal)
     _probe(objects, archive)
     return MasterStorage(archive, objects, _given(checkpoints, archive), checkpoints.storage is None, journal is None)
 

@@ -13,11 +13,12 @@ from snapline.api.job_handle import JobFailedError, SnapshotFailedError
 from snapline.config import Duration, Path, duration_ms
 from snapline.errors import ConfigurationError
 from snapline.protocol.coordinator.request_decider import TriggerRequest, is_forced, savepoint_request
-from snapline.protocol.statistics.checkpoint_statistics import StatisticsSnapshot
+from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
-from snapline.runtime.master.job_log import Outcome, now_ms
+from snapline.runtime.master.job_log import Outcome
 from snapline.runtime.master.job_storage import absolute
 from snapline.runtime.master.master_thread import MasterThread
+from snapline.runtime.scheduler.system_threads import wall_clock_ms
 from snapline.types import CheckpointScope, JobStatus, SavepointFormat, SnapshotKind
 
 T = TypeVar("T")
@@ -44,13 +45,13 @@ class MasterHandle:
 
     @property
     def cause(self) -> str:
-        failure = self._thread.master.failure
+        failure = self._thread.master.failure.failure
         return "" if failure is None else failure.message
 
     @property
     def log(self) -> str:
         """What the process said last in which the last attempt failed."""
-        failure = self._thread.master.failure
+        failure = self._thread.master.failure.failure
         return "" if failure is None else failure.log
 
     def status(self) -> JobStatus:
@@ -84,7 +85,7 @@ class MasterHandle:
     def checkpoint(self, scope: CheckpointScope = CheckpointScope.CONFIGURED, timeout: Duration | None = None) -> str:
         kind = SnapshotKind.CHECKPOINT
         forced = is_forced(kind, unaligned=self._spec.checkpoints.unaligned)
-        return self._request(TriggerRequest(_name(), kind, forced, False, now_ms(), scope=scope), timeout)
+        return self._request(TriggerRequest(_name(), kind, forced, False, wall_clock_ms(), scope=scope), timeout)
 
     def savepoint(
         self, directory: Path | None = None, *, format: SavepointFormat | None = None, timeout: Duration | None = None
@@ -118,7 +119,9 @@ class MasterHandle:
         target = None if directory is None else fspath(directory)
         if target is not None and not target.strip():
             raise ConfigurationError("a savepoint needs a directory; the one that was given is empty")
-        request = savepoint_request(_name(), self._spec.checkpoints, now_ms(), target=target, stop=stop, drain=drain)
+        request = savepoint_request(
+            _name(), self._spec.checkpoints, wall_clock_ms(), target=target, stop=stop, drain=drain
+        )
         return replace(request, target=absolute(str(request.target)), format=format or request.format)
 
     def _request(self, request: TriggerRequest, timeout: Duration | None) -> str:

@@ -1,15 +1,16 @@
-"""SlotGenerations to the provider of slots: one generation after the other, each with a secret of its own."""
+"""Orders of slots: one generation after the other, each with a secret of its own."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Callable
+from typing import TypeAlias
 
 from snapline.errors import ConfigurationError
 from snapline.graph.job_spec import JobSpec
-from snapline.runtime.master.background_calls import Background, post_to
+from snapline.runtime.scheduler.background_calls import BackgroundCalls
+from snapline.runtime.scheduler.scheduler import Scheduler
 from snapline.runtime.slot.slot_provider import SlotOrder, SlotProvider
 
 SECRET_BYTES = 32
@@ -20,34 +21,31 @@ CLOSE_TIMEOUT_S = 30.0
 
 _log = logging.getLogger(__name__)
 
-Failed = Callable[[int, str, bool], None]
-"""Told on the loop: which generation has failed, why, and whether another try would not help."""
+Failed: TypeAlias = Callable[[int, str, bool], None]
+"""Called on the loop: which generation has failed, why, and whether another try would not help."""
 
 
 class SlotGenerations:
-    """Calls the provider on threads. `generation` is the one that was ordered last, `secret` none after its release.
+    """Calls the provider on threads. `secret` is that of the generation ordered last, None after its release.
 
     A release may come while a start still waits for room; the next start comes after both.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, spec: JobSpec, provider: SlotProvider, host: str, failed: Failed
-    ) -> None:
-        self.generation = 0
+    def __init__(self, scheduler: Scheduler, spec: JobSpec, provider: SlotProvider, failed: Failed) -> None:
         self.secret: bytes | None = None
         self.port = 0
-        self._loop = loop
         self._spec = spec
         self._provider = provider
-        self._host = host
         self._failed = failed
-        self._background = Background(loop, 2, "snapline-provider")
+        self._scheduler = scheduler
+        self._calls = BackgroundCalls(scheduler, 2, "snapline-provider")
+        self._generation = 0
         self._is_starting = False
         self._is_waiting = False
 
-    def order(self) -> None:
+    def order(self, generation: int) -> None:
         """Order slots anew; nothing may be left of the last order but a start that has not come back."""
-        self.generation += 1
+        self._generation = generation
         self.secret = secrets.token_bytes(SECRET_BYTES)
         if self._is_starting:
             self._is_waiting = True
@@ -55,14 +53,14 @@ class SlotGenerations:
             self._start()
 
     def _start(self) -> None:
-        spec, generation = self._spec, self.generation
+        spec, generation = self._spec, self._generation
         assert self.secret is not None
         order = SlotOrder(
             job_id=spec.job_id,
             job_name=spec.name,
             generation=generation,
             slots=spec.plan.slots,
-            host=self._host,
+            host=self._provider.driver_host,
             port=self.port,
             secret=self.secret,
             shipment=spec.shipment,
@@ -71,8 +69,8 @@ class SlotGenerations:
             slot_host=spec.execution.host,
         )
 
-        def tell(error: str, is_fatal: bool) -> None:
-            post_to(self._loop, self._failed, generation, error, is_fatal)
+        def failed(error: str, is_fatal: bool) -> None:
+            self._scheduler.post(self._failed, generation, error, is_fatal)
 
         def raised(error: Exception) -> None:
             self._started()
@@ -81,7 +79,7 @@ class SlotGenerations:
             self._failed(generation, f"slots could not be ordered: {error}", isinstance(error, ConfigurationError))
 
         self._is_starting = True
-        self._background.run(lambda: self._provider.start(order, tell), lambda _: self._started(), raised)
+        self._calls.run(lambda: self._provider.start(order, failed), lambda _: self._started(), raised)
 
     def _started(self) -> None:
         self._is_starting = False
@@ -98,21 +96,32 @@ class SlotGenerations:
             _log.warning("slots could not be given back", exc_info=error)
             done()
 
-        self._background.run(lambda: self._provider.release(RELEASE_TIMEOUT_S), lambda _: done(), raised)
+        self._calls.run(lambda: self._provider.release(RELEASE_TIMEOUT_S), lambda _: done(), raised)
 
-    async def why_gone(self) -> str | None:
-        """Why there can never be slots again from this provider."""
-        return await self._background.call(self._provider.why_gone)
+    def ask_why_gone(self, done: Callable[[str | None], None]) -> None:
+        """`done` gets why there can never be slots again from this provider, or None."""
 
-    async def close(self) -> None:
-        """Nothing will be ordered any more."""
+        def raised(error: Exception) -> None:
+            _log.warning("the provider of slots could not be asked", exc_info=error)
+            done(None)
+
+        self._calls.run(self._provider.why_gone, done, raised)
+
+    def close(self, done: Callable[[], None]) -> None:
+        """Order nothing any more; `done` is called when the provider is closed, or takes too long."""
         self.secret = None
-        try:
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await self._background.call(self._provider.close)
-        except Exception:
-            _log.exception("the provider of slots could not be closed")
+
+        def closed(_: object) -> None:
+            timer.cancel()
+            done()
+
+        def raised(error: Exception) -> None:
+            _log.warning("the provider of slots could not be closed", exc_info=error)
+            closed(None)
+
+        timer = self._scheduler.call_later(CLOSE_TIMEOUT_S, done)
+        self._calls.run(self._provider.close, closed, raised)
 
     def close_threads(self) -> None:
-        if not self._background.close(CLOSE_TIMEOUT_S):
+        if not self._calls.close(CLOSE_TIMEOUT_S):
             _log.warning("the provider of slots does not come back; a thread of it is left behind")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from snapline.errors import SnaplineError
-from snapline.runtime.master.background_calls import Background
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators
+from snapline.runtime.scheduler.background_calls import BackgroundCalls
+from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 
 
 class Discovery:
@@ -20,7 +20,8 @@ class Discovery:
     def __init__(
         self,
         coordinators: OperatorCoordinators,
-        on_hooks: Background,
+        scheduler: Scheduler,
+        on_hooks: BackgroundCalls,
         send: Callable[[str, Sequence[tuple[int, Any]]], None],
         failed: Callable[[Exception], None],
     ) -> None:
@@ -28,8 +29,8 @@ class Discovery:
         self._on_hooks = on_hooks
         self._send = send
         self._failed = failed
-        self._loop = asyncio.get_running_loop()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._scheduler = scheduler
+        self._timers: dict[str, Cancellable] = {}
         self._is_running = False
 
     def start(self) -> None:
@@ -45,7 +46,7 @@ class Discovery:
 
     def _set_timer(self, operator: str) -> None:
         interval_s = self._coordinators.discovery_intervals_ms[operator] / 1000
-        self._timers[operator] = self._loop.call_later(interval_s, self._look, operator)
+        self._timers[operator] = self._scheduler.call_later(interval_s, self._look, operator)
 
     def _look(self, operator: str) -> None:
         def found(splits: Any) -> None:

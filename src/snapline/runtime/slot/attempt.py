@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,16 +12,16 @@ from snapline.graph.shipment import Shipment
 from snapline.protocol.barriers.barrier_events import aligned_only_vertices
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.network.channels import OutputChannel
-from snapline.runtime.network.exchange import Exchange, Wiring
+from snapline.runtime.network.data_plane import ChannelWiring, DataPlane, Lost
 from snapline.runtime.network.partitioners import make_partitioner
 from snapline.runtime.task.input_gate import GateChannel
 from snapline.runtime.task.subtask_storage import SubtaskStorage
 from snapline.runtime.task.task import Task
-from snapline.runtime.task.task_environment import Executors, Reporter, TaskPlan
+from snapline.runtime.task.task_environment import Reporter, TaskEnvironment, TaskPlan
 from snapline.runtime.task.task_outputs import OutputEdge, end_partitions
 from snapline.runtime.wire.channel_items import Item
 from snapline.runtime.wire.control_messages import Deploy, TaskDeployment
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_writer import WriteOptions
 from snapline.types import ExecutionId, Partitioning
 
@@ -58,12 +57,12 @@ class Attempt:
         deploy: Deploy,
         slot: int,
         shipment: Shipment,
-        exchange: Exchange,
+        data_plane: DataPlane,
         objects: ObjectStore,
-        executors: Executors,
+        environment: TaskEnvironment,
         reporter: Reporter,
         directory: Callable[[], Path],
-        lost: Callable[[int, str], None],
+        lost: Lost,
     ) -> None:
         self.number = deploy.attempt
         self.tasks: dict[ExecutionId, Task] = {}
@@ -71,10 +70,10 @@ class Attempt:
         self._slot = slot
         self._shipment = shipment
         self._objects = objects
-        self._executors = executors
+        self._environment = environment
         self._reporter = reporter
         self._directory = directory
-        self._wiring: Wiring = exchange.begin(deploy.attempt, deploy.peers, lost)
+        self._wiring: ChannelWiring = data_plane.begin(deploy.attempt, deploy.peers, lost)
         edges = [(edge.source, edge.target, edge.partitioning) for edge in shipment.plan.edges]
         self._aligned_only = aligned_only_vertices(edges)
         self._given_up = threading.Event()
@@ -126,7 +125,7 @@ class Attempt:
             prepared_until=deploy.prepared_until,
             directory=lambda: self._directory() / own_directory,
         )
-        task = Task(plan, operators, storage, self._executors, self._reporter)
+        task = Task(plan, operators, storage, self._environment, self._reporter)
         inputs = self._inputs(vertex, execution.subtask.index, task)
         outputs = self._outputs(vertex, execution.subtask.index, task)
         task.connect(inputs, outputs)
@@ -206,9 +205,10 @@ class Attempt:
     def stop(self, timeout_s: float) -> bool:
         """End all tasks; false if some do not let go in time."""
         self.give_up()
-        deadline_s = time.monotonic() + timeout_s
+        time_s = self._environment.threads.time_s
+        deadline_s = time_s() + timeout_s
         for task in self.tasks.values():
-            if task.is_alive and not task.join(max(deadline_s - time.monotonic(), 0)):
+            if task.is_alive and not task.join(max(deadline_s - time_s(), 0)):
                 _log.warning("%s does not stop: user code does not return", task.execution)
                 return False
         return True

@@ -9,12 +9,16 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from snapline.config import CheckpointMode, Checkpoints
 from snapline.errors import EngineError
 from snapline.graph.execution_plan import PlannedEdge
 from snapline.protocol.barriers import barrier_events as b
+from snapline.protocol.barriers.aligner import AligningHandler
+from snapline.protocol.barriers.tracker import TrackingHandler
 from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.network.partitioners import Partitioner
-from snapline.runtime.task.mailbox import Mailbox, Timer
+from snapline.runtime.scheduler.effect_queue import EffectQueue
+from snapline.runtime.scheduler.mailbox import Mailbox, MailboxTimer
 from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
 from snapline.runtime.wire.channel_items import Item, ItemKind
 from snapline.types import NO_CHECKPOINT, Barrier
@@ -76,6 +80,7 @@ class InputGate:
         handler: b.BarrierHandler,
         snapshots: SubtaskSnapshots,
         mailbox: Mailbox,
+        effects: EffectQueue,
         feed: Callable[[s.SubtaskEvent], None],
         clock: Callable[[], int],
     ) -> None:
@@ -83,11 +88,12 @@ class InputGate:
         self._handler = handler
         self._snapshots = snapshots
         self._mailbox = mailbox
+        self._effects = effects
         self._feed = feed
         self._clock = clock
         self._urgent: deque[tuple[GateChannel, Barrier]] = deque()
         self._next = 0
-        self._alignment_timer: Timer | None = None
+        self._alignment_timer: MailboxTimer | None = None
         self._capturing_id = NO_CHECKPOINT
         self._barriers: dict[int, Barrier] = {}
 
@@ -190,11 +196,10 @@ class InputGate:
             self.handle(event)
 
     def handle(self, event: b.BarrierEvent) -> None:
-        """Tell the barrier handler, and do what it orders."""
+        """Feed the barrier handler; its effects are carried out in order."""
         if isinstance(event, b.BarrierReceived):
             self._know(event.barrier)
-        for effect in self._handler.handle(event, self._clock()):
-            self._carry_out(effect)
+        self._effects.add(self._carry_out, self._handler.handle(event, self._clock()))
 
     def _carry_out(self, effect: b.BarrierEffect) -> None:
         match effect:
@@ -208,8 +213,6 @@ class InputGate:
                     self._urgent.append((self.channels[channel], barrier))
             case b.StartCapture(checkpoint_id):
                 self._start_capture(checkpoint_id)
-            case b.StopCapture():
-                pass
             case b.TriggerCheckpoint(barrier, start_delay_ms):
                 self._feed(s.CheckpointTriggered(barrier, start_delay_ms))
             case b.FinishAlignment(checkpoint_id, metrics):
@@ -246,6 +249,14 @@ class InputGate:
     def _know(self, barrier: Barrier) -> None:
         self._barriers[barrier.id] = barrier
         _forget_old(self._barriers)
+
+
+def make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
+    """Returns the barrier handler the settings ask for."""
+    if checkpoints.mode is CheckpointMode.AT_LEAST_ONCE:
+        return TrackingHandler(channels, after_tasks_finish=checkpoints.after_tasks_finish)
+    mode = b.handler_mode(checkpoints)
+    return AligningHandler(mode, channels, after_tasks_finish=checkpoints.after_tasks_finish)
 
 
 _MAKES_OUTPUT = frozenset({ItemKind.DATA, ItemKind.FILTERED_DATA, ItemKind.WATERMARK, ItemKind.END_OF_DATA})

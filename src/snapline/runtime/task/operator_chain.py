@@ -5,74 +5,70 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from snapline.api.settings import Execution, StateBackend
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.errors import ConfigurationError
-from snapline.graph.execution_plan import Key, PlannedOperator
-from snapline.protocol.keygroups import KeyGroupRange, key_group_range
+from snapline.graph.execution_plan import PlannedOperator
+from snapline.operators.source_head import ChainMember, SourceHead
 from snapline.protocol.restore.restore_plan import SubtaskRestore
-from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.memory_backend import MemoryBackend
-from snapline.state.operator_state import OperatorStates
-from snapline.state.raw_state import RawKeyedState
 from snapline.state.subtask_states import PendingSnapshot, SubtaskStates
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.types import IDLE, MAX_WATERMARK, Barrier, SavepointFormat
 
+Emit: TypeAlias = Callable[[pa.RecordBatch], None]
+
 
 class OperatorChain:
-    """Operators from head to tail; only the task's thread uses it. What the last one emits goes to `emit`.
+    """The operators of a subtask from head to tail, behind a source if the chain begins with one.
 
-    Only the last one has side outputs that anybody reads.
+    Only the task's thread uses it. What the last one emits goes to `emit`; only the last one has side outputs that
+    anybody reads.
     """
 
     def __init__(
-        self, planned: Sequence[PlannedOperator], operators: Sequence[Operator], emit: Callable[[pa.RecordBatch], None]
+        self,
+        planned: Sequence[PlannedOperator],
+        members: Sequence[ChainMember],
+        emit: Emit,
+        time_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        head = members[0]
         self.uids = [operator.uid for operator in planned]
-        self.operators = list(operators)
+        self.source = head if isinstance(head, SourceHead) else None
+        self.operators = [member for member in members if not isinstance(member, SourceHead)]
         self._planned = planned
+        self._members = list(zip(self.uids, members, strict=True))
         self._emit = emit
+        self._time_s = time_s
         self._states: dict[str, SubtaskStates] = {}
-
-    @property
-    def head(self) -> Operator:
-        return self.operators[0]
 
     def open(
         self,
         make_states: Callable[[PlannedOperator], SubtaskStates],
-        make_context: Callable[
-            [PlannedOperator, Operator, SubtaskStates, Callable[[pa.RecordBatch], None]], OperatorContext
-        ],
+        make_context: Callable[[PlannedOperator, ChainMember, SubtaskStates, Emit], OperatorContext],
         restore: dict[str, SubtaskRestore],
-        source: SnapshotReader,
+        reader: SnapshotReader,
     ) -> None:
-        """Make and restore all state, then open the operators from tail to head: whoever emits is heard."""
+        """Make and restore all state, then open the operators from tail to head, so that emitted rows are heard."""
         for planned in self._planned:
             states = make_states(planned)
             self._states[planned.uid] = states
             part = restore.get(planned.uid)
             if part is not None:
-                states.restore(part, source)
+                states.restore(part, reader)
         emit = self._emit
-        for planned, operator in reversed(list(zip(self._planned, self.operators, strict=True))):
-            operator.open(make_context(planned, operator, self._states[planned.uid], emit))
-            emit = _input_of(operator)
+        for planned, (uid, member) in zip(reversed(self._planned), reversed(self._members), strict=True):
+            member.open(make_context(planned, member, self._states[uid], emit))
+            if not isinstance(member, SourceHead):
+                emit = _input_of(member)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         self.operators[0].process(batch, input_index)
 
-    def emit_from_head(self, batch: pa.RecordBatch) -> None:
-        """Pass on what a source has read."""
-        self.operators[0].context.emit(batch)
-
     def watermark(self, timestamp_ms: int, behind: Operator | None = None) -> bool:
-        """Pass a watermark, or `IDLE`, through the operators, all or those behind one; false if it ends in one."""
+        """Pass a watermark, or `IDLE`, through all operators, or those behind one. Returns False if it ends in one."""
         start = 0 if behind is None else self.operators.index(behind) + 1
         if timestamp_ms == IDLE:
             return all(operator.idle() for operator in self.operators[start:])
@@ -114,21 +110,21 @@ class OperatorChain:
     # Checkpoints.
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        """From head to tail: what one emits, the next still takes in."""
+        """From head to tail: what one emits, the next still processes."""
         for operator in self.operators:
             operator.prepare_snapshot(checkpoint_id)
 
     def snapshot(
         self, barrier: Barrier, default_format: SavepointFormat, *, ended: bool
     ) -> tuple[dict[str, PendingSnapshot], int]:
-        """The synchronous part, from tail to head; and how many milliseconds it took."""
-        started_s = time.monotonic()
+        """Run the synchronous part, from tail to head. Returns what to write, and how many milliseconds it took."""
+        started_s = self._time_s()
         is_savepoint = barrier.snapshot.is_savepoint
         is_canonical = is_savepoint and (barrier.format or default_format) is SavepointFormat.CANONICAL
         pending: dict[str, PendingSnapshot] = {}
         try:
-            for uid, operator in reversed(list(zip(self.uids, self.operators, strict=True))):
-                operator.snapshot(barrier.id)
+            for uid, member in reversed(self._members):
+                member.snapshot(barrier.id)
                 pending[uid] = self._states[uid].snapshot(
                     full=barrier.full or is_savepoint, canonical=is_canonical, ended=ended
                 )
@@ -136,92 +132,40 @@ class OperatorChain:
             for snapshot in pending.values():
                 snapshot.release()
             raise
-        return pending, round((time.monotonic() - started_s) * 1000)
+        return pending, round((self._time_s() - started_s) * 1000)
 
     def checkpoint_completed(self, checkpoint_id: int) -> None:
-        for uid, operator in zip(self.uids, self.operators, strict=True):
+        for uid, member in self._members:
             self._states[uid].confirm(checkpoint_id)
-            operator.checkpoint_completed(checkpoint_id)
+            member.checkpoint_completed(checkpoint_id)
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
-        for uid, operator in zip(self.uids, self.operators, strict=True):
+        for uid in self.uids:
             self._states[uid].abort(checkpoint_id)
+        for operator in self.operators:
             operator.checkpoint_aborted(checkpoint_id)
 
     def raiser_of(self, error: BaseException) -> str | None:
-        """The uid of the operator in which an error was raised; none if it was in no operator."""
+        """Returns the uid of the operator in which an error was raised, or None."""
         found = None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             caller = frame.f_locals.get("self")
             # The innermost counts: one operator calls the next when it emits.
-            found = next(
-                (uid for uid, operator in zip(self.uids, self.operators, strict=True) if operator is caller), found
-            )
+            found = next((uid for uid, member in self._members if member is caller), found)
         return found
 
     def close(self) -> list[Exception]:
-        """Close everything, whatever goes wrong meanwhile; what did."""
+        """Close everything. Returns what went wrong meanwhile."""
         errors: list[Exception] = []
         for close in (
-            *(operator.close for operator in self.operators),
+            *(member.close for _, member in self._members),
             *(part.close for part in self._states.values()),
         ):
             try:
                 close()
-            except Exception as error:  # the others have to be closed too; the task tells of it
+            except Exception as error:  # the others must be closed too; the task reports it
                 errors.append(error)
         return errors
-
-
-def make_states(
-    planned: PlannedOperator,
-    *,
-    subtask: int,
-    parallelism: int,
-    max_parallelism: int,
-    execution: Execution,
-    incremental: bool,
-    directory: Callable[[], Path],
-    clock: Callable[[], int],
-) -> SubtaskStates:
-    """The empty state of an operator; `directory` gives one of its own on this machine, not there yet."""
-    operator = OperatorStates(planned.uid, subtask)
-    if planned.key is None:
-        return SubtaskStates(operator)
-    groups = key_group_range(max_parallelism, parallelism, subtask)
-    keyed = _backend(planned.key, planned.uid, groups, max_parallelism, execution, incremental, directory, clock)
-    return SubtaskStates(operator, keyed, RawKeyedState(planned.uid, groups, max_parallelism))
-
-
-def _backend(
-    key: Key,
-    uid: str,
-    groups: KeyGroupRange,
-    max_parallelism: int,
-    execution: Execution,
-    incremental: bool,
-    directory: Callable[[], Path],
-    clock: Callable[[], int],
-) -> KeyedBackend:
-    if execution.state_backend is StateBackend.MEMORY:
-        return MemoryBackend(key.type, max_parallelism=max_parallelism, key_groups=groups, clock=clock, uid=uid)
-    try:
-        from snapline.state.rocksdb_backend import RocksDbBackend
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"state_backend='rocksdb' needs the package {error.name!r}, which is not installed where the tasks run; "
-            "install snapline[rocksdb] there"
-        ) from error
-    return RocksDbBackend(
-        key.type,
-        max_parallelism=max_parallelism,
-        key_groups=groups,
-        clock=clock,
-        uid=uid,
-        directory=directory(),
-        incremental=incremental,
-        max_cached_entries=execution.state_cache_entries,
-    )
 
 
 def _input_of(operator: Operator) -> Callable[[pa.RecordBatch], None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
@@ -32,8 +31,8 @@ Post = Callable[[Callable[[], None]], None]
 class Storage(Protocol):
     """Where a subtask's snapshots go."""
 
-    def target(self, uid: str, barrier: Barrier) -> SnapshotWriter:
-        """Where the objects of one operator go."""
+    def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter:
+        """Returns what writes the objects of one operator."""
 
 
 @dataclass(slots=True)
@@ -43,14 +42,14 @@ class _Snapshotting:
     barrier: Barrier
     has_in_flight: bool = False
     in_flight: Future[ChannelParts] | None = None
-    in_flight_target: SnapshotWriter | None = None
+    in_flight_writer: SnapshotWriter | None = None
     input_bytes: int = 0
     output_bytes: int = 0
     waiting_outputs: set[OutputChannel] = field(default_factory=set)
     inputs_done: bool = False
     outputs_done: bool = False
     pending: dict[str, PendingSnapshot] = field(default_factory=dict)
-    targets: list[SnapshotWriter] = field(default_factory=list)
+    writers: list[SnapshotWriter] = field(default_factory=list)
     written: Future[dict[str, WrittenSnapshot]] | None = None
     started_s: float = 0.0
     is_cancelled: bool = False
@@ -71,6 +70,7 @@ class SubtaskSnapshots:
         channel_states: ChannelStates,
         feed: Callable[[s.SubtaskEvent], None],
         post: Post,
+        time_s: Callable[[], float],
     ) -> None:
         self._uids = uids
         self._storage = storage
@@ -78,6 +78,7 @@ class SubtaskSnapshots:
         self._channel_states = channel_states
         self._feed = feed
         self._post = post
+        self._time_s = time_s
         self._open: dict[int, _Snapshotting] = {}
 
     def start(self, barrier: Barrier) -> None:
@@ -91,8 +92,8 @@ class SubtaskSnapshots:
         if snapshot is None:
             return
         snapshot.is_cancelled = True
-        for target in snapshot.targets:
-            target.cancel()
+        for writer in snapshot.writers:
+            writer.cancel()
         if snapshot.has_in_flight:
             self._channel_states.abort(checkpoint_id)
         if snapshot.written is None:
@@ -187,9 +188,9 @@ class SubtaskSnapshots:
     def _begin_in_flight(self, snapshot: _Snapshotting, uid: str) -> None:
         if not snapshot.has_in_flight:
             snapshot.has_in_flight = True
-            snapshot.in_flight_target = self._storage.target(f"{uid}.{IN_FLIGHT}", snapshot.barrier)
-            snapshot.targets.append(snapshot.in_flight_target)
-            snapshot.in_flight = self._channel_states.start(snapshot.barrier.id, snapshot.in_flight_target)
+            snapshot.in_flight_writer = self._storage.writer(f"{uid}.{IN_FLIGHT}", snapshot.barrier)
+            snapshot.writers.append(snapshot.in_flight_writer)
+            snapshot.in_flight = self._channel_states.start(snapshot.barrier.id, snapshot.in_flight_writer)
 
     def _finish_in_flight(self, snapshot: _Snapshotting) -> None:
         """Have in-flight data written, once nothing can be added to it."""
@@ -217,10 +218,10 @@ class SubtaskSnapshots:
     def write(self, checkpoint_id: int) -> None:
         """Have the state written in the background."""
         snapshot = self._open[checkpoint_id]
-        snapshot.started_s = time.monotonic()
-        targets = {uid: self._storage.target(uid, snapshot.barrier) for uid in self._uids}
-        snapshot.targets.extend(targets.values())
-        snapshot.written = self._executor.submit(_write_all, snapshot.pending, targets)
+        snapshot.started_s = self._time_s()
+        writers = {uid: self._storage.writer(uid, snapshot.barrier) for uid in self._uids}
+        snapshot.writers.extend(writers.values())
+        snapshot.written = self._executor.submit(_write_all, snapshot.pending, writers)
         snapshot.written.add_done_callback(lambda _: self._post(lambda: self._state_written(snapshot)))
 
     def _state_written(self, snapshot: _Snapshotting) -> None:
@@ -238,8 +239,8 @@ class SubtaskSnapshots:
         if errors:
             del self._open[checkpoint_id]
             snapshot.is_cancelled = True
-            for target in snapshot.targets:
-                target.cancel()
+            for writer in snapshot.writers:
+                writer.cancel()
             if snapshot.has_in_flight:
                 self._channel_states.abort(checkpoint_id)
             if snapshot.written.done():
@@ -265,28 +266,28 @@ class SubtaskSnapshots:
             in_flight_bytes = sum(part.object.size_bytes for part in (*parts.inputs, *parts.outputs))
             new_bytes += in_flight_bytes
             state_bytes += in_flight_bytes
-        duration_ms = round((time.monotonic() - snapshot.started_s) * 1000)
+        duration_ms = round((self._time_s() - snapshot.started_s) * 1000)
         return s.AsynchronousPartFinished(snapshot.barrier.id, states, new_bytes, state_bytes, duration_ms)
 
     def _discard(self, snapshot: _Snapshotting) -> None:
-        targets = tuple(snapshot.targets)
-        self._executor.submit(_discard_all, targets)
+        writers = tuple(snapshot.writers)
+        self._executor.submit(_discard_all, writers)
 
 
-def _write_all(pending: dict[str, PendingSnapshot], targets: dict[str, SnapshotWriter]) -> dict[str, WrittenSnapshot]:
+def _write_all(pending: dict[str, PendingSnapshot], writers: dict[str, SnapshotWriter]) -> dict[str, WrittenSnapshot]:
     written: dict[str, WrittenSnapshot] = {}
     try:
         for uid, snapshot in pending.items():
-            written[uid] = snapshot.write(targets[uid])
+            written[uid] = snapshot.write(writers[uid])
     finally:
         for snapshot in pending.values():
             snapshot.release()
     return written
 
 
-def _discard_all(targets: Sequence[SnapshotWriter]) -> None:
-    for target in targets:
+def _discard_all(writers: Sequence[SnapshotWriter]) -> None:
+    for writer in writers:
         try:
-            target.discard()
+            writer.discard()
         except SnaplineError as error:
-            _log.warning("what is left of checkpoint %d is left to the next sweep: %s", target.checkpoint_id, error)
+            _log.warning("what is left of checkpoint %d is left to the next sweep: %s", writer.checkpoint_id, error)

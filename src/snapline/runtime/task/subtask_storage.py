@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from snapline.storage.local_copies import LocalCopies
-from snapline.storage.object_store import ObjectStore
+from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
 from snapline.types import NO_CHECKPOINT, Barrier, ExecutionId
@@ -35,8 +35,8 @@ class SubtaskStorage:
             vertex, index = execution.subtask
             self._local = LocalCopies(local_directory / f"{hashlib.sha256(vertex.encode()).hexdigest()[:32]}-{index}")
 
-    def target(self, uid: str, barrier: Barrier) -> SnapshotWriter:
-        """Where the objects of one operator go."""
+    def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter:
+        """Returns what writes the objects of one operator."""
         is_savepoint = barrier.snapshot.is_savepoint
         return SnapshotWriter(
             self._objects,
@@ -50,8 +50,8 @@ class SubtaskStorage:
             local=None if is_savepoint else self._local,
         )
 
-    def source(self, checkpoint_id: int) -> SnapshotReader:
-        """Where the state of a checkpoint comes from; copies of all others are forgotten."""
+    def reader(self, checkpoint_id: int) -> SnapshotReader:
+        """Returns what reads the state of a checkpoint; local copies of all others are forgotten."""
         restored_id = None if checkpoint_id == NO_CHECKPOINT else checkpoint_id
         if self._local is not None:
             self._local.retain_only(restored_id)

@@ -1,4 +1,4 @@
-"""One subtask: takes turns on a thread of its own, and carries out what its checkpoint machine orders."""
+"""One subtask: takes turns on a thread of its own, and carries out the effects of its checkpoint machine."""
 
 from __future__ import annotations
 
@@ -12,92 +12,89 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.config import CheckpointMode, Checkpoints
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import ConfigurationError, RestoreError, SnaplineError
 from snapline.graph.execution_plan import PlannedOperator
-from snapline.operators.source_head import SourceOperator
+from snapline.operators.source_head import ChainMember, SourceHead
 from snapline.protocol.barriers import barrier_events as b
-from snapline.protocol.barriers.aligner import AligningHandler
-from snapline.protocol.barriers.tracker import TrackingHandler
 from snapline.protocol.restore.restore_plan import SubtaskRestore
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.protocol.subtask import subtask_events as s
-from snapline.protocol.subtask.subtask_machine import SubtaskCheckpointing
+from snapline.protocol.subtask.subtask_machine import SubtaskMachine
 from snapline.runtime.network.channels import OutputChannel
-from snapline.runtime.task.input_gate import GateChannel, InputGate
+from snapline.runtime.scheduler.effect_queue import EffectQueue
+from snapline.runtime.scheduler.mailbox import MailboxTimer
+from snapline.runtime.task.input_gate import GateChannel, InputGate, make_handler
 from snapline.runtime.task.input_watermarks import InputWatermarks
-from snapline.runtime.task.mailbox import Mailbox, Timer, wall_clock_ms
-from snapline.runtime.task.operator_chain import OperatorChain, make_states
+from snapline.runtime.task.operator_chain import Emit, OperatorChain
+from snapline.runtime.task.source_turns import SourceTurns
 from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
 from snapline.runtime.task.subtask_storage import SubtaskStorage
-from snapline.runtime.task.task_environment import Executors, Reporter, TaskPlan
+from snapline.runtime.task.task_environment import Reporter, TaskEnvironment, TaskPlan
 from snapline.runtime.task.task_meter import TaskMeter, Waiting
 from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
 from snapline.runtime.wire.channel_items import Item, ItemKind
-from snapline.runtime.wire.control_messages import TaskMetrics
 from snapline.state.channel_state import ChannelStates, read_channel
 from snapline.state.subtask_states import SubtaskStates
 from snapline.types import IDLE, MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 
 _log = logging.getLogger(__name__)
 
-_LONGEST_WAIT_MS = 100
-"""A source that has nothing to read is looked at again after this time, to see whether it has become idle."""
-
 _NO_ROOM_PAUSE_MS = 10
-"""Operators that are to be woken while outputs are full are woken later; this is how often that is looked at."""
+"""While outputs are full, operators that want to be woken are looked at again after this time."""
 
 
 class _Cancelled(Exception):  # noqa: N818  # not an error: the way out of a turn
-    """The task is to stop now."""
+    """The task has to stop now."""
 
 
 class Task:
-    """One execution of one subtask. `connect` comes first, then `start`; it ends by itself, or after `cancel`.
+    """One execution of one subtask. Call `connect`, then `start`; it ends by itself, or after `cancel`.
 
-    `arrive`, `room_changed`, `barrier_left`, `end_was_read` and everything under «Messages» may be called from any
-    thread; the rest happens on the task's own.
+    Any thread may call `arrive`, `room_changed`, `barrier_left`, `end_was_read` and the messages of the driver;
+    everything else happens on the task's own thread.
     """
 
     def __init__(
         self,
         plan: TaskPlan,
-        operators: Sequence[Operator],
+        members: Sequence[ChainMember],
         storage: SubtaskStorage,
-        executors: Executors,
+        environment: TaskEnvironment,
         reporter: Reporter,
-        clock: Callable[[], int] = wall_clock_ms,
     ) -> None:
+        threads = environment.threads
         self.execution = plan.execution
         self.status = TaskStatus.DEPLOYING
         self.has_finished = False
         self._plan = plan
         self._storage = storage
-        self._executors = executors
+        self._environment = environment
         self._reporter = reporter
-        self._clock = clock
-        self._mailbox = Mailbox(clock)
-        self._meter = TaskMeter()
+        self._clock = threads.now_ms
+        self._mailbox = threads.mailbox(threads.now_ms)
+        self._meter = TaskMeter(threads.time_s)
         self._outputs = TaskOutputs((), self._meter)
         self._output_channels: list[tuple[str, OutputChannel]] = []
-        self._chain = OperatorChain(plan.vertex.operators, operators, self._emit)
+        self._chain = OperatorChain(plan.vertex.operators, members, self._emit, threads.time_s)
+        self._effects = EffectQueue()
         self._snapshots = SubtaskSnapshots(
             self._chain.uids,
             storage,
-            executors.state,
-            ChannelStates(executors.channels),
+            environment.state,
+            ChannelStates(environment.channels),
             self._feed,
             self._mailbox.post,
+            threads.time_s,
         )
         self._gate: InputGate | None = None
-        self._valve: InputWatermarks | None = None
-        self._source = operators[0] if isinstance(operators[0], SourceOperator) else None
-        self._is_source_held = plan.checkpoints.pause_sources_until_first and plan.restored_id == NO_CHECKPOINT
-        self._is_source_stopped = False
-        self._source_timer: Timer | None = None
-        self._source_watermark: int | None = None
+        self._watermarks: InputWatermarks | None = None
+        self._source: SourceTurns | None = None
+        if self._chain.source is not None:
+            is_held = plan.checkpoints.pause_sources_until_first and plan.restored_id == NO_CHECKPOINT
+            self._source = SourceTurns(self._chain.source, self, self._mailbox, self._clock, is_held=is_held)
         self._replay: deque[tuple[int, pa.RecordBatch]] = deque()
-        self._wakeup: Timer | None = None
+        self._wakeup: MailboxTimer | None = None
         self._ended_inputs = 0
         self._final_from = 0
         self._unread_ends = 0
@@ -108,7 +105,7 @@ class Task:
         self._triggers: deque[s.TriggerReceived] = deque()
         self._triggers_guard = threading.Lock()
         self._has_left = False
-        self._thread = threading.Thread(target=self._run, name=str(plan.execution), daemon=True)
+        self._thread = threads.thread(self._run, str(plan.execution))
 
     # Deployment.
 
@@ -118,10 +115,12 @@ class Task:
         self._outputs = TaskOutputs(outputs, self._meter)
         self._output_channels = [(edge.edge.id, channel) for edge in outputs for channel in edge.channels]
         if inputs:
-            handler = _make_handler(plan.checkpoints, len(inputs))
-            self._valve = InputWatermarks(len(inputs))
-            self._gate = InputGate(inputs, handler, self._snapshots, self._mailbox, self._feed, self._clock)
-        self._machine = SubtaskCheckpointing(
+            handler = make_handler(plan.checkpoints, len(inputs))
+            self._watermarks = InputWatermarks(len(inputs))
+            self._gate = InputGate(
+                inputs, handler, self._snapshots, self._mailbox, self._effects, self._feed, self._clock
+            )
+        self._machine = SubtaskMachine(
             plan.execution,
             has_inputs=bool(inputs),
             has_outputs=bool(self._outputs.channels),
@@ -133,12 +132,12 @@ class Task:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Stop without finishing anything, as soon as user code lets go."""
+        """Stop without finishing anything, as soon as user code returns."""
         self._is_cancelled = True
         self._mailbox.wake()
 
     def join(self, timeout_s: float | None) -> bool:
-        """Wait for the task's end; false if it has not come in time."""
+        """Wait for the task's end. Returns False if it has not come in time."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -147,8 +146,10 @@ class Task:
         return self._thread.is_alive()
 
     def metrics(self) -> TaskMetrics:
-        gate, valve = self._gate, self._valve
-        watermark_ms = self._source_watermark if valve is None else valve.current_ms
+        gate, watermarks, source = self._gate, self._watermarks, self._source
+        watermark_ms = source.watermark if source is not None else None
+        if watermarks is not None:
+            watermark_ms = watermarks.current_ms
         if watermark_ms == IDLE:
             watermark_ms = None
         queued_in = 0 if gate is None else gate.queued_bytes
@@ -178,32 +179,35 @@ class Task:
         if self.status is TaskStatus.FINISHED:
             self.has_finished = True
             self._outputs.send(Item(ItemKind.END_OF_PARTITION))
-            # Last of all, as the process may be gone once everybody has finished.
+            # Last of all, as the process may be gone once every task has finished.
             self._reporter.task_changed(self.execution, TaskStatus.FINISHED)
             self._decline_triggers()
         if error is not None:
-            trace = "".join(traceback.format_exception(error))
-            message, uid = _one_line(error), self._chain.raiser_of(error)
-            if uid is not None and repr(uid) not in message:
-                message = f"{message} (in the operator {uid!r})"
-            _log.warning("%s failed: %s", self.execution, message, exc_info=error)
-            is_final = isinstance(error, RestoreError | ConfigurationError)
-            self._reporter.task_changed(self.execution, self.status, message, trace, is_final=is_final)
+            self._report_failure(error)
+
+    def _report_failure(self, error: BaseException) -> None:
+        trace = "".join(traceback.format_exception(error))
+        message, uid = _one_line(error), self._chain.raiser_of(error)
+        if uid is not None and repr(uid) not in message:
+            message = f"{message} (in the operator {uid!r})"
+        _log.warning("%s failed: %s", self.execution, message, exc_info=error)
+        is_final = isinstance(error, RestoreError | ConfigurationError)
+        self._reporter.task_changed(self.execution, self.status, message, trace, is_final=is_final)
 
     def _open(self) -> None:
         plan = self._plan
-        source = self._storage.source(plan.restored_id)
+        reader = self._storage.reader(plan.restored_id)
         head, tail = self._chain.uids[0], self._chain.uids[-1]
-        self._chain.open(self._make_states, self._make_context, plan.restore, source)
+        self._chain.open(self._make_states, self._make_context, plan.restore, reader)
         for part in plan.restore.get(head, SubtaskRestore()).inputs:
             assert self._gate is not None
             channel = next(channel for channel in self._gate.channels if channel.edge.id == part.part.edge)
-            for batch in read_channel(part.part, source):
+            for batch in read_channel(part.part, reader):
                 taken = channel.partitioner.owned(batch, channel.downstream) if part.filter else batch
                 if taken.num_rows:
                     self._replay.append((channel.edge.input_index, taken))
         for part in plan.restore.get(tail, SubtaskRestore()).outputs:
-            self._outputs.restore(part, read_channel(part.part, source))
+            self._outputs.restore(part, read_channel(part.part, reader))
         interval_ms = plan.settings.latency_interval_ms
         if self._source is not None and interval_ms > 0 and self._outputs.channels:
             self._mailbox.at(self._clock() + interval_ms, self._send_latency_mark)
@@ -211,7 +215,7 @@ class Task:
 
     def _make_states(self, planned: PlannedOperator) -> SubtaskStates:
         plan = self._plan
-        return make_states(
+        return self._environment.make_states(
             planned,
             subtask=self.execution.subtask.index,
             parallelism=plan.vertex.parallelism,
@@ -223,13 +227,10 @@ class Task:
         )
 
     def _make_context(
-        self,
-        planned: PlannedOperator,
-        operator: Operator,
-        states: SubtaskStates,
-        emit: Callable[[pa.RecordBatch], None],
+        self, planned: PlannedOperator, member: ChainMember, states: SubtaskStates, emit: Emit
     ) -> OperatorContext:
         plan, is_last = self._plan, planned.uid == self._chain.uids[-1]
+        behind = None if isinstance(member, SourceHead) else member
         return OperatorContext(
             job_id=plan.job_id,
             uid=planned.uid,
@@ -246,13 +247,17 @@ class Task:
             clock=self._clock,
             emit=emit,
             emit_to=(lambda output, batch: self._outputs.emit(batch, output)) if is_last else _drop,
-            emit_watermark=lambda watermark: self._pass_on(watermark, operator),
+            emit_watermark=lambda watermark: self.pass_on(watermark, behind),
             background=self._in_background,
             post=self._mailbox.post,
+            call_later=self._call_later,
         )
 
+    def _call_later(self, delay_ms: int, call: Callable[[], None]) -> None:
+        self._mailbox.at(self._clock() + delay_ms, call)
+
     def _in_background(self, call: Callable[[], Any], done: Callable[[Future[Any]], None]) -> None:
-        future = self._executors.background.submit(call)
+        future = self._environment.background.submit(call)
         future.add_done_callback(lambda ended: self._mailbox.post(lambda: done(ended)))
 
     # Turns: urgent things first, then mail, then one item.
@@ -269,7 +274,7 @@ class Task:
                 meter.end_wait()
 
     def _turn(self) -> bool:
-        """Do one thing; false if there is nothing to do until something arrives or leaves."""
+        """Do one thing. Returns False if there is nothing to do until something arrives or leaves."""
         gate = self._gate
         if gate is not None:
             gate.receive()
@@ -299,7 +304,7 @@ class Task:
         if self.status is TaskStatus.DEPLOYING:
             return False
         if self._source is not None:
-            return has_room and self._read_source(self._source)
+            return has_room and not self._end_sent and self._source.take()
         assert self._gate is not None
         return self._read_channel(self._gate, has_room=has_room)
 
@@ -344,15 +349,16 @@ class Task:
         self._outputs.emit(batch)
 
     def _advance(self, channel: int, watermark: int) -> None:
-        valve = self._valve
-        assert valve is not None
-        self._pass_on(valve.advance(channel, watermark))
-        if valve.take_idle():
-            self._pass_on(IDLE)
+        watermarks = self._watermarks
+        assert watermarks is not None
+        advanced = watermarks.advance(channel, watermark)
+        if advanced is not None:
+            self.pass_on(advanced)
+        if watermarks.take_idle():
+            self.pass_on(IDLE)
 
-    def _pass_on(self, watermark: int | None, behind: Operator | None = None) -> None:
-        if watermark is None:
-            return
+    def pass_on(self, watermark: int, behind: Operator | None = None) -> None:
+        """Pass a watermark, or `IDLE`, through the operators, all or those behind one, and on from there."""
         goes_on = self._chain.watermark(watermark, behind)
         self._after_operators()
         if goes_on:
@@ -384,41 +390,26 @@ class Task:
             self._outputs.send_latency_mark(now_ms)
             self._mailbox.at(now_ms + self._plan.settings.latency_interval_ms, self._send_latency_mark)
 
-    # Sources.
+    # The source calls these.
 
-    def _read_source(self, source: SourceOperator) -> bool:
-        if self._is_source_stopped or self._is_source_held or self._end_sent:
-            return False
-        if source.wants_split:
-            source.asked()
-            self._reporter.split_wanted(self.execution, self._chain.uids[0])
-        result = source.read()
-        if isinstance(result, pa.RecordBatch):
-            self._meter.rows_in += result.num_rows
-            self._meter.bytes_in += result.nbytes
-            self._chain.emit_from_head(result)
-            self._after_operators()
-            self._advance_source(source.watermark_ms)
-            return True
-        if result is None and source.has_ended:
-            if self._chain.is_busy:
-                return False
-            self._end_data()
-            self._reporter.source_ended(self.execution)
-            return True
-        wait_ms = _LONGEST_WAIT_MS if result is None else round(result.seconds * 1000)
-        if self._source_timer is not None:
-            self._source_timer.cancel()
-        at_ms = self._clock() + min(max(wait_ms, 1), _LONGEST_WAIT_MS)
-        self._source_timer = self._mailbox.at(at_ms, _nothing)
-        if source.is_idle(self._clock()):
-            self._advance_source(IDLE)
-        return False
+    @property
+    def is_busy(self) -> bool:
+        return self._chain.is_busy
 
-    def _advance_source(self, watermark: int | None) -> None:
-        if watermark is not None and watermark != self._source_watermark:
-            self._source_watermark = watermark
-            self._pass_on(watermark)
+    def split_wanted(self) -> None:
+        self._reporter.split_wanted(self.execution, self._chain.uids[0])
+
+    def rows_read(self, batch: pa.RecordBatch) -> None:
+        source = self._chain.source
+        assert source is not None
+        self._meter.rows_in += batch.num_rows
+        self._meter.bytes_in += batch.nbytes
+        source.context.emit(batch)
+        self._after_operators()
+
+    def source_ended(self) -> None:
+        self._end_data()
+        self._reporter.source_ended(self.execution)
 
     # Channels call these, from other threads.
 
@@ -426,7 +417,7 @@ class Task:
         self._mailbox.arrive(channel, item)
 
     def connection_lost(self, error: str) -> None:
-        """A channel is broken. The process tells the driver, which stops this task with all others."""
+        """A channel is broken. The process reports it to the driver, which stops this task with all others."""
 
     def room_changed(self) -> None:
         self._mailbox.wake()
@@ -471,20 +462,19 @@ class Task:
                 gate.handle(b.BarrierReceived(channel, event.barrier, injected=True))
 
     def notify(self, event: s.CompletionNotified | s.AbortNotified) -> None:
-        """The coordinator tells how a checkpoint ended."""
+        """The coordinator reports how a checkpoint ended."""
         self._mailbox.post(lambda: self._feed(event))
 
     def coordinator_event(self, event: Any) -> None:
         """The source's coordinator assigns splits, or says that there are no more."""
-        source = self._source
+        source = self._chain.source
         if source is not None:
             self._mailbox.post(lambda: source.assign(event))
 
-    # The checkpoint machine's orders.
+    # The effects of the checkpoint machine.
 
     def _feed(self, event: s.SubtaskEvent) -> None:
-        for effect in self._machine.handle(event, self._clock()):
-            self._carry_out(effect)
+        self._effects.add(self._carry_out, self._machine.handle(event, self._clock()))
 
     def _carry_out(self, effect: s.SubtaskEffect) -> None:
         match effect:
@@ -514,20 +504,19 @@ class Task:
             case s.SendAcknowledgement() | s.SendDecline():
                 self._reporter.checkpoint_answered(effect)
             case s.NotifyOperatorsCompleted(checkpoint_id):
-                self._is_source_held = False
+                if self._source is not None:
+                    self._source.is_held = False
                 self._storage.completed(checkpoint_id)
                 self._chain.checkpoint_completed(checkpoint_id)
             case s.NotifyOperatorsAborted(checkpoint_id):
                 self._storage.aborted(checkpoint_id)
                 self._chain.checkpoint_aborted(checkpoint_id)
-            case s.NotifyOperatorsSubsumed():
-                pass
-            case s.StopSources():
-                self._is_source_stopped = True
-            case s.ResumeSources():
-                self._is_source_stopped = False
+            case s.StopSources() | s.ResumeSources():
+                if self._source is not None:
+                    self._source.is_stopped = isinstance(effect, s.StopSources)
             case s.EndInput():
-                self._is_source_stopped = True
+                if self._source is not None:
+                    self._source.is_stopped = True
                 self._end_data()
             case s.FinishTask():
                 self._finish_wanted = True
@@ -542,7 +531,7 @@ class Task:
             return
         self._end_sent = True
         self._unread_ends = len(self._outputs.channels)
-        self._pass_on(MAX_WATERMARK)
+        self.pass_on(MAX_WATERMARK)
         self._chain.finish()
         if self._gate is not None:
             self._final_from = max(self._final_from, self._gate.blurred_until + 1)
@@ -557,13 +546,6 @@ class Task:
         self.status = TaskStatus.FINISHED
 
 
-def _make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
-    if checkpoints.mode is CheckpointMode.AT_LEAST_ONCE:
-        return TrackingHandler(channels, after_tasks_finish=checkpoints.after_tasks_finish)
-    mode = b.handler_mode(checkpoints)
-    return AligningHandler(mode, channels, after_tasks_finish=checkpoints.after_tasks_finish)
-
-
 def _one_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
@@ -571,7 +553,3 @@ def _one_line(error: BaseException) -> str:
 
 def _drop(output: str, batch: pa.RecordBatch) -> None:
     """A side output of an operator that is not the last of its chain, so that nobody reads it."""
-
-
-def _nothing() -> None:
-    """To be woken is all that is wanted."""

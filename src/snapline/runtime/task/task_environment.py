@@ -1,4 +1,4 @@
-"""What a task has around it: what it is to do, whom it tells, and the threads it may use."""
+"""What a task has around it: what it has to do, whom it reports to, and the threads it may use."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from snapline.api.settings import Execution
-from snapline.config import Checkpoints
-from snapline.graph.execution_plan import PlannedVertex
+from snapline.config import Checkpoints, Execution
+from snapline.graph.execution_plan import PlannedOperator, PlannedVertex
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.protocol.subtask import subtask_events as s
+from snapline.runtime.scheduler.scheduler import Threads
+from snapline.runtime.task.task_states import make_states
+from snapline.state.subtask_states import SubtaskStates
 from snapline.types import ExecutionId, TaskStatus
 
 
 class Reporter(Protocol):
-    """Whom a task tells. Called from the task's thread; must not block for long."""
+    """Whom a task reports to. Called from the task's thread; must not block for long."""
 
     def task_changed(
         self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
@@ -34,18 +36,37 @@ class Reporter(Protocol):
         """A source subtask has read everything there is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Executors:
-    """Threads shared by the tasks of a process: for state, for in-flight data, and for what operators ask for."""
+class MakeStates(Protocol):
+    """Makes the empty state of an operator."""
 
+    def __call__(
+        self,
+        planned: PlannedOperator,
+        *,
+        subtask: int,
+        parallelism: int,
+        max_parallelism: int,
+        execution: Execution,
+        incremental: bool,
+        directory: Callable[[], Path],
+        clock: Callable[[], int],
+    ) -> SubtaskStates: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnvironment:
+    """What the tasks of a process share: pools for state, in-flight data and the operators' blocking calls."""
+
+    threads: Threads
     state: Executor
     channels: Executor
     background: Executor
+    make_states: MakeStates = make_states
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one execution is to do. `directory` gives one of its own on this machine, not there yet."""
+    """What one execution has to do. `directory` returns one of its own on this machine, not made yet."""
 
     job_id: str
     execution: ExecutionId

@@ -1,0 +1,165 @@
+"""Connections between simulated drivers and slots, which may break, and messages that may be lost, late or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from snapline.devtools.simulator.kernel import Kernel, Process
+from snapline.devtools.simulator.scenario import Fault
+from snapline.errors import PeerError
+from snapline.runtime.master.slots import Slots
+from snapline.runtime.wire import control_messages as m
+
+LOOSE = (m.TriggerCheckpoint, m.CheckpointCompleted, m.CheckpointAborted, m.Acknowledge, m.Decline)
+"""Messages about checkpoints: any of them may be lost, late or doubled. To lose another one breaks the connection."""
+
+
+class Network:
+    """Connects slots to drivers. A process that is cut off hears nothing and is not heard until its link is back."""
+
+    def __init__(self, kernel: Kernel, faults: frozenset[Fault]) -> None:
+        self.is_quiet = False
+        self.kernel = kernel
+        self._faults = faults
+        self._cut_until: dict[str, int] = {}
+
+    def cut(self, process: Process, until_ms: int) -> None:
+        self._cut_until[process.name] = until_ms
+
+    def reachable_ms(self, *processes: Process) -> int:
+        """Returns when all of these can be reached."""
+        return max(self._cut_until.get(process.name, 0) for process in processes)
+
+    def happens(self, fault: Fault, probability: float) -> bool:
+        if self.is_quiet or fault not in self._faults or not self.kernel.chance(probability):
+            return False
+        self.kernel.cover(f"fault: {fault.value}")
+        return True
+
+
+class Direction:
+    """One way of a connection: delivers in order, but for messages a fault makes late."""
+
+    def __init__(self, network: Network, source: Process, target: Process, deliver: Callable[[Any], None]) -> None:
+        self._network = network
+        self._source = source
+        self._target = target
+        self._deliver = deliver
+        self._last_ms = 0
+
+    def send(self, message: m.Message) -> bool:
+        """Returns False if the message was lost and the connection has to break."""
+        network, kernel = self._network, self._network.kernel
+        is_loose = isinstance(message, LOOSE)
+        if network.happens(Fault.MESSAGE_LOST, 0.04 if is_loose else 0.004):
+            return is_loose
+        at_ms = max(kernel.now_ms + kernel.between(0, 20), network.reachable_ms(self._source, self._target))
+        late_ms = kernel.between(50, 1200) if network.happens(Fault.MESSAGE_LATE, 0.06 if is_loose else 0.01) else 0
+        if late_ms and is_loose:
+            kernel.after(at_ms + late_ms - kernel.now_ms, self._target, self._deliver, message)
+            return True
+        at_ms = self._last_ms = max(at_ms + late_ms, self._last_ms)
+        kernel.after(at_ms - kernel.now_ms, self._target, self._deliver, message)
+        if is_loose and network.happens(Fault.MESSAGE_DOUBLED, 0.2):
+            kernel.after(at_ms - kernel.now_ms + kernel.between(0, 400), self._target, self._deliver, message)
+        return True
+
+    def close(self, closed: Callable[[str], None], reason: str) -> None:
+        """Tell the other end that the connection is over, behind all that is under way."""
+        network, kernel = self._network, self._network.kernel
+        at_ms = max(kernel.now_ms, self._last_ms, network.reachable_ms(self._source, self._target))
+        kernel.after(at_ms - kernel.now_ms + 1, self._target, closed, reason)
+
+
+class Connection:
+    """A connection of a slot's process to its driver: `ControlLink` on one side, `Peer` on the other."""
+
+    def __init__(self, network: Network, process: Process, driver: Process, slots: Slots, secret: bytes) -> None:
+        self.host = process.name
+        self.heard_s = 0.0
+        self.close_reason = ""
+        self._network = network
+        self._kernel = network.kernel
+        self._process = process
+        self._driver = driver
+        self._slots = slots
+        self._secret = secret
+        self._up = Direction(network, process, driver, self._at_driver)
+        self._down = Direction(network, driver, process, self._at_slot)
+        self._received: Callable[[Any], None] | None = None
+        self._closed: Callable[[str], None] | None = None
+        self._is_welcome = False
+        self._is_closed = False
+
+    @property
+    def link(self) -> Link:
+        """The slot's end."""
+        return Link(self)
+
+    # The slot's side.
+
+    def start(self, received: Callable[[Any], None], closed: Callable[[str], None]) -> None:
+        self._received, self._closed = received, closed
+        self._process.on_death.append(lambda: self.hang_up("the connection was closed", by_driver=False))
+        self._driver.on_death.append(lambda: self.hang_up("it is gone", by_driver=True))
+
+    def send_up(self, message: m.Message) -> None:
+        if self._is_closed:
+            raise PeerError("the connection is gone")
+        if not self._up.send(m.decode_to_master(m.encode(message))):
+            self.hang_up("the connection broke", by_driver=False, both=True)
+
+    def _at_slot(self, message: m.Message) -> None:
+        if self._received is not None and not self._is_closed:
+            self._received(message)
+
+    # The driver's side.
+
+    def send(self, message: m.Message) -> None:
+        if not self._is_closed and not self._down.send(message):
+            self.hang_up("the connection broke", by_driver=True, both=True)
+
+    def close(self, reason: str = "") -> None:
+        if not self._is_closed:
+            self.close_reason = reason
+            self.hang_up(reason, by_driver=True, both=True)
+
+    def _at_driver(self, message: m.ToMaster) -> None:
+        if self._is_closed:
+            return
+        slots = self._slots
+        self.heard_s = self._kernel.now_ms / 1000
+        if isinstance(message, m.SupervisorHello | m.ProcessHello):
+            refusal = "another secret" if slots.secret != self._secret else slots.greeted(self, message)
+            if refusal is not None:
+                self._kernel.cover("peer refused")
+                self.hang_up(refusal, by_driver=True)
+            self._is_welcome = refusal is None
+            return
+        try:
+            slots.received(self, message)
+        except PeerError as error:
+            self.close(str(error))
+
+    def hang_up(self, reason: str, *, by_driver: bool, both: bool = False) -> None:
+        """End the connection from one side; `both` tells that side too, as a broken connection does."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if (not by_driver or both) and self._is_welcome:
+            self._up.close(lambda why: self._slots.closed(self, why), self.close_reason or reason)
+        if (by_driver or both) and self._closed is not None:
+            self._down.close(self._closed, reason)
+
+
+class Link:
+    """`ControlLink` over a simulated connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.start = connection.start
+        self.send = connection.send_up
+        self._connection = connection
+
+    def close(self) -> None:
+        self._connection.hang_up("it closed the connection", by_driver=False)

@@ -1,0 +1,187 @@
+"""The kernel as the shells see it: a scheduler, and threads, of one simulated process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any
+
+from snapline.devtools.simulator.kernel import Fiber, Kernel, Process, Scheduled
+from snapline.runtime.scheduler.mailbox import Mailbox
+
+MAX_CALL_DELAY_MS = 4
+
+
+class KernelScheduler:
+    """`Scheduler` of a simulated driver."""
+
+    def __init__(self, kernel: Kernel, process: Process) -> None:
+        self._kernel = kernel
+        self._process = process
+
+    def now_ms(self) -> int:
+        return self._kernel.now_ms
+
+    def time_s(self) -> float:
+        return self._kernel.now_ms / 1000
+
+    def call_later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> Scheduled:
+        return self._kernel.after(max(round(delay_s * 1000), 0), self._process, call, *arguments)
+
+    def post(self, call: Callable[..., None], *arguments: Any) -> None:
+        self._kernel.after(0, self._process, call, *arguments)
+
+    def executor(self, threads: int, name: str) -> Executor:
+        return KernelExecutor(self._kernel, self._process, threads, name)
+
+
+class KernelThreads(KernelScheduler):
+    """`Threads` of a simulated process. `turn_ms` says how long a turn of a thread takes, by its name."""
+
+    def __init__(self, kernel: Kernel, process: Process, turn_ms: Callable[[str], int]) -> None:
+        super().__init__(kernel, process)
+        self._turn_ms = turn_ms
+
+    def thread(self, call: Callable[[], None], name: str) -> KernelThread:
+        return KernelThread(self._kernel, self._process, call, name)
+
+    def mailbox(self, clock: Callable[[], int]) -> Mailbox:
+        return KernelMailbox(self._kernel, self._process, clock, self._turn_ms)
+
+
+class KernelThread:
+    """A thread that is a fiber."""
+
+    def __init__(self, kernel: Kernel, process: Process, call: Callable[[], None], name: str) -> None:
+        self._kernel = kernel
+        self._process = process
+        self._call = call
+        self._name = name
+        self._fiber: Fiber | None = None
+        self._waiting: list[Fiber] = []
+        self._is_over = False
+
+    def start(self) -> None:
+        self._fiber = self._kernel.spawn(self._process, self._name, self._run)
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        finally:
+            self._is_over = True
+            for fiber in self._waiting:
+                self._kernel.resume(fiber)
+
+    def join(self, timeout: float | None = None) -> None:
+        if not self.is_alive():
+            return
+        fiber = self._kernel.fiber
+        self._waiting.append(fiber)
+        timer = None if timeout is None else self._kernel.after(round(timeout * 1000), fiber.process, self._stop, fiber)
+        self._kernel.pause()
+        if timer is not None:
+            timer.cancel()
+
+    def _stop(self, fiber: Fiber) -> None:
+        if fiber in self._waiting:
+            self._waiting.remove(fiber)
+            fiber.switch()
+
+    def is_alive(self) -> bool:
+        return self._fiber is not None and not self._is_over
+
+
+class KernelMailbox(Mailbox):
+    """A mailbox whose owner is a fiber. A turn begins with `clear`, and takes simulated time."""
+
+    def __init__(
+        self, kernel: Kernel, process: Process, clock: Callable[[], int], turn_ms: Callable[[str], int]
+    ) -> None:
+        super().__init__(clock)
+        self._kernel = kernel
+        self._process = process
+        self._turn_ms = turn_ms
+        self._sleeper: Fiber | None = None
+
+    def wake(self) -> None:
+        self._is_woken = True
+        sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None:
+            self._kernel.resume(sleeper)
+
+    def wait(self) -> None:
+        if self._is_woken:
+            return
+        kernel = self._kernel
+        fiber = self._sleeper = kernel.fiber
+        timeout_s = self.timeout_s()
+        timer = (
+            None if timeout_s is None else kernel.after(round(timeout_s * 1000), self._process, self._wake_up, fiber)
+        )
+        kernel.pause()
+        if timer is not None:
+            timer.cancel()
+
+    def _wake_up(self, fiber: Fiber) -> None:
+        if self._sleeper is fiber:
+            self._sleeper = None
+            fiber.switch()
+
+    def clear(self) -> None:
+        self._is_woken = False
+        self._kernel.sleep(self._turn_ms(self._kernel.fiber.name))
+
+
+class KernelExecutor(Executor):
+    """A pool of fibers. Calls begin in order; as many as there are threads run at the same time."""
+
+    def __init__(self, kernel: Kernel, process: Process, threads: int, name: str) -> None:
+        self._kernel = kernel
+        self._process = process
+        self._threads = threads
+        self._name = name
+        self._queue: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._running = 0
+        self._is_shut = False
+        self._waiting: list[Fiber] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self._is_shut:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        future: Future[Any] = Future()
+        self._queue.append((future, lambda: fn(*args, **kwargs)))
+        self._pump()
+        return future
+
+    def _pump(self) -> None:
+        while self._queue and self._running < self._threads and self._process.alive:
+            self._running += 1
+            delay_ms = self._kernel.between(0, MAX_CALL_DELAY_MS)
+            self._kernel.spawn(self._process, self._name, partial(self._run, *self._queue.popleft()), delay_ms)
+
+    def _run(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                result = call()
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+        self._running -= 1
+        self._pump()
+        if not self._running:
+            for fiber in self._waiting:
+                self._kernel.resume(fiber)
+            self._waiting.clear()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._is_shut = True
+        if cancel_futures:
+            cancelled, self._queue = self._queue, deque()
+            for future, _ in cancelled:
+                future.cancel()
+        if wait and self._running:
+            self._waiting.append(self._kernel.fiber)
+            self._kernel.pause()

@@ -1,0 +1,43 @@
+"""The records of a simulated job: which there are, and how their effects are told apart."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from snapline.devtools.simulator.scenario import KEYS, MAX_PARALLELISM
+from snapline.state.stable_hash import hash_columns, key_groups
+
+EDGES_PER_VERTEX = 4
+SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("time", pa.int64())])
+
+
+class SimRecord(NamedTuple):
+    """One record."""
+
+    id: int
+    key: int
+
+
+def record_of(source_number: int, split: int, offset: int) -> SimRecord:
+    """Returns the n-th record of a split: the same whenever it is read."""
+    record_id = (source_number * 8 + split) * 64 + offset
+    return SimRecord(record_id, (record_id * 7919 + 13) % KEYS)
+
+
+def batch_of(records: list[SimRecord], times: list[int]) -> pa.RecordBatch:
+    columns = [[record.id for record in records], [record.key for record in records], times]
+    return pa.record_batch([pa.array(column, pa.int64()) for column in columns], schema=SCHEMA)
+
+
+def mark(record_id: int, edge_number: int) -> int:
+    """Returns a record that came in over one of a vertex's edges, as one number."""
+    return record_id * EDGES_PER_VERTEX + edge_number
+
+
+@cache
+def key_group_of(key: int) -> int:
+    groups = key_groups(hash_columns([pa.array([key], pa.int64())]), MAX_PARALLELISM)
+    return int(groups[0])

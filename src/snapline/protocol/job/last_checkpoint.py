@@ -1,0 +1,114 @@
+"""The last checkpoint of a bounded job: once all sources have ended, the job does not wait for the next periodic one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from snapline.protocol.machine import TransitionTable
+from snapline.types import SubtaskId
+
+RETRY_MS = 1000
+PAUSE_MS = 100
+"""How long after a checkpoint the next one is taken that subtasks may need which had not seen the end of the data."""
+
+
+class Ending(Enum):
+    """How far a bounded job is on its way to its last checkpoint."""
+
+    READING = "READING"
+    TAKING = "TAKING"
+    WAITING = "WAITING"
+
+
+_E = Ending
+LAST_CHECKPOINT = TransitionTable(
+    "Last checkpoint of a bounded job",
+    "Subtasks that had not seen the end of the data when one checkpoint was taken need another.",
+    _E.READING,
+    [
+        (_E.READING, "sources ended", _E.TAKING),
+        (_E.TAKING, "checkpoint completed", _E.WAITING),
+        (_E.TAKING, "checkpoint failed", _E.WAITING),
+        (_E.WAITING, "checkpoint completed", _E.WAITING),
+        (_E.WAITING, "time is up", _E.TAKING),
+        *[(state, "attempt over", _E.READING) for state in _E],
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLastCheckpoint:
+    """Ask the coordinator for a checkpoint that is marked as a last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetLastCheckpointTimer:
+    """Call `time_is_up` after this delay; replaces a timer that was set before."""
+
+    delay_ms: int
+
+
+LastCheckpointEffect: TypeAlias = RequestLastCheckpoint | SetLastCheckpointTimer
+
+
+class LastCheckpoint:
+    """Knows which sources of the attempt still read, and asks for the last checkpoint when none does."""
+
+    def __init__(self, *, is_wanted: bool) -> None:
+        self.state = LAST_CHECKPOINT.initial
+        self._is_wanted = is_wanted
+        self._reading: set[SubtaskId] = set()
+        self._is_running = False
+
+    def prepared(self, sources: Iterable[SubtaskId]) -> None:
+        """An attempt is about to start, in which these source subtasks read."""
+        self._step("attempt over")
+        self._reading = set(sources)
+        self._is_running = False
+
+    def running(self) -> list[LastCheckpointEffect]:
+        """All tasks of the attempt run."""
+        self._is_running = True
+        return self._take_if_due()
+
+    def left(self) -> None:
+        """The job has left the running state."""
+        self._is_running = False
+        self._step("attempt over")
+
+    def source_ended(self, subtask: SubtaskId) -> list[LastCheckpointEffect]:
+        self._reading.discard(subtask)
+        return self._take_if_due()
+
+    def completed(self) -> list[LastCheckpointEffect]:
+        """A checkpoint is complete, whoever asked for it."""
+        if self.state is Ending.READING:
+            return []
+        self._step("checkpoint completed")
+        return [SetLastCheckpointTimer(PAUSE_MS)]
+
+    def failed(self) -> list[LastCheckpointEffect]:
+        """A checkpoint that was asked for here has failed."""
+        if self.state is not Ending.TAKING:
+            return []
+        self._step("checkpoint failed")
+        return [SetLastCheckpointTimer(RETRY_MS)]
+
+    def time_is_up(self) -> list[LastCheckpointEffect]:
+        if self.state is not Ending.WAITING:
+            return []
+        self._step("time is up")
+        return [RequestLastCheckpoint()]
+
+    def _take_if_due(self) -> list[LastCheckpointEffect]:
+        is_due = self._is_wanted and self._is_running and not self._reading
+        if not is_due or self.state is not Ending.READING:
+            return []
+        self._step("sources ended")
+        return [RequestLastCheckpoint()]
+
+    def _step(self, cause: str) -> None:
+        self.state = LAST_CHECKPOINT.step(self.state, cause)

@@ -1,0 +1,93 @@
+"""Recording the end of a job, before anybody hears of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from snapline.errors import FencedError, StorageError
+from snapline.graph.job_spec import JobSpec
+from snapline.protocol.job.first_failure import FirstFailure
+from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
+from snapline.runtime.master.job_storage import MasterStorage
+from snapline.runtime.master.slot_generations import SlotGenerations
+from snapline.runtime.scheduler.background_calls import BackgroundCalls
+from snapline.runtime.scheduler.scheduler import Scheduler
+from snapline.storage.cleaner import Cleaner
+from snapline.types import ClaimMode, JobStatus
+
+RECORD_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+"""Pauses between tries to record the end of a job, on top of the retries of the storage itself."""
+
+_log = logging.getLogger(__name__)
+
+
+class EndRecorder:
+    """Records that a job is over, so that no driver runs it again, and tidies its storage as the end demands."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        storage: MasterStorage,
+        cleaner: Cleaner,
+        scheduler: Scheduler,
+        on_journal: BackgroundCalls,
+        generations: SlotGenerations,
+        failure: FirstFailure,
+    ) -> None:
+        self._spec = spec
+        self._storage = storage
+        self._cleaner = cleaner
+        self._scheduler = scheduler
+        self._on_journal = on_journal
+        self._generations = generations
+        self._failure = failure
+
+    def record(
+        self, attempt: int, status: JobStatus, retained: RetainedSnapshots | None, done: Callable[[JobStatus], None]
+    ) -> None:
+        """Record the end; `done` gets the status to report, `SUSPENDED` if the end could not be recorded."""
+        pauses_s = list(RECORD_PAUSES_S)
+
+        def attempt_record() -> None:
+            self._on_journal.run(lambda: self._write(attempt, status, retained), lambda _: done(status), failed)
+
+        def failed(error: Exception) -> None:
+            if isinstance(error, FencedError):
+                self._report(f"the job did not end as {status.value}: {error}")
+                done(JobStatus.SUSPENDED)
+                return
+            if not isinstance(error, StorageError):
+                raise error
+            self._report(
+                f"that the job has ended ({status.value}) could not be recorded: {error}; a driver that is started "
+                "with this job goes on with it"
+            )
+            if pauses_s:
+                self._scheduler.call_later(pauses_s.pop(0), attempt_record)
+            else:
+                done(JobStatus.SUSPENDED)
+
+        def asked(gone: str | None) -> None:
+            if gone is None:
+                attempt_record()
+                return
+            # Its slots went with the application, which no restart could mend: it is left for another driver.
+            self._failure.replaced(gone)
+            done(status)
+
+        if status is JobStatus.FAILED:
+            self._generations.ask_why_gone(asked)
+        else:
+            attempt_record()
+
+    def _write(self, attempt: int, status: JobStatus, retained: RetainedSnapshots | None) -> None:
+        """Blocks."""
+        self._cleaner.close(wait=True)
+        config = self._spec.checkpoints
+        claimed = self._storage.given if config.claim_mode is ClaimMode.CLAIM else None
+        self._storage.archive.finish(attempt, status, config.externalized, retained, claimed)
+
+    def _report(self, cause: str) -> None:
+        self._failure.replaced(cause)
+        _log.warning("job %s: %s", self._spec.name, cause)

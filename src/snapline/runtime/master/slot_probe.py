@@ -1,0 +1,63 @@
+"""Dials the data port of an operator process, so that a port nobody reaches is an error and not a job that hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TypeAlias
+
+from snapline.errors import PeerError
+from snapline.runtime.network.admission import PROBE
+from snapline.runtime.wire.auth import async_client_handshake
+
+PROBE_TIMEOUT_S = 5.0
+
+Probe: TypeAlias = Callable[[tuple[str, int], bytes, Callable[[str | None], None]], None]
+"""Dials an address with a secret, then calls back on the loop with None, or with why it could not be reached."""
+
+
+class SocketProbe:
+    """Dials over sockets, on the running loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._probes: set[asyncio.Task[None]] = set()
+
+    def __call__(self, address: tuple[str, int], secret: bytes, done: Callable[[str | None], None]) -> None:
+        probe = self._loop.create_task(_probe(address, secret, done))
+        self._probes.add(probe)
+        probe.add_done_callback(self._over)
+
+    async def close(self) -> None:
+        """End all that are under way."""
+        for probe in self._probes:
+            probe.cancel()
+        await asyncio.gather(*self._probes, return_exceptions=True)
+
+    def _over(self, probe: asyncio.Task[None]) -> None:
+        self._probes.discard(probe)
+        if not probe.cancelled():
+            probe.result()
+
+
+async def _probe(address: tuple[str, int], secret: bytes, done: Callable[[str | None], None]) -> None:
+    error = None
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            await _dial(*address, secret)
+    except (OSError, TimeoutError, PeerError) as raised:
+        error = str(raised) or f"no answer within {PROBE_TIMEOUT_S:g} s"
+    done(error)
+
+
+async def _dial(host: str, port: int, secret: bytes) -> None:
+    """Connect to a data port of the job and leave again."""
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        await async_client_handshake(reader, writer, secret, PROBE)
+        await reader.read()  # until the other side has seen who this is and hung up
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

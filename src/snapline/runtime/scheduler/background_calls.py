@@ -1,0 +1,49 @@
+"""Blocking calls in a pool of threads, with their answers on the loop."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+from snapline.errors import UserCodeError
+from snapline.runtime.scheduler.scheduler import Scheduler
+
+T = TypeVar("T")
+
+
+class BackgroundCalls:
+    """A pool of threads that serves one loop. `run` belongs on the loop."""
+
+    def __init__(self, scheduler: Scheduler, threads: int, name: str) -> None:
+        self._post = scheduler.post
+        self._pool: Executor = scheduler.executor(threads, name)
+        self._futures: set[Future[Any]] = set()
+
+    def run(self, call: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
+        """Make the call on a thread; `done` or `failed` gets what it returns or raises, on the loop."""
+
+        def answer(over: Future[T]) -> None:
+            self._futures.discard(over)
+            error = over.exception()
+            if error is None:
+                done(over.result())
+            else:
+                failed(error if isinstance(error, Exception) else UserCodeError(f"a call gave up: {error!r}"))
+
+        def tell(over: Future[T]) -> None:
+            if not over.cancelled():
+                self._post(answer, over)
+
+        future = self._pool.submit(call)
+        self._futures.add(future)
+        future.add_done_callback(tell)
+
+    def close(self, timeout_s: float) -> bool:
+        """End all threads. Returns False if a call does not return in time and its thread is left behind."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        _, running = concurrent.futures.wait(set(self._futures), timeout_s)
+        if not running:
+            self._pool.shutdown(wait=True)
+        return not running

@@ -1,0 +1,31 @@
+"""A scheduler on an asyncio loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any
+
+from snapline.runtime.scheduler.system_threads import wall_clock_ms
+
+
+class LoopScheduler:
+    """`Scheduler` on a loop that runs in a thread of its own."""
+
+    now_ms = staticmethod(wall_clock_ms)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.time_s = loop.time
+        self._loop = loop
+
+    def call_later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> asyncio.TimerHandle:
+        return self._loop.call_later(delay_s, call, *arguments)
+
+    def post(self, call: Callable[..., None], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def executor(self, threads: int, name: str) -> Executor:
+        return ThreadPoolExecutor(threads, name)

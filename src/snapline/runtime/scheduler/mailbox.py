@@ -1,0 +1,149 @@
+"""The mailbox of a thread: what other threads bring to it, timers, and waiting for either."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+Mail = Callable[[], None]
+
+_LONGEST_WAIT_S = 3600.0
+"""A timer may lie too far ahead for one wait."""
+
+_FEW_TIMERS = 64
+
+
+class MailboxTimer:
+    """A call to make at a time, unless it is cancelled."""
+
+    __slots__ = ("_call", "at_ms")
+
+    def __init__(self, at_ms: int, call: Mail) -> None:
+        self.at_ms = at_ms
+        self._call: Mail | None = call
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._call is None
+
+    def cancel(self) -> None:
+        self._call = None
+
+    def fire(self) -> None:
+        if self._call is not None:
+            self._call()
+
+
+class Mailbox(ABC):
+    """Any thread may call `post`, `arrive` and `wake`; everything else belongs to the thread that owns the mailbox."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self.arrivals: deque[tuple[int, Any]] = deque()
+        self._clock = clock
+        self._mail: deque[Mail] = deque()
+        self._is_woken = False
+        self._timers: list[tuple[int, int, MailboxTimer]] = []
+        self._tidy_at = _FEW_TIMERS
+        self._numbers = itertools.count()
+
+    # From any thread.
+
+    def post(self, call: Mail) -> None:
+        """Make a call on the owner's thread, ahead of data."""
+        self._mail.append(call)
+        self.wake()
+
+    def arrive(self, channel: int, item: Any) -> None:
+        """Leave an item that came through an input channel."""
+        self.arrivals.append((channel, item))
+        self.wake()
+
+    @abstractmethod
+    def wake(self) -> None:
+        """There may be something to do."""
+
+    # On the owner's thread.
+
+    def at(self, at_ms: int, call: Mail) -> MailboxTimer:
+        """Make a call at a time."""
+        if len(self._timers) >= self._tidy_at:
+            # A cancelled timer may lie far ahead: those would pile up.
+            self._timers = [entry for entry in self._timers if not entry[2].is_cancelled]
+            heapq.heapify(self._timers)
+            self._tidy_at = max(2 * len(self._timers), _FEW_TIMERS)
+        timer = MailboxTimer(at_ms, call)
+        heapq.heappush(self._timers, (at_ms, next(self._numbers), timer))
+        return timer
+
+    def take_mail(self) -> Mail | None:
+        """Returns the next call that is due, mail first, then timers, or None."""
+        if self._mail:
+            return self._mail.popleft()
+        while self._timers:
+            at_ms, _, timer = self._timers[0]
+            if timer.is_cancelled:
+                heapq.heappop(self._timers)
+            elif at_ms <= self._clock():
+                heapq.heappop(self._timers)
+                return timer.fire
+            else:
+                return None
+        return None
+
+    def serve(self, is_over: Callable[[], bool]) -> None:
+        """Make every call that is due, until the thread's work is over."""
+        while not is_over():
+            self.clear()
+            mail = self.take_mail()
+            if mail is None:
+                self.wait()
+            else:
+                mail()
+
+    def timeout_s(self) -> float | None:
+        """Returns the time until the next timer is due, or None."""
+        while self._timers and self._timers[0][2].is_cancelled:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return None
+        return min(max(self._timers[0][0] - self._clock(), 0) / 1000, _LONGEST_WAIT_S)
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until there is mail, an arrival or a due timer, or somebody wakes the thread; may return without either.
+
+        Call `clear` before the last look at the queues, or what came in between is missed.
+        """
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget that somebody has woken the thread: from here on `wait` returns for what is new."""
+
+
+class ThreadMailbox(Mailbox):
+    """The mailbox of a real thread."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        super().__init__(clock)
+        # A lock instead of an event: waking has to cost as little as possible.
+        self._sleep = threading.Lock()
+        self._sleep.acquire()
+
+    def wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            with contextlib.suppress(RuntimeError):  # somebody else was as quick
+                self._sleep.release()
+
+    def wait(self) -> None:
+        timeout_s = self.timeout_s()
+        self._sleep.acquire(timeout=-1.0 if timeout_s is None else timeout_s)
+
+    def clear(self) -> None:
+        self._is_woken = False

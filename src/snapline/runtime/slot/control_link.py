@@ -1,0 +1,88 @@
+"""The connection of a slot's processes to the driver."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from snapline.errors import PeerError
+from snapline.runtime.wire.auth import client_handshake
+from snapline.runtime.wire.control_messages import Message, encode
+from snapline.runtime.wire.frames import ControlConnection
+
+CONNECT_TIMEOUT_S = 10.0
+CONNECT_RETRY_S = 0.1
+JOIN_TIMEOUT_S = 10.0
+
+
+class ControlLink(Protocol):
+    """An authenticated connection to the driver."""
+
+    def start(self, received: Callable[[Any], None], closed: Callable[[str], None]) -> None:
+        """Begin to read: `received` gets each message, then `closed` the reason of the end, on a thread of the link."""
+
+    def send(self, message: Message) -> None:
+        """Send a message; from any thread. Raises `PeerError` if the driver is lost."""
+
+    def close(self) -> None:
+        """End the connection; any thread, any number of times. `closed` may still be called."""
+
+
+class SocketLink:
+    """A link over a socket, which it takes over."""
+
+    def __init__(self, sock: socket.socket, decode: Callable[[bytes], Any], name: str) -> None:
+        self._connection = ControlConnection(sock)
+        self._decode = decode
+        self._name = name
+        self._reader: threading.Thread | None = None
+
+    def start(self, received: Callable[[Any], None], closed: Callable[[str], None]) -> None:
+        self._reader = threading.Thread(target=self._read, args=(received, closed), name=self._name, daemon=True)
+        self._reader.start()
+
+    def send(self, message: Message) -> None:
+        self._connection.send(encode(message))
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._reader is not None and self._reader is not threading.current_thread():
+            self._reader.join(JOIN_TIMEOUT_S)
+
+    def _read(self, received: Callable[[Any], None], closed: Callable[[str], None]) -> None:
+        try:
+            while (data := self._connection.receive()) is not None:
+                received(self._decode(data))
+            closed("it closed the connection")
+        except (PeerError, OSError) as error:
+            closed(str(error))
+
+
+def connect(
+    address: tuple[str, int], secret: bytes, decode: Callable[[bytes], Any], name: str, *, retry: bool = False
+) -> SocketLink:
+    """Connect to the driver and prove who we are; `retry` keeps trying while it does not listen yet.
+
+    Raises `OSError` if it cannot be reached, `PeerError` if it is not the driver.
+    """
+    sock = _dial(address, retry)
+    try:
+        client_handshake(sock, secret, "control", CONNECT_TIMEOUT_S)
+    except BaseException:
+        sock.close()
+        raise
+    return SocketLink(sock, decode, name)
+
+
+def _dial(address: tuple[str, int], retry: bool) -> socket.socket:
+    deadline_s = time.monotonic() + CONNECT_TIMEOUT_S
+    while True:
+        try:
+            return socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
+        except OSError:
+            if not retry or time.monotonic() > deadline_s:
+                raise
+            time.sleep(CONNECT_RETRY_S)

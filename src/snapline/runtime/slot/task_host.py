@@ -1,0 +1,325 @@
+"""The tasks of a slot, on the driver's orders: deploys, cancels, passes messages on, and reports."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from snapline.errors import (
+    ConfigurationError,
+    EngineError,
+    FencedError,
+    PeerError,
+    StorageError,
+    UserCodeError,
+)
+from snapline.graph.shipment import Shipment
+from snapline.protocol.subtask import subtask_events as s
+from snapline.runtime.network.data_plane import DataPlane
+from snapline.runtime.slot.attempt import Attempt, all_tasks
+from snapline.runtime.slot.bootstrap import Bootstrap
+from snapline.runtime.slot.control_link import ControlLink
+from snapline.runtime.task.task_environment import TaskEnvironment
+from snapline.runtime.wire import control_messages as m
+from snapline.storage.objects.object_store import ObjectStore
+from snapline.types import ExecutionId, TaskStatus
+
+LOST_PEER_PAUSE_MS = 1000
+"""How long a lost connection to another slot is kept quiet: whoever knows the cause has to report it first."""
+
+_log = logging.getLogger(__name__)
+
+
+class Surroundings(Protocol):
+    """What a host needs of the process it is in."""
+
+    def directory(self) -> Path:
+        """Returns a directory of this process alone, made when it is first asked for."""
+
+    def remove_directory(self) -> None:
+        """Remove it with all that is in it."""
+
+    def memory_bytes(self) -> int:
+        """Returns how much memory the process takes, 0 if unknown."""
+
+    def log_text(self) -> str:
+        """Returns the last lines of the log."""
+
+
+class TaskHost:
+    """Runs the tasks of one slot. `run` serves until the driver is lost or `stop` is called.
+
+    Orders to deploy and to cancel block, and are carried out one after the other on a thread of their own.
+    """
+
+    def __init__(
+        self,
+        bootstrap: Bootstrap,
+        shipment: Shipment,
+        data_plane: DataPlane,
+        objects: ObjectStore,
+        environment: TaskEnvironment,
+        link: ControlLink,
+        surroundings: Surroundings,
+    ) -> None:
+        threads = environment.threads
+        self._bootstrap = bootstrap
+        self._shipment = shipment
+        self._data_plane = data_plane
+        self._objects = objects
+        self._environment = environment
+        self._link = link
+        self._surroundings = surroundings
+        self._time_s = threads.time_s
+        self._mailbox = threads.mailbox(self._time_ms)
+        self._orders = threads.executor(1, "orders")
+        self._directory_guard = threading.Lock()
+        self._attempt: Attempt | None = None
+        self._fenced_until = 0
+        self._has_probed_storage = False
+        self._is_over = False
+        self._heard_ms = 0
+
+    def run(self) -> None:
+        """Join the job, and serve."""
+        bootstrap, (host, port) = self._bootstrap, self._data_plane.address
+        self._heard_ms = self._time_ms()
+        try:
+            self._link.start(self._received, self._lost)
+            self._send(
+                m.ProcessHello(bootstrap.generation, bootstrap.slot, bootstrap.incarnation, os.getpid(), host, port)
+            )
+            self._check_operators()
+            self._beat()
+            self._report_metrics()
+            self._mailbox.serve(lambda: self._is_over)
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Let `run` return; any thread."""
+        self._is_over = True
+        self._mailbox.wake()
+
+    def _close(self) -> None:
+        self._is_over = True
+        attempt = self._attempt
+        if attempt is not None:
+            attempt.give_up()
+        self._orders.shutdown(wait=True, cancel_futures=True)
+        if self._attempt is not None:
+            self._attempt.stop(self._shipment.execution.cancel_timeout_ms / 1000)
+        self._data_plane.close()
+        self._link.close()
+        self._remove_directory()
+
+    def _check_operators(self) -> None:
+        """Find out now, not in some task, if the job's code does not work here."""
+        for vertex in self._shipment.plan.vertices:
+            try:
+                self._shipment.make_operators(vertex.id)
+            except Exception as error:
+                self._send(m.ProcessUnable(unpacking_failed(error)))
+                return
+
+    def _time_ms(self) -> int:
+        return round(self._time_s() * 1000)
+
+    # Called by the link's thread.
+
+    def _received(self, message: m.ToProcess) -> None:
+        self._mailbox.post(lambda: self._handle(message))
+
+    def _lost(self, reason: str) -> None:
+        if not self._is_over:
+            _log.warning("the driver is lost: %s", reason)
+            self.stop()
+
+    # Messages of the driver.
+
+    def _handle(self, message: m.ToProcess) -> None:
+        self._heard_ms = self._time_ms()
+        match message:
+            case m.Heartbeat():
+                pass
+            case m.Deploy():
+                self._orders.submit(self._guarded, lambda: self._deploy(message), "a deployment")
+            case m.Cancel(attempt):
+                self._fenced_until = max(self._fenced_until, attempt)
+                current = self._attempt
+                if current is not None and current.number <= attempt:
+                    current.give_up()
+                self._orders.submit(self._guarded, lambda: self._cancel(attempt), "a cancellation")
+            case m.TriggerCheckpoint(execution, barrier):
+                task = all_tasks(self._attempt).get(execution)
+                if task is not None:
+                    task.trigger(s.TriggerReceived(execution.attempt, barrier))
+            case m.CheckpointCompleted(execution, checkpoint_id, subsumed_id):
+                task = all_tasks(self._attempt).get(execution)
+                if task is not None:
+                    task.notify(s.CompletionNotified(execution.attempt, checkpoint_id, subsumed_id))
+            case m.CheckpointAborted(execution, checkpoint_id):
+                task = all_tasks(self._attempt).get(execution)
+                if task is not None:
+                    task.notify(s.AbortNotified(execution.attempt, checkpoint_id))
+            case m.OperatorEvent(execution, _, sequence, event):
+                task = all_tasks(self._attempt).get(execution)
+                if task is not None:
+                    task.coordinator_event(event)
+                    self._send(m.OperatorEventReceived(execution.attempt, sequence))
+
+    def _guarded(self, order: Callable[[], None], what: str) -> None:
+        """Carry out an order on its own thread; a defect in it ends the process, and so reaches the driver."""
+        try:
+            order()
+        except BaseException:
+            _log.exception("%s could not be carried out; the process ends", what)
+            self.stop()
+
+    def _deploy(self, deploy: m.Deploy) -> None:
+        if deploy.attempt <= self._fenced_until or self._is_over:
+            return
+        executions = [task.execution for task in deploy.tasks if not task.finished]
+        try:
+            self._probe_storage(deploy)
+            attempt = Attempt(
+                deploy,
+                self._bootstrap.slot,
+                self._shipment,
+                self._data_plane,
+                self._objects,
+                self._environment,
+                self,
+                self._own_directory,
+                lambda peer, error: self._peer_lost(deploy.attempt, executions, peer, error),
+            )
+            self._attempt = attempt
+            if deploy.attempt <= self._fenced_until:
+                attempt.give_up()
+            attempt.start()
+        except EngineError:
+            if not attempt.is_given_up:  # else its channels were closed while it used them
+                raise
+        except (FencedError, PeerError, StorageError, ConfigurationError, UserCodeError) as error:
+            if deploy.attempt > self._fenced_until and executions:
+                is_final = isinstance(error, ConfigurationError)
+                self.task_changed(executions[0], TaskStatus.FAILED, str(error), is_final=is_final)
+
+    def _cancel(self, number: int) -> None:
+        attempt = self._attempt
+        if attempt is not None and attempt.number <= number:
+            if not attempt.stop(self._shipment.execution.cancel_timeout_ms / 1000):
+                return  # the driver will have this process killed
+            self._attempt = None
+            self._remove_directory()
+        self._send(m.TasksCancelled(number))
+
+    def _own_directory(self) -> Path:
+        with self._directory_guard:
+            return self._surroundings.directory()
+
+    def _remove_directory(self) -> None:
+        """Leave nothing on this machine: once the driver knows that the tasks are gone, this process is killed."""
+        with self._directory_guard:
+            self._surroundings.remove_directory()
+
+    def _probe_storage(self, deploy: m.Deploy) -> None:
+        """Find out once whether this machine can write where the checkpoints go."""
+        if deploy.shared is None or self._has_probed_storage:
+            return
+        bootstrap = self._bootstrap
+        path = f"{deploy.shared}/a{deploy.attempt}-probe-{bootstrap.slot}-{bootstrap.incarnation}"
+        try:
+            self._objects.write(path, b"probe")
+            self._objects.delete([path])
+        except StorageError as error:
+            self._send(
+                m.ProcessUnable(
+                    f"the executor on {bootstrap.host} cannot write checkpoints to {deploy.shared}: {error}; use a "
+                    "directory or URL that the driver and all executors reach and may write to"
+                )
+            )
+            raise
+        self._has_probed_storage = True
+
+    def _peer_lost(self, number: int, executions: list[ExecutionId], peer: int, error: str) -> None:
+        """Called by any thread."""
+
+        def report() -> None:
+            attempt = self._attempt
+            if number <= self._fenced_until or attempt is None or attempt.number != number:
+                return
+            # The driver believes no failure of a task that has finished.
+            unfinished = [execution for execution in executions if not attempt.has_task_finished(execution)]
+            if unfinished:
+                problem = f"the connection to slot {peer} is lost: {error}"
+                self.task_changed(unfinished[0], TaskStatus.FAILED, problem)
+
+        self._mailbox.post(lambda: self._at(LOST_PEER_PAUSE_MS, report))
+
+    # What tasks report, each on its own thread.
+
+    def task_changed(
+        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+    ) -> None:
+        log = self._surroundings.log_text() if status is TaskStatus.FAILED else ""
+        attempt = self._attempt
+        if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
+            self._remove_directory()
+        self._send(m.TaskReport(execution, status, error, trace, log, is_final))
+
+    def checkpoint_answered(self, answer: s.SendAcknowledgement | s.SendDecline) -> None:
+        if isinstance(answer, s.SendAcknowledgement):
+            self._send(m.Acknowledge(answer.execution, answer.checkpoint_id, dict(answer.state), answer.metrics))
+        else:
+            self._send(m.Decline(answer.execution, answer.checkpoint_id, answer.reason, answer.message))
+
+    def split_wanted(self, execution: ExecutionId, operator: str) -> None:
+        self._send(m.SplitRequest(execution, operator))
+
+    def source_ended(self, execution: ExecutionId) -> None:
+        self._send(m.SourceEnded(execution))
+
+    def _send(self, message: m.Message) -> None:
+        try:
+            self._link.send(message)
+        except PeerError as error:
+            self._lost(str(error))
+
+    # Signs of life.
+
+    def _at(self, delay_ms: int, call: Callable[[], None]) -> None:
+        self._mailbox.at(self._time_ms() + delay_ms, call)
+
+    def _beat(self) -> None:
+        timeout_ms = self._bootstrap.heartbeat_timeout_ms
+        if self._time_ms() - self._heard_ms > timeout_ms:
+            self._lost(f"nothing was heard from it for {timeout_ms} ms")
+            return
+        self._send(m.Heartbeat())
+        self._at(self._bootstrap.heartbeat_interval_ms, self._beat)
+
+    def _report_metrics(self) -> None:
+        attempt = self._attempt
+        if attempt is not None:
+            self._send(m.Metrics(attempt.metrics(), self._surroundings.memory_bytes()))
+        self._at(self._shipment.execution.metrics_interval_ms, self._report_metrics)
+
+
+def unpacking_failed(error: Exception) -> str:
+    """Returns why the job's code does not work here, with what to do."""
+    if isinstance(error, UserCodeError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return (
+            f"the executors lack the module {error.name!r}; install it where they run, or ship it: "
+            "spark.sparkContext.addPyFile(...), or --py-files and --archives of spark-submit"
+        )
+    return (
+        f"the job cannot be unpacked on the executors: {type(error).__name__}: {error}; do driver and executors have "
+        "the same versions of Python, Snapline and all packages?"
+    )

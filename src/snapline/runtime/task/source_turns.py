@@ -1,0 +1,90 @@
+"""The turns of a subtask that begins with a source: reading, asking for splits, waiting, being idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+
+from snapline.operators.source_head import SourceHead
+from snapline.runtime.scheduler.mailbox import Mailbox, MailboxTimer
+from snapline.types import IDLE
+
+_LONGEST_WAIT_MS = 100
+"""A source with nothing to read is looked at again after this time, to see whether it has become idle."""
+
+
+class SourceTask(Protocol):
+    """A task, as its source sees it."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether operators work on rows elsewhere: the end of the data waits for them."""
+
+    def split_wanted(self) -> None:
+        """The source has read all it was given."""
+
+    def rows_read(self, batch: pa.RecordBatch) -> None:
+        """Pass on rows."""
+
+    def pass_on(self, watermark: int) -> None:
+        """Pass on a watermark, or `IDLE`."""
+
+    def source_ended(self) -> None:
+        """Everything is read."""
+
+
+class SourceTurns:
+    """Reads a source a batch in each turn. Only the task's thread uses it.
+
+    `is_held` until the first checkpoint of the job has completed, `is_stopped` while the job stops with a savepoint.
+    """
+
+    def __init__(
+        self, source: SourceHead, task: SourceTask, mailbox: Mailbox, clock: Callable[[], int], *, is_held: bool
+    ) -> None:
+        self.is_held = is_held
+        self.is_stopped = False
+        self.watermark: int | None = None
+        self._source = source
+        self._task = task
+        self._mailbox = mailbox
+        self._clock = clock
+        self._timer: MailboxTimer | None = None
+
+    def take(self) -> bool:
+        """Read once. Returns False if there is nothing to read for now."""
+        if self.is_stopped or self.is_held:
+            return False
+        source, task = self._source, self._task
+        if source.wants_split:
+            source.asked()
+            task.split_wanted()
+        result = source.read()
+        if isinstance(result, pa.RecordBatch):
+            task.rows_read(result)
+            self._advance(source.watermark_ms)
+            return True
+        if result is None and source.has_ended:
+            if task.is_busy:
+                return False
+            task.source_ended()
+            return True
+        wait_ms = _LONGEST_WAIT_MS if result is None else round(result.seconds * 1000)
+        if self._timer is not None:
+            self._timer.cancel()
+        now_ms = self._clock()
+        self._timer = self._mailbox.at(now_ms + min(max(wait_ms, 1), _LONGEST_WAIT_MS), _nothing)
+        if source.is_idle(now_ms):
+            self._advance(IDLE)
+        return False
+
+    def _advance(self, watermark: int | None) -> None:
+        if watermark is not None and watermark != self.watermark:
+            self.watermark = watermark
+            self._task.pass_on(watermark)
+
+
+def _nothing() -> None:
+    """Waking the task is all that is wanted."""
