@@ -1,4 +1,4 @@
-"""Operators by themselves: the harness that ships, closed behind every test."""
+"""The operator harness as a fixture that closes every operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Harness"]
 
 @pytest.fixture
 def run() -> Iterator[Callable[..., Harness]]:
-    """Makes a harness; every operator is closed in the end."""
+    """Makes harnesses; closes their operators after the test."""
     made: list[Harness] = []
 
     def make(operator: Operator, **options: Any) -> Harness:

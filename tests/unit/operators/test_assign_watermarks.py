@@ -1,4 +1,4 @@
-"""Watermarks made in the middle of a job."""
+"""Watermarks assigned in the middle of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are asked for elsewhere."""
+"""Async map: order, watermarks, capacity, restores, timeouts and retries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ids(harness: Any) -> list[int]:
 
 
 def read_until(harness: Any, count: int) -> list[int]:
-    """What comes out until there are so many rows."""
+    """Reads mail until `count` rows were emitted."""
     found: list[int] = []
     while len(found) < count:
         harness.read_mail()
@@ -58,7 +58,7 @@ def read_until(harness: Any, count: int) -> list[int]:
 
 
 class Gated:
-    """Answers for an id once it is let through, in the order in which that is done."""
+    """Answers ids in the order in which they are let through."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
@@ -71,7 +71,7 @@ class Gated:
             self._changed.notify_all()
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many were asked."""
+        """Wait until `count` ids were asked for."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.asked) >= count, 10)
 
@@ -251,7 +251,7 @@ def test_or_something_else_comes_out_for_it(run: Run) -> None:
 
 
 class Unwilling:
-    """Fails so often for each id, and spoils the row it is given."""
+    """Fails a number of times for each id, and changes the row it gets."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
@@ -294,7 +294,7 @@ def test_wrong_answers_name_the_operator(run: Run, given: Any, complaint: str) -
 
 
 class Client(sl.AsyncFunction):
-    """Has something to ask with, on the loop it is asked on."""
+    """Opens a connection on the event loop that calls `ask`."""
 
     def __init__(self, *, fails: bool = False) -> None:
         self.events: list[str] = []

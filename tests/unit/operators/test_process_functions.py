@@ -12,7 +12,7 @@ import pytest
 
 import snapline as sl
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.operators import row_timers as timing
+from snapline.operators import row_timers
 from snapline.operators.process_functions import FunctionInput, FunctionOutputs, Process, ProcessBatches
 from snapline.state.timers import DueTimers, TimeDomain
 from snapline.types import MAX_WATERMARK
@@ -41,7 +41,7 @@ def pairs(harness: Any) -> list[tuple[Any, ...]]:
 
 
 class Counting(sl.ProcessFunction):
-    """Counts the rows of a user; a second without one ends the count, which is told then."""
+    """Counts the rows of a user; emits the count after a second without one."""
 
     def open(self, context: sl.ProcessContext) -> None:
         self.count = context.value_state("count", int, default=0)
@@ -82,7 +82,7 @@ def test_sessions_by_hand(run: Run) -> None:
 
 
 class Timed(sl.ProcessFunction):
-    """Does with timers what it is told."""
+    """Sets the given timers, and calls a function when they fire."""
 
     def __init__(self, on_timer: Callable[[int, sl.ProcessContext], None], *times: Any) -> None:
         self._on_timer = on_timer
@@ -115,7 +115,7 @@ def test_timers_fire_in_order_also_those_that_are_set_meanwhile(run: Run) -> Non
 
 
 def test_many_timers_fire_in_order(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "_LARGEST_BULK", 16)
+    monkeypatch.setattr(row_timers, "_LARGEST_BULK", 16)
 
     def delete_next(time_ms: int, context: sl.ProcessContext) -> None:
         context.delete_event_timer(time_ms + 1)
@@ -127,7 +127,7 @@ def test_many_timers_fire_in_order(run: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_timers_that_set_timers_for_ever_are_told_of_at_the_end(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "_FEW_AT_THE_END", 20)
+    monkeypatch.setattr(row_timers, "_FEW_AT_THE_END", 20)
 
     def again(time_ms: int, context: sl.ProcessContext) -> None:
         context.set_event_timer(time_ms + 1000)
@@ -212,7 +212,7 @@ def test_all_kinds_of_state(run: Run) -> None:
 
 
 class Plain(sl.ProcessFunction):
-    """Calls what it was given with each row."""
+    """Calls a function with each row."""
 
     def __init__(self, call: Callable[[dict[str, Any], sl.ProcessContext], Any], open: Any = None) -> None:
         self._call = call
@@ -312,7 +312,7 @@ def test_a_timer_without_on_timer_is_told(run: Run) -> None:
 
 
 class Matching(sl.CoProcessFunction):
-    """Rows of the second input set what is added to those of the first."""
+    """Rows of the second input set the number added to rows of the first."""
 
     def open(self, context: sl.ProcessContext) -> None:
         self.more = context.value_state("more", int, default=0)
@@ -333,7 +333,7 @@ def test_two_keyed_inputs_share_the_state_of_a_key(run: Run) -> None:
 
 
 class Ruled(sl.CoProcessFunction):
-    """Rows of the second input say for all keys from which number on rows are passed on."""
+    """Rows of the second input set, for all keys, the least number that passes."""
 
     def open(self, context: sl.ProcessContext) -> None:
         self.rules = context.broadcast_state("rules", str, int)
@@ -382,7 +382,7 @@ def test_broadcast_state_is_written_by_one_side_and_read_by_the_other(run: Run) 
 
 
 class Batches(sl.BatchProcessFunction):
-    """Sums by user, told when the time of the last row has come."""
+    """Sums by user, emitted at the time of the last row."""
 
     def open(self, context: sl.BatchContext) -> None:
         self.totals = context.reducing_state("totals", int, "sum")

@@ -1,4 +1,4 @@
-"""Rows of batches, and batches of rows."""
+"""Rows of Python values from batches, and back."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def pairs(harness: Any) -> list[tuple[Any, ...]]:
 
 
 class Values(sl.ProcessFunction):
-    """Does with a state what the user of each row says."""
+    """Uses its states as the time of each row says."""
 
     def open(self, context: sl.ProcessContext) -> None:
         self.state = context.value_state("state", int, default=0)

@@ -1,4 +1,4 @@
-"""Rows put together before they are sent."""
+"""Pre-aggregation before rows are sent."""
 
 from __future__ import annotations
 
