@@ -1,1 +1,1 @@
-"""What becomes of the rows: sources, transformations, aggregates and sinks as operators."""
+"""Operators: transformations, aggregates, joins and windows, and the operator side of sources and sinks."""

@@ -1,1 +1,1 @@
-"""Joins of two streams."""
+"""Joins of two streams, and of a stream with a table."""
