@@ -95,14 +95,6 @@ class CheckpointCoordinator:
             full_until_complete=full_until_complete,
         )
 
-    @property
-    def pending_ids(self) -> tuple[int, ...]:
-        return tuple(sorted(self._pending))
-
-    @property
-    def cleaning_ids(self) -> frozenset[int]:
-        return frozenset(self._cleaning)
-
     @recorded
     def handle(self, event: c.CoordinatorEvent, now_ms: int) -> list[c.CoordinatorEffect]:
         """Takes an event and returns the effects that follow, to be carried out in order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
 from snapline.config import Checkpoints
 from snapline.errors import ConfigurationError
@@ -39,6 +40,20 @@ class Decision:
     retry_in_ms: int | None = None
 
 
+class Load(TypedDict):
+    """What a decision depends on besides the queue.
+
+    `triggering`: a chosen request is not pending yet. `pending` and `cleaning`: checkpoints in progress, and old ones
+    being deleted. `last_completed_ms`: when a snapshot last completed, by the clock of `now_ms`, or None.
+    """
+
+    triggering: bool
+    pending: int
+    cleaning: int
+    now_ms: int
+    last_completed_ms: int | None
+
+
 def is_forced(kind: SnapshotKind, *, unaligned: bool) -> bool:
     """Whether a request of this kind is forced, given whether unaligned checkpoints are enabled."""
     return kind.is_savepoint and not unaligned
@@ -68,16 +83,7 @@ class RequestDecider:
         """The waiting requests, in the order in which they would be chosen."""
         return tuple(self._queue)
 
-    def offer(
-        self,
-        request: TriggerRequest,
-        *,
-        triggering: bool,
-        pending: int,
-        cleaning: int,
-        now_ms: int,
-        last_completed_ms: int | None,
-    ) -> Decision:
+    def offer(self, request: TriggerRequest, **load: Unpack[Load]) -> Decision:
         """Queue `request`, then choose as `poll` does.
 
         A full queue drops its last periodic request, possibly the new one. Without any, the new request fails and
@@ -90,33 +96,21 @@ class RequestDecider:
         evicted: tuple[tuple[TriggerRequest, FailureReason], ...] = ()
         if len(self._queue) > self._max_queued:
             evicted = ((self._queue.pop(), FailureReason.TOO_MANY_CHECKPOINT_REQUESTS),)
-        decision = self.poll(
-            triggering=triggering,
-            pending=pending,
-            cleaning=cleaning,
-            now_ms=now_ms,
-            last_completed_ms=last_completed_ms,
-        )
+        decision = self.poll(**load)
         return replace(decision, failed=evicted + decision.failed)
 
-    def poll(
-        self, *, triggering: bool, pending: int, cleaning: int, now_ms: int, last_completed_ms: int | None
-    ) -> Decision:
-        """Choose the first request if it may start now; no other is considered in its place.
-
-        `triggering`: a chosen request is not pending yet. `pending` and `cleaning`: checkpoints
-        in progress, and old ones being deleted. `last_completed_ms`: when a checkpoint or savepoint last completed,
-        by the same clock as `now_ms`; None if none has.
-        """
+    def poll(self, **load: Unpack[Load]) -> Decision:
+        """Choose the first request if it may start now; no other is considered in its place."""
         # Too many deletions hold back even forced requests: storage must not fall behind without bound.
-        if triggering or not self._queue or cleaning > self._max_concurrent:
+        if load["triggering"] or not self._queue or load["cleaning"] > self._max_concurrent:
             return Decision()
         first = self._queue[0]
-        if pending >= self._max_concurrent and not first.forced:
+        if load["pending"] >= self._max_concurrent and not first.forced:
             return Decision()
         del self._queue[0]
+        last_completed_ms = load["last_completed_ms"]
         if first.periodic and not first.forced and last_completed_ms is not None:
-            too_early_ms = last_completed_ms + self._min_pause_ms - now_ms
+            too_early_ms = last_completed_ms + self._min_pause_ms - load["now_ms"]
             if too_early_ms > 0:
                 failed = ((first, FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS),)
                 return Decision(failed=failed, retry_in_ms=too_early_ms)

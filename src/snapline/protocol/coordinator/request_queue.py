@@ -5,7 +5,7 @@ from __future__ import annotations
 from snapline.config import Checkpoints
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.coordinator_events import CancelTimer, CoordinatorEffect, SetTimer, Timer, TimerKind
-from snapline.protocol.coordinator.request_decider import Decision, RequestDecider, TriggerRequest
+from snapline.protocol.coordinator.request_decider import Load, Decision, RequestDecider, TriggerRequest
 from snapline.types import SnapshotKind
 
 _PERIODIC = Timer(TimerKind.PERIODIC)
@@ -59,19 +59,14 @@ class RequestQueue:
         self, offered: TriggerRequest | None, now_ms: int, *, triggering: bool, pending: int, cleaning: int
     ) -> Decision:
         """Which request starts now, and which fail; `offered` joins the queue first."""
-        last_ms = self._carryover.last_completed_ms
-        if offered is None:
-            return self._decider.poll(
-                triggering=triggering, pending=pending, cleaning=cleaning, now_ms=now_ms, last_completed_ms=last_ms
-            )
-        return self._decider.offer(
-            offered,
+        load = Load(
             triggering=triggering,
             pending=pending,
             cleaning=cleaning,
             now_ms=now_ms,
-            last_completed_ms=last_ms,
+            last_completed_ms=self._carryover.last_completed_ms,
         )
+        return self._decider.poll(**load) if offered is None else self._decider.offer(offered, **load)
 
     def _set_timer(self) -> None:
         next_ms = self._schedule.next_ms
