@@ -5,7 +5,7 @@ from __future__ import annotations
 from snapline.config import Checkpoints
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.coordinator_events import CancelTimer, CoordinatorEffect, SetTimer, Timer, TimerKind
-from snapline.protocol.coordinator.request_decider import Load, Decision, RequestDecider, TriggerRequest
+from snapline.protocol.coordinator.request_decider import Decision, Load, RequestDecider, TriggerRequest
 from snapline.types import SnapshotKind
 
 _PERIODIC = Timer(TimerKind.PERIODIC)
