@@ -967,7 +967,7 @@ class TestDeclaring:
 
 
 class TestBetweenBackends:
-    """Through a canonical savepoint state can change its backend; through native files it cannot."""
+    """State can change its backend with a canonical savepoint, but not with native files."""
 
     @pytest.mark.parametrize("direction", ["memory to rocksdb", "rocksdb to memory"])
     def test_canonical(self, tmp_path: Path, clock: ManualClock, objects: MemoryObjects, direction: str) -> None:
@@ -1004,7 +1004,7 @@ def _unpicklable() -> Any:
 
 
 def test_an_object_that_cannot_be_pickled(make: Make, objects: MemoryObjects) -> None:
-    """It fails a call or a snapshot, and nothing else is lost."""
+    """A call or a snapshot fails; nothing else is lost."""
     backend = make()
     state = backend.value_state("v")
     backend.select_key(1)
@@ -1042,7 +1042,7 @@ def test_nothing_expires_while_time_is_held(make: Make, clock: ManualClock) -> N
     elements.append([1], [1])
     clock.now_ms += 1_000
     assert (plain(value.take([1])), plain(elements.take([1]))) == ([1], [[1]])
-    value.put([2], [2])  # at the time that is held
+    value.put([2], [2])  # at the held time
     backend.hold_time(None)
     assert (plain(value.take([1, 2])), plain(elements.take([1]))) == ([None, None], [[]])
 
@@ -1083,7 +1083,7 @@ def test_what_has_expired_leaves_the_database(tmp_path: Path, clock: ManualClock
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb"])
 def test_the_synchronous_part_copies_nothing(tmp_path: Path, clock: ManualClock, kind: str) -> None:
-    """Taking hold of many values must not cost more than taking hold of few."""
+    """Freezing many values must not cost more than freezing few."""
     common: dict[str, Any] = {"max_parallelism": 128, "key_groups": ALL, "clock": clock}
     backend = (
         MemoryBackend("bigint", **common)
@@ -1101,14 +1101,14 @@ def test_the_synchronous_part_copies_nothing(tmp_path: Path, clock: ManualClock,
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # The flags of changes begin anew: a byte for each slot.
+    # New flags for changes: a byte for each slot.
     assert peak_bytes < 200_000 + (2 << 20 if kind == "rocksdb" else 0)
     snapshot.release()
     backend.close()
 
 
 class TestMisuse:
-    """Wrong usage is told, and does not disturb anything else."""
+    """Wrong use raises and changes nothing else."""
 
     def test_a_string_that_is_no_text(self, make: Make, objects: MemoryObjects) -> None:
         backend = make("string")

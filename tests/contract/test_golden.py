@@ -167,7 +167,7 @@ def test_values_of_every_type(suffix: str) -> None:
     assert {field.name: str(field.type) for field in fields} == {name: text for name, (text, _) in EVERY_TYPE.items()}
     first, second, third = table["value"]
     found = {name: first[name] for name in EVERY_TYPE}
-    # Without pandas pyarrow gives no Python value for nanoseconds, with it one of a type of its own.
+    # For nanoseconds pyarrow returns no Python value without pandas, and a pandas type with it.
     found["timestamp_ns"] = found["timestamp_ns"].cast(pa.timestamp("us"))
     found["duration_ns"] = found["duration_ns"].cast(pa.duration("us"))
     assert {name: value.as_py() for name, value in found.items()} == {

@@ -89,7 +89,7 @@ KEYS: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 
 def identity(key: Any) -> Any:
-    """What tells keys apart: all NaNs are one key, and so are both zeros."""
+    """The identity of a key: all NaNs are one key, and so are both zeros."""
     if isinstance(key, dict):
         return tuple(identity(value) for value in key.values())
     if isinstance(key, float):
@@ -203,7 +203,7 @@ def is_memory(stage: Stage) -> bool:
 
 @dataclass
 class Expected:
-    """What all subtasks have together, by the number of the key."""
+    """The state of all subtasks together, by the number of the key."""
 
     values: dict[int, Any] = field(default_factory=dict)
     lists: dict[int, list[Any]] = field(default_factory=dict)
@@ -227,7 +227,7 @@ class Expected:
             self.timers.add((number, small, 1000 + small))
 
     def entries(self) -> Counter[str]:
-        """How many rows each state has in an open format."""
+        """The number of rows of each state in the open format."""
         return Counter(
             {
                 "value": len(self.values),
@@ -260,7 +260,7 @@ class Subtask:
 
 
 class Job:
-    """The subtasks of one operator. Rows go to whom the runtime would send them."""
+    """The subtasks of one operator. Rows go where the runtime would send them."""
 
     def __init__(self, shape: Shape, keys: list[Any], subtasks: list[Subtask]) -> None:
         self.shape = shape
@@ -291,7 +291,7 @@ class Job:
         subtask.timers.register_all(TimeDomain.EVENT, keys, [1000 + number for number in small], small)
 
     def check(self, expected: Expected) -> None:
-        """Every key has what is expected of it, where its rows go to."""
+        """Every key has the expected state in the subtask that gets its rows."""
         for index, subtask in enumerate(self.subtasks):
             numbers = [number for number, at in enumerate(self.owners) if at == index]
             self._check_keyed(subtask, numbers, expected)
@@ -323,7 +323,7 @@ class Job:
         assert subtask.average.get() == expected.averages.get(number)
 
     def check_operator_state(self, expected: Expected) -> None:
-        """Each element once, or with everyone."""
+        """Each element is in one subtask, or in all."""
         split = [element for subtask in self.subtasks for element in subtask.split.get()]
         assert Counter(split) == Counter(expected.elements)
         for subtask in self.subtasks:
@@ -333,7 +333,7 @@ class Job:
             subtask.union.clear()
 
     def check_timers(self, expected: Expected) -> None:
-        """All fire, each once, with its owner. They are gone then."""
+        """All timers fire, each once, in the subtask that owns them, and are gone afterwards."""
         numbers = {identity(key): number for number, key in enumerate(self.keys.to_pylist())}
         fired = []
         for index, subtask in enumerate(self.subtasks):
@@ -350,7 +350,7 @@ def plain(values: Any) -> list[Any]:
 
 
 class Cluster:
-    """Where jobs run one after the other."""
+    """Storage and settings that jobs share, one after the other."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -391,7 +391,7 @@ class Cluster:
         return backend
 
     def stop(self, case: Case, job: Job, *, canonical: bool) -> Snapshot:
-        """A snapshot of a job, which is changed once more before it is written."""
+        """A snapshot of a job whose state changes before the snapshot is written."""
         checkpoint_id = next(self._numbers)
         taken = [
             (subtask.backend.snapshot(canonical=canonical), subtask.operator.snapshot()) for subtask in job.subtasks
@@ -439,7 +439,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def run(case: Case) -> None:
-    """From one stage to the next, and look whether all is there."""
+    """Run one stage after the other, and check that nothing is lost."""
     expected = Expected()
     with cluster() as machines:
         snapshot = None
@@ -459,7 +459,7 @@ def run(case: Case) -> None:
 
 
 def check_files(case: Case, snapshot: Snapshot, expected: Expected, objects: MemoryObjects) -> None:
-    """In the open format every entry is there once, in the file of the subtask that owns its key group."""
+    """In the open format every entry is stored once, by the subtask that owns its key group."""
     found: Counter[str] = Counter()
     keyed: list[KeyedPart] = [part for state in snapshot.operators[UID].subtasks.values() for part in state.keyed]
     kinds = KeyTypes(case.shape.key)

@@ -34,7 +34,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 
 @dataclass(frozen=True)
 class Lists:
-    """Named lists of one mode: for each name its type, and what each old subtask has in it."""
+    """Named lists of one mode: the type of each, and its elements in every old subtask."""
 
     types: dict[str, Any]
     lists: dict[str, list[list[Any]]]
@@ -54,7 +54,7 @@ def lists(draw: st.DrawFn) -> Lists:
 
 
 def restart(subtasks: Sequence[OperatorStates], parallelism: int) -> list[OperatorStates]:
-    """The operator after a snapshot at its parallelism and a restore at another one."""
+    """The operator after a snapshot, and a restore at another parallelism."""
     no_store = cast(ObjectStore, None)
     parts = {}
     for index, states in enumerate(subtasks):
@@ -108,7 +108,7 @@ def test_every_element_of_a_split_list_is_restored_once_and_in_order(
 
 
 def is_dealt_out(before: list[list[Any]], after: list[list[Any]]) -> bool:
-    """Whether the parts are even and, read from some subtask on, the elements before in their order."""
+    """Whether the parts are even and, read from some subtask on, keep the order of the elements."""
     if len(before) == len(after):
         return before == after
     sizes = [len(part) for part in after]

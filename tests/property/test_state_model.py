@@ -41,7 +41,7 @@ TTL = Ttl("100ms")
 EVENT = TimeDomain.EVENT
 
 SMALL = list(range(6))
-"""The keys most calls are for, so that they meet."""
+"""Most calls use these keys, so that they collide."""
 
 KEY_TYPES: dict[str, Callable[[int], Any]] = {
     "bigint": lambda number: number - 3,
@@ -70,7 +70,7 @@ SPACES = ["", "one", "two"]
 
 
 class Expected:
-    """What should be in the state: of everything that has a value, that and the time of its last update."""
+    """The expected state: the value of every entry, and the time of its last update."""
 
     def __init__(self) -> None:
         self.values: dict[str, dict[int, tuple[Any, int]]] = {name: {} for name in VALUES}
@@ -127,7 +127,7 @@ def plain(values: Any) -> list[Any]:
 
 
 def check(states: States, expected: Expected, numbers: Sequence[int], now_ms: int) -> None:
-    """That everything is as expected, for some keys."""
+    """Check the state of some keys."""
     keys = states.backend.keys(states.keys(numbers))
     for name, value in states.values.items():
         assert plain(value.take(keys)) == [expected.value(name, number, now_ms) for number in numbers], name
@@ -147,7 +147,7 @@ def check(states: States, expected: Expected, numbers: Sequence[int], now_ms: in
 
 
 class Machine(RuleBasedStateMachine):
-    """Both backends at once must do as plain dicts do. `bulk` is how many keys come in one large batch."""
+    """Both backends must behave like plain dicts. `bulk` is the number of keys in one large batch."""
 
     max_cached_entries: ClassVar[int | None] = None
     bulk: ClassVar[int] = 0
@@ -213,7 +213,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(list(VALUES)), row=st.sampled_from(SMALL), value=st.integers(0, 9))
     def set_in_held_batch(self, name: str, row: int, value: int) -> None:
-        """Keys of a batch may be used as long as one likes."""
+        """Keys of a batch stay valid for ever."""
         state, made = self.states.values[name], VALUES[name][1](value)
         assert plain(state.take(self.held)) == [self.expected.value(name, number, self.now) for number in SMALL]
         self.states.backend.select(self.held, row)
@@ -235,7 +235,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(numbers=st.lists(st.sampled_from(SMALL)), others=st.booleans())
     def update(self, numbers: list[int], others: bool) -> None:
-        """One more for each row; the function uses other states, too."""
+        """Add one for each row; the function uses other states too."""
         name, distinct = "number", list(dict.fromkeys(numbers))
 
         def add(old: pa.Array, groups: Groups) -> pa.Array:
@@ -255,7 +255,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(number=st.sampled_from(SMALL), value=st.integers(0, 9), is_set=st.booleans())
     def change_object(self, number: int, value: int, is_set: bool) -> None:
-        """What is got may be changed, and then set; in a declared type it has no effect before that."""
+        """A value that was read may be changed and set; with a declared type the change has no effect before `set`."""
         self.states.select(number)
         found = self.states.values["object"].get()
         if found is not None:
@@ -499,7 +499,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting)
     @rule(data=st.data(), is_confirmed=st.booleans(), goes_on=st.booleans(), is_other=st.booleans())
     def restore(self, data: st.DataObject, is_confirmed: bool, goes_on: bool, is_other: bool) -> None:
-        """Write a snapshot that was taken earlier, and see what comes out of it."""
+        """Write a snapshot that was taken earlier, and check what it restores."""
         at = data.draw(st.integers(0, len(self.waiting) - 1))
         snapshot, expected, canonical = self.waiting.pop(at)
         checkpoint_id = next(self.checkpoints)
@@ -557,7 +557,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def fired(states: States, time: int) -> list[tuple[int, int]]:
-    """Timers up to a time, which are gone then: time, and number of the key."""
+    """Take the timers up to a time: the time and the number of the key."""
     numbers = {states.key(number): number for number in SMALL}
     result = []
     while (due := states.timers.due(EVENT, time, limit=3)) is not None:
@@ -602,11 +602,11 @@ TestRocksDbWithSmallCacheForLonger = longer(machine("SmallMachine", 60, 0, 60, 5
 TestRocksDbWithManyKeysForLonger = longer(machine("LargeMachine", 3_000, 900, 25, 40))
 
 
-# --- what was found by reading, and by the machines above ------------------------------------------------------------
+# --- regressions ------------------------------------------------------------------------------------------------------
 
 
 class Make:
-    """Makes backends of one kind, and closes them in the end."""
+    """Makes backends of one kind, and closes them at the end."""
 
     def __init__(self, kind: str, directory: Path) -> None:
         self.kind = kind
@@ -627,7 +627,7 @@ class Make:
         return backend
 
     def again(self, backend: KeyedBackend, *, canonical: bool = False, key: object = "bigint") -> Any:
-        """Another backend, with what a snapshot of this one has kept."""
+        """Another backend, restored from a snapshot of this one."""
         parts = written(backend.snapshot(canonical=canonical), self.objects, len(self.made), canonical)
         fresh = self(key)
         fresh.restore([KeyedRestore(part, part.key_groups) for part in parts], SnapshotReader(self.objects))
@@ -849,7 +849,7 @@ def test_a_log_does_not_merge_chunks_beyond_what_arrow_can_hold(make: Make, monk
 
 
 def test_a_snapshot_does_not_see_what_comes_after_it(make: Make) -> None:
-    """Not even while it is written, by another thread."""
+    """Not even while another thread writes it."""
     backend = make("string")
     names = {"text": "string", "number": "bigint", "object": object}
     states = {name: backend.value_state(name, kind) for name, kind in names.items()}
@@ -937,7 +937,7 @@ def test_a_map_of_which_a_part_was_evicted_and_a_part_changed(make_rocksdb: Make
 
 
 def test_entries_that_come_and_go_leave_room(make: Make) -> None:
-    """The slots of those that stay are renumbered, while a snapshot holds on to the old ones."""
+    """Kept slots are renumbered while a snapshot still uses the old ones."""
     backend = make()
     entries, elements = backend.map_state("m", "bigint", "bigint"), backend.list_state("l", "bigint")
     kept = [1, 2, 3]
@@ -1042,7 +1042,7 @@ def test_values_of_every_type_that_come_and_go_leave_room(make: Make) -> None:
 
 
 def test_eviction_while_snapshots_wait(make_rocksdb: Make) -> None:
-    """What they hold is older than what is evicted, and must not be written over it."""
+    """Their changes are older than those evicted, and must not overwrite them."""
     backend = make_rocksdb()
     state = backend.value_state("v", "bigint")
     waiting = []
@@ -1128,7 +1128,7 @@ def test_a_snapshot_that_is_released_after_its_backend_was_closed(make: Make) ->
 def test_changes_that_could_not_be_written_are_not_forgotten(make_rocksdb: Make) -> None:
     backend = make_rocksdb()
     state = backend.value_state("v")
-    # It can be pickled when it is put, and cannot any more when it is written down.
+    # It can be pickled when it is put, but not when it is flushed.
     changing = ["x"]
     state.put([1, 2], ["x", changing])
     changing.append(lambda: None)  # type: ignore[arg-type]

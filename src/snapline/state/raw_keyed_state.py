@@ -36,7 +36,7 @@ class RawKeyedState:
         """All pieces, each with its key group."""
         return list(self._pieces)
 
-    def write(self, key_group: int, data: bytes) -> None:
+    def write(self, key_group: int, data: bytes | bytearray | memoryview) -> None:
         """Append a piece to those of a key group of this subtask."""
         if key_group not in self._key_groups:
             raise UserCodeError(

@@ -186,7 +186,7 @@ class _Everything(Attached):
 
 
 def test_many_single_keys() -> None:
-    """One by one and together, through growth, single keys get the slots that columns of them find."""
+    """Single keys and columns of keys find the same slots, also after growth."""
     space = Space([pa.string()])
     space.attach(_Everything())
     names = [f"key {number}" for number in range(5_000)]

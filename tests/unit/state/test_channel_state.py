@@ -89,7 +89,7 @@ def test_every_channel_keeps_its_batches_in_order(inline_bytes: int) -> None:
     assert len(objects.list("memory://job")) == (1 if inline_bytes == 0 else 0)
 
 
-def test_nothing_is_written_of_nothing() -> None:
+def test_without_data_nothing_is_written() -> None:
     objects = MemoryObjects()
     assert ChannelStateWriter(target(objects)).finish() == ChannelParts((), ())
     assert objects.list("memory://job") == []
@@ -198,7 +198,7 @@ def test_damaged_data_is_an_error(checked: bool) -> None:
 
 
 class Later(Executor):
-    """Runs what it is given when it is told to."""
+    """Runs submitted calls on `run`."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], object]] = []
@@ -271,7 +271,7 @@ def test_too_much_data_fails_that_checkpoint_alone(states: ChannelStates, later:
     assert len(results[2].result().inputs) == 1
 
 
-def test_a_failed_write_is_told_by_the_future(states: ChannelStates, later: Later) -> None:
+def test_a_failed_write_fails_the_future(states: ChannelStates, later: Later) -> None:
     result = states.start(1, target(MemoryObjects(limit_bytes=10)))
     states.add_input(1, "e", 0, 0, batch(1))
     states.finish_input(1)
@@ -281,7 +281,7 @@ def test_a_failed_write_is_told_by_the_future(states: ChannelStates, later: Late
     states.add_input(1, "e", 0, 0, batch(1))
 
 
-def test_an_executor_that_takes_nothing_any_more() -> None:
+def test_an_executor_that_is_shut_down() -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()
     states = ChannelStates(executor)
@@ -410,7 +410,7 @@ def test_a_bounded_number_of_checkpoints_is_known(
     assert [failure(result) is None for result in results] == [True, False, True, True]
 
 
-def test_whoever_waits_for_a_failed_checkpoint_may_call_back(states: ChannelStates) -> None:
+def test_callbacks_of_a_failed_checkpoint_may_call_back(states: ChannelStates) -> None:
     calls: list[int] = []
     result = states.start(1, target())
 

@@ -1,4 +1,4 @@
-"""What a vectorised update computes with: one value for each key, from one for each row."""
+"""Groups: one value for each key, from one for each row."""
 
 from __future__ import annotations
 

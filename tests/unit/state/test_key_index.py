@@ -1,4 +1,4 @@
-"""The index of keys and the spaces made of it: slots, growth, collisions, renumbering."""
+"""The index of keys: slots, growth, collisions, renumbering."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def constant(columns: Sequence[pa.Array]) -> Words:
 
 
 def few(columns: Sequence[pa.Array]) -> Words:
-    """Three hashes for all keys, two of which begin in the same bucket."""
+    """Three hashes for all keys, two of which start in the same bucket."""
     choices = np.array([5, 5 + (1 << 40), 77], dtype=np.uint64)
     hashes: Words = choices[hash_columns(columns) % np.uint64(3)]
     return hashes
@@ -38,7 +38,7 @@ HASHES: dict[str, Callable[[Sequence[pa.Array]], Words]] = {"good": hashes_of, "
 
 
 class Indexed:
-    """A `KeyIndex`, and next to it a dict of what it should say."""
+    """A `KeyIndex`, and a dict of its expected contents."""
 
     def __init__(self, kinds: Sequence[pa.DataType], hashes: Callable[[Sequence[pa.Array]], Words]) -> None:
         self.kinds = kinds
@@ -127,7 +127,7 @@ def test_growth_with_collisions() -> None:
 
 
 def test_numbers_with_the_same_low_bits() -> None:
-    """They all begin in one bucket, so most are found only by probing."""
+    """All start in one bucket, so most are found only by probing."""
     index, count = KeyIndex([pa.int64()]), 500
     keys = [encode(pa.array(range(count)))]
     hashes = np.arange(count, dtype=np.uint64) << np.uint64(40)

@@ -1,4 +1,4 @@
-"""Lists and maps with many entries for a key: found all at once where following them one by one would take longer."""
+"""Lists and maps with many entries per key: long chains are looked up at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from snapline.state.memory_backend import MemoryBackend
 from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
 
 ELEMENTS = 700
-"""More than the steps that are taken along a chain."""
+"""More than the steps that are followed along a chain."""
 
 
 @pytest.fixture(params=["memory", "rocksdb"])

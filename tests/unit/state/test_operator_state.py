@@ -1,4 +1,4 @@
-"""Operator state of one subtask: declaring, using, snapshotting and restoring it."""
+"""Operator state of one subtask: handles, declarations, snapshots and restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values put together by key on their way."""
+"""Partial reduction of values by key."""
 
 from __future__ import annotations
 

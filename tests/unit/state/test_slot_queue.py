@@ -1,4 +1,4 @@
-"""Slots of timers by time."""
+"""The queue of timer slots, by time."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_golden_key_groups() -> None:
     assert key_groups(hashes, 32768).tolist() == [19887, 23745, 22222, 4077, 2762, 17242, 24576, 3543, 13878, 24676]
 
 
-# --- the same in plain Python, from the words of the module ----------------------------------------------------------
+# --- the same in plain Python, from the description in the module ----------------------------------------------------
 
 MASK = 2**64 - 1
 GAMMA, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

@@ -1,4 +1,4 @@
-"""State files: every kind and type comes back as it was, only what is needed is read, and damage is noticed."""
+"""State files: all kinds and types come back unchanged, only what is needed is read, and damage is noticed."""
 
 from __future__ import annotations
 
@@ -348,7 +348,7 @@ def test_a_footer_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
         read(_with_footer(**changes))
 
 
-def test_a_newer_format_is_told_apart_from_damage() -> None:
+def test_a_newer_format_is_not_damage() -> None:
     with pytest.raises(DamagedError, match=r"newer Snapline \(format 7, this one reads up to 1\); upgrade"):
         describe(_with_footer(version=7, unknown=[1]))
 

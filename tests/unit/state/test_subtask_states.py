@@ -32,8 +32,8 @@ def target(objects: MemoryObjects) -> SnapshotWriter:
 
 
 def as_restore(state: SubtaskState) -> SubtaskRestore:
-    elements = {part.name: [ElementRef(part.object, at) for at in range(part.elements)] for part in state.operator}
-    return SubtaskRestore([KeyedRestore(part, part.key_groups) for part in state.keyed], elements)
+    elements = {part.name: tuple(ElementRef(part.object, at) for at in range(part.elements)) for part in state.operator}
+    return SubtaskRestore(tuple(KeyedRestore(part, part.key_groups) for part in state.keyed), elements)
 
 
 def test_state_of_all_kinds_comes_back() -> None:

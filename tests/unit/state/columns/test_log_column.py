@@ -1,4 +1,4 @@
-"""Columns of values of any width: what is taken from several chunks is what was put in."""
+"""Columns of values of any width, in several chunks."""
 
 from __future__ import annotations
 

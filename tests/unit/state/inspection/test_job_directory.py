@@ -27,7 +27,7 @@ def test_a_snapshot_is_found_by_its_directory_and_its_metadata(objects: MemoryOb
     assert inspect_path(objects, path) == snapshot
 
 
-def test_a_store_that_does_not_answer_is_not_taken_for_damage(objects: MemoryObjects) -> None:
+def test_a_store_that_fails_is_not_reported_as_damage(objects: MemoryObjects) -> None:
     for number in (7, 8):
         write_checkpoint(objects, number)
     calls = FaultyObjects(objects)
@@ -90,7 +90,7 @@ def test_a_job_directory_with_a_journal_says_what_was_published(objects: MemoryO
     assert "the journal cannot be read" in job.note
 
 
-def test_what_is_no_snapshot_is_told_apart(objects: MemoryObjects) -> None:
+def test_a_path_that_is_no_snapshot(objects: MemoryObjects) -> None:
     with pytest.raises(RestoreError, match="there is nothing at memory://d/nothing"):
         inspect_path(objects, "memory://d/nothing")
     objects.write("memory://d/half/a1-x", b"x")

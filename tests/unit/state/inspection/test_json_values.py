@@ -1,4 +1,4 @@
-"""Arrow values as JSON can hold them."""
+"""Arrow values as JSON."""
 
 from __future__ import annotations
 

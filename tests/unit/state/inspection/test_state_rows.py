@@ -39,7 +39,7 @@ def test_the_rows_of_a_state(objects: MemoryObjects) -> None:
     assert _shown(snapshot, objects, "a/b/seen") == [(0, 0), (0, 0), (1, 1), (1, 1)]
 
 
-def test_a_state_that_is_not_there_is_answered_with_what_is(objects: MemoryObjects) -> None:
+def test_an_unknown_state_is_answered_with_the_known_ones(objects: MemoryObjects) -> None:
     snapshot = write_checkpoint(objects)
     with pytest.raises(ConfigurationError, match="the uids are: a/b, done, native"):
         _shown(snapshot, objects, "other/one")

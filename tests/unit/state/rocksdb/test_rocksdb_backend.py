@@ -1,4 +1,4 @@
-"""A RocksDB backend asks its database only for what may be there."""
+"""The RocksDB backend reads its database only for entries that may be there."""
 
 from __future__ import annotations
 
