@@ -22,7 +22,7 @@ from snapline.errors import EngineError, StorageError, UserCodeError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart
-from snapline.state.columns import log_column
+from snapline.state import log_column
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
 from snapline.state.memory_backend import MemoryBackend

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from snapline.state.arrays import Bools, Ints, Values
 from snapline.state.batch_keys import Attached, Rows, Single, Space
-from snapline.state.columns.column import SlotArray
+from snapline.state.columns import SlotArray
 from snapline.state.stable_hash import EncodedKeys
 from snapline.state.state_types import StateType
 from snapline.state.value_tables import Backing, Clock, Layout, ValueTable

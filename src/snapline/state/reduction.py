@@ -11,7 +11,7 @@ import pyarrow as pa
 from snapline.errors import EngineError
 from snapline.state.arrays import Bools
 from snapline.state.batch_keys import Attached, Rows, key_types
-from snapline.state.columns.column import SlotArray
+from snapline.state.columns import SlotArray
 from snapline.state.key_scope import Scope
 from snapline.state.state_types import StateType, resolve
 from snapline.state.value_states import ReducingState, ValueState

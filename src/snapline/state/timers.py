@@ -12,7 +12,7 @@ import pyarrow as pa
 from snapline.errors import RestoreError, UserCodeError
 from snapline.state.arrays import MAX_INT64, Bools, Ints, Words
 from snapline.state.batch_keys import Attached, KeyTypes, Rows, Single
-from snapline.state.columns.column import CopyOnWrite
+from snapline.state.columns import CopyOnWrite
 from snapline.state.exact_cast import converted
 from snapline.state.key_index import FrozenKeys
 from snapline.state.key_scope import Current, Scope

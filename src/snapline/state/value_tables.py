@@ -13,12 +13,12 @@ import pyarrow as pa
 from snapline.errors import UserCodeError
 from snapline.state.arrays import Bools, Ints, Values, Words, objects
 from snapline.state.batch_keys import Attached, KeyTypes, Rows, Space
-from snapline.state.columns.column import Column, CopyOnWrite, FrozenColumn
-from snapline.state.columns.fixed_columns import FixedColumn, is_fixed_width, make_fixed_column
-from snapline.state.columns.log_column import LogColumn
-from snapline.state.columns.object_column import ObjectColumn
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn
 from snapline.state.exact_cast import converted
+from snapline.state.fixed_columns import FixedColumn, is_fixed_width, make_fixed_column
 from snapline.state.key_index import FrozenKeys
+from snapline.state.log_column import LogColumn
+from snapline.state.object_column import ObjectColumn
 from snapline.state.pickles import pickled
 from snapline.state.stable_hash import key_groups
 from snapline.state.state_types import StateType

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.state.arrays import Ints, Octets
-from snapline.state.columns.fixed_columns import dtype_of, is_fixed_width
+from snapline.state.fixed_columns import dtype_of, is_fixed_width
 from snapline.state.key_index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
 from snapline.state.stable_hash import bytes_of
 

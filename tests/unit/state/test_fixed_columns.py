@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from snapline.errors import UserCodeError
-from snapline.state.columns.fixed_columns import FixedColumn, dtype_of, is_fixed_width, make_fixed_column
+from snapline.state.fixed_columns import FixedColumn, dtype_of, is_fixed_width, make_fixed_column
 
 PAIR = pa.struct([("n", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
 NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from snapline.errors import EngineError
 from snapline.state.arrays import Bools, Ints, Values
-from snapline.state.columns.column import Column, CopyOnWrite, FrozenColumn
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn
 from snapline.state.exact_cast import converted
 
 _TAIL = 1024

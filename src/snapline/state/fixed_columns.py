@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from snapline.errors import EngineError, UserCodeError
 from snapline.state.arrays import MAX_INT64, MIN_CAPACITY, Bools, Ints, Values, largest_absolute
-from snapline.state.columns.column import Column, CopyOnWrite, FrozenColumn
+from snapline.state.columns import Column, CopyOnWrite, FrozenColumn
 from snapline.state.exact_cast import converted
 
 

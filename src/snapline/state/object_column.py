@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.state.arrays import Bools, Ints, Values, objects
-from snapline.state.columns.column import Column, FrozenColumn
+from snapline.state.columns import Column, FrozenColumn
 from snapline.state.pickles import pickled, unpickled
 
 _PAGE = 1024

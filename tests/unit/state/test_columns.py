@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from snapline.state.arrays import MIN_CAPACITY
-from snapline.state.columns.column import CopyOnWrite, SlotArray
+from snapline.state.columns import CopyOnWrite, SlotArray
 
 
 @pytest.mark.parametrize("make", [SlotArray, CopyOnWrite])

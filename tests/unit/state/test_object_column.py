@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from snapline.state.columns.object_column import ObjectColumn
+from snapline.state.object_column import ObjectColumn
 from snapline.state.pickles import unpickled
 
 

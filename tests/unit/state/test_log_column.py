@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from snapline.state.columns.log_column import LogColumn
+from snapline.state.log_column import LogColumn
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.int64()), pa.struct([("a", pa.string())])])

@@ -1,1 +1,0 @@
-"""Columns: the values of a state, by slot."""
