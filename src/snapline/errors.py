@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 
+MESSAGE_EVENTS = 5
+"""Events of a machine's story that the message of an error shows."""
+
+
 class SnaplineError(Exception):
     """Base of everything this package raises on purpose. Can be pickled: errors are sent from tasks to the driver."""
 
@@ -70,10 +74,15 @@ class RestoreError(SnaplineError):
 class EngineError(SnaplineError, AssertionError):
     """This engine broke one of its own rules: a defect of Snapline, never of the user's code.
 
-    `story` holds the last events of the machine that raised it, oldest first, each with its effects.
+    `story` holds the last events of the machine that raised it, oldest first, each with its effects. The message shows
+    the newest of them.
     """
 
     story: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        last = " | ".join(self.story[-MESSAGE_EVENTS:])
+        return f"{super().__str__()}. Last events: {last}" if last else super().__str__()
 
 
 class IllegalTransitionError(EngineError):

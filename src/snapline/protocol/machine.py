@@ -12,9 +12,8 @@ from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, T
 from snapline.errors import EngineError, IllegalTransitionError
 
 STORY_EVENTS = 20
-"""How many events a story goes back. The message of an error shows the last `MESSAGE_EVENTS`."""
+"""How many events a story goes back."""
 
-MESSAGE_EVENTS = 5
 MAX_EFFECTS = 8
 """How many effects of one event a story shows."""
 
@@ -75,7 +74,6 @@ class Story:
         """Put the story into an error that `event` led to. The story of an inner machine stays."""
         if not error.story:
             error.story = (*self._lines, outline(event))
-            error.args = (f"{error}. Last events: {' | '.join(error.story[-MESSAGE_EVENTS:])}", *error.args[1:])
 
 
 def outline(fact: Any) -> str:

@@ -8,8 +8,8 @@ from enum import Enum
 
 import pytest
 
-from snapline.errors import EngineError, IllegalTransitionError
-from snapline.protocol.machine import MAX_EFFECTS, MESSAGE_EVENTS, STORY_EVENTS, Story, TransitionTable, recorded
+from snapline.errors import MESSAGE_EVENTS, EngineError, IllegalTransitionError
+from snapline.protocol.machine import MAX_EFFECTS, STORY_EVENTS, Story, TransitionTable, recorded
 from snapline.types import Barrier, ExecutionId, SubtaskId
 
 

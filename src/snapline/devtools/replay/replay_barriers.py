@@ -67,7 +67,7 @@ def replay_barriers(script: dict[str, Any]) -> dict[str, Any]:
         try:
             steps.append(bench.step(event))
         except SnaplineError as error:
-            raise NotUnderstoodError(f"{where} is {shown(event)}: {error}") from error
+            raise NotUnderstoodError(f"{where} is {shown(event)}: {error.args[0]}") from error
     return {"steps": steps, "pending": bench.pending}
 
 
