@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 MESSAGE_EVENTS = 5
 """Events of a machine's story that the message of an error shows."""
 
