@@ -139,16 +139,14 @@ class ChannelStates:
         entry = _Ongoing(ChannelStateWriter(target, max_bytes=self._max_bytes))
         entry.result.set_running_or_notify_cancel()
         with self._lock:
-            if self._is_given_up(checkpoint_id):
-                is_wanted = False
-            elif checkpoint_id in self._ongoing:
-                raise EngineError(f"in-flight data of checkpoint {checkpoint_id} was started twice")
-            elif len(self._ongoing) >= MAX_CHECKPOINTS:
-                raise EngineError(f"in-flight data of {MAX_CHECKPOINTS} checkpoints at once, and none of them ends")
-            else:
-                is_wanted = True
+            is_given_up = self._is_given_up(checkpoint_id)
+            if not is_given_up:
+                if checkpoint_id in self._ongoing:
+                    raise EngineError(f"in-flight data of checkpoint {checkpoint_id} was started twice")
+                if len(self._ongoing) >= MAX_CHECKPOINTS:
+                    raise EngineError(f"in-flight data of {MAX_CHECKPOINTS} checkpoints at once, and none of them ends")
                 self._ongoing[checkpoint_id] = entry
-        if not is_wanted:
+        if is_given_up:
             entry.writer.abort()
             entry.result.set_exception(_cancelled(checkpoint_id))
         return entry.result

@@ -329,7 +329,7 @@ class KeyedBackend(ABC):
 
     def _convert(self, name: str, known: Registered, declared: StateType, ttl_ms: int | None) -> Registered:
         """Convert restored state to a wider type, or another time to live."""
-        tables = self._stored_tables(name, known)
+        tables = self._stored_tables(name)
         self.drop_state(name)
         fresh = self._register(name, replace(known.shape, values=declared), ttl_ms)
         for stored in tables:
@@ -415,7 +415,7 @@ class KeyedBackend(ABC):
         """The store below the table of a new state, or None."""
 
     @abstractmethod
-    def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
+    def _stored_tables(self, name: str) -> list[pa.Table]:
         """All entries of a state in stored form."""
 
     @abstractmethod

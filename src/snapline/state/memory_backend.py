@@ -10,7 +10,7 @@ import pyarrow as pa
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import KeyedPart
 from snapline.state import state_files
-from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
+from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
 from snapline.state.state_info import StateInfo
 from snapline.state.state_types import StateType
 from snapline.state.timers import FrozenTimers, timers_info
@@ -38,8 +38,8 @@ class MemoryBackend(KeyedBackend):
     def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> None:
         return None
 
-    def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
-        frozen = known.values.freeze()
+    def _stored_tables(self, name: str) -> list[pa.Table]:
+        frozen = self._states[name].values.freeze()
         try:
             rows = frozen.rows(self.max_parallelism)
             return [rows.slice(0, rows.num_rows)]

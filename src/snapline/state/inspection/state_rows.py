@@ -81,21 +81,16 @@ def state_rows(
         if subtask is not None and index != subtask:
             continue
         for part in contributed.keyed:
-            if key_groups is None or part.key_groups.intersection(key_groups):
-                yield from _keyed_rows(index, part, state, source, key_groups)
+            if key_groups is not None and not part.key_groups.intersection(key_groups):
+                continue
+            if part.native is not None:
+                yield from _native_rows(index, part, state, source, key_groups)
+                continue
+            for item in part.objects:
+                yield from _file_rows(index, item, state, source, key_groups)
         if key_groups is None:
             for operator_part in contributed.operator:
                 yield from _file_rows(index, operator_part.object, state, source, None)
-
-
-def _keyed_rows(
-    subtask: int, part: KeyedPart, state: str, source: SnapshotReader, key_groups: KeyGroupRange | None
-) -> Iterator[SubtaskRows]:
-    if part.native is not None:
-        yield from _native_rows(subtask, part, state, source, key_groups)
-        return
-    for item in part.objects:
-        yield from _file_rows(subtask, item, state, source, key_groups)
 
 
 def _file_rows(
@@ -121,5 +116,5 @@ def _native_rows(
                 library_damage(part.objects[0]),
                 saved_database(listing, part.objects[1:], source) as database,
             ):
-                for table in read_state(database, entry, entry.own_shape(), groups):
+                for table in read_state(database, entry, groups):
                     yield SubtaskRows(subtask, entry.info, table)

@@ -25,7 +25,7 @@ from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import StoredObject
 from snapline.state.arrays import Ints, Values
 from snapline.state.batch_keys import Space
-from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
+from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
 from snapline.state.map_tables import MapTable, Scanned
 from snapline.state.pickles import unpickled
 from snapline.state.rocksdb.rocksdb_files import (
@@ -221,7 +221,7 @@ class RocksDbBackend(KeyedBackend):
         timers = None if self._timers is None else self._timers.freeze()
         links = self._directory / f"links-{next(self._snapshots)}"
         reusable = {} if full or canonical or not self._incremental else dict(self._shared)
-        snapshot = RocksDbSnapshot(self, changes, timers, links, reusable, canonical=canonical)
+        snapshot = RocksDbSnapshot(self, changes, self.listing(), timers, self._clock(), links, reusable, canonical)
         self._unflushed.append(snapshot)
         return snapshot
 
@@ -234,10 +234,6 @@ class RocksDbBackend(KeyedBackend):
         columns = [(part, types.kind) for part, types in state.shape.layout.parts()]
         schema = pa.schema([*columns, ("value", state.values.kind.arrow or pa.binary())])
         return StateEntry(self._ids[name], state.info(self.uid, name, self.max_parallelism), schema)
-
-    @property
-    def now_ms(self) -> int:
-        return self._clock()
 
     def flush_until(self, snapshot: RocksDbSnapshot) -> None:
         """Flush the changes of a snapshot and of those before it. Called from any thread."""
@@ -280,9 +276,9 @@ class RocksDbBackend(KeyedBackend):
         self.has_everything_cached = False
         self._make_room()
 
-    def _stored_tables(self, name: str, known: Registered) -> list[pa.Table]:
+    def _stored_tables(self, name: str) -> list[pa.Table]:
         self.evict()
-        return list(read_state(self.db, self._entry(name), known.shape, self.key_groups, now_ms=self.now_ms))
+        return list(read_state(self.db, self._entry(name), self.key_groups, now_ms=self._clock()))
 
     def _forget(self, name: str) -> None:
         state = self._ids.pop(name)
@@ -330,7 +326,7 @@ class RocksDbBackend(KeyedBackend):
             known = self._register(name, shape, entry.info.ttl_ms)
         self._check_restored(name, shape, known.shape)
         if known.values.kind != shape.values or known.values.ttl_ms != entry.info.ttl_ms:
-            for table in read_state(database, entry, shape, groups, now_ms=self._clock()):
+            for table in read_state(database, entry, groups, now_ms=self._clock()):
                 known.table.restore(table)
                 self._make_room()
             return

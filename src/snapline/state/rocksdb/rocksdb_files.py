@@ -177,7 +177,6 @@ def entries_between(database: Rdict, start: bytes, end: bytes) -> Iterator[tuple
 def read_state(
     database: Rdict,
     entry: StateEntry,
-    shape: Shape,
     groups: KeyGroupRange,
     *,
     now_ms: int | None = None,
@@ -187,6 +186,7 @@ def read_state(
 
     Entries that have expired at `now_ms` are left out; None keeps all. `check` may raise to stop.
     """
+    shape = entry.own_shape()
     keys: list[bytes] = []
     values: list[bytes] = []
     for key, value in entries_between(database, head(entry.id, groups.start), head(entry.id, groups.end + 1)):

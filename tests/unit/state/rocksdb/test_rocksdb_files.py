@@ -75,16 +75,16 @@ def test_states_are_read_in_tables_of_limited_size(tmp_path: Path, monkeypatch: 
     backend.value_state("n", "bigint", ttl="60ms").put([f"key {number}" for number in range(10)], list(range(10)))
     backend.evict()
     (entry,) = [entry for entry in backend.listing().states if entry.info.state == "n"]
-    tables = list(read_state(backend.db, entry, entry.own_shape(), groups))
+    tables = list(read_state(backend.db, entry, groups))
     assert [table.num_rows for table in tables] == [4, 4, 2]
     whole = pa.concat_tables(tables)
     assert whole["key_group"].to_pylist() == sorted(whole["key_group"].to_pylist())
     assert sorted(zip(whole["key"].to_pylist(), whole["value"].to_pylist(), strict=True)) == [
         (f"key {number}", number) for number in range(10)
     ]
-    half = read_state(backend.db, entry, entry.own_shape(), KeyGroupRange(0, 3))
+    half = read_state(backend.db, entry, KeyGroupRange(0, 3))
     assert {group for table in half for group in table["key_group"].to_pylist()} <= {0, 1, 2, 3}
-    expired = read_state(backend.db, entry, entry.own_shape(), groups, now_ms=160)
+    expired = read_state(backend.db, entry, groups, now_ms=160)
     assert sum(table.num_rows for table in expired) == 0
     backend.close()
 
