@@ -129,7 +129,7 @@ def _says(text: str, default: Any) -> bool:
 
 def test_links_between_pages_lead_somewhere() -> None:
     broken = []
-    for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))):
+    for page in (*sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("*.md"))):
         for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text(encoding="utf-8")):
             path, _, anchor = link.partition("#")
             target = page.parent / path if path else page
