@@ -344,7 +344,11 @@ class Archive(JournalClient):
     ) -> None:
         journal = self._journal.read()
         own = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]
-        kept_ids = set() if not keep else _retained_ids(journal, retained)
+        kept_ids = set[int]() if not keep else _retained_ids(journal, retained)
+        if retained is not None:
+            # One may have been published that the last attempt did not hear of.
+            own_ids = sorted(record.checkpoint_id or 0 for record in own)
+            kept_ids -= set(own_ids[: -retained.limit])
         kept = self._read_all(record for record in own if record.checkpoint_id in kept_ids)
         dropped = [record for record in own if record.checkpoint_id not in kept_ids]
         deleted = self._read_all(dropped)
@@ -354,7 +358,7 @@ class Archive(JournalClient):
             self._delete_data(snapshot)
         if claimed is not None and retained is not None:
             is_retained = any(entry.id == claimed.id for entry in retained.snapshots)
-            if not (keep and is_retained):
+            if not (keep and is_retained and len(kept.snapshots) < retained.limit):
                 self._delete_claimed(claimed, kept.snapshots)
         self.delete_shared(shared)
         if not kept.missing:

@@ -22,6 +22,8 @@ class Network:
         self.is_quiet = False
         self.kernel = kernel
         self._faults = faults
+        self.awaited: dict[str, int] = {}
+        """The operator process that a supervisor was told to start last, by the supervisor's process."""
         self._cut_until: dict[str, int] = {}
 
     def cut(self, process: Process, until_ms: int) -> None:
@@ -55,6 +57,10 @@ class Direction:
         if network.happens(Fault.MESSAGE_LOST, 0.04 if is_loose else 0.004):
             return is_loose
         at_ms = max(kernel.now_ms + kernel.between(0, 20), network.reachable_ms(self._source, self._target))
+        if isinstance(message, m.ProcessHello) and network.happens(Fault.SLOT_CRASH, 0.25):
+            # A machine that struggles: the process greets late, and does not live long.
+            at_ms += kernel.between(300, 1500)
+            kernel.after(kernel.between(20, 300), None, self._source.die)
         late_ms = kernel.between(50, 1200) if network.happens(Fault.MESSAGE_LATE, 0.06 if is_loose else 0.01) else 0
         if late_ms and is_loose:
             kernel.after(at_ms + late_ms - kernel.now_ms, self._target, self._deliver, message)
@@ -73,11 +79,14 @@ class Direction:
 
 
 class Connection:
-    """A connection of a slot's process to its driver: `ControlLink` on one side, `Peer` on the other."""
+    """A connection of a slot's process to its driver: `ControlLink` on one side, `Peer` on the other.
+
+    What is under way when one side ends still arrives at the other, ahead of the end.
+    """
 
     def __init__(self, network: Network, process: Process, driver: Process, slots: Slots, secret: bytes) -> None:
         self.host = process.name
-        self.heard_s = 0.0
+        self.heard_s = network.kernel.now_ms / 1000
         self.close_reason = ""
         self._network = network
         self._kernel = network.kernel
@@ -90,7 +99,8 @@ class Connection:
         self._received: Callable[[Any], None] | None = None
         self._closed: Callable[[str], None] | None = None
         self._is_welcome = False
-        self._is_closed = False
+        self._is_closed_here = False
+        self._is_closed_there = False
 
     @property
     def link(self) -> Link:
@@ -101,56 +111,86 @@ class Connection:
 
     def start(self, received: Callable[[Any], None], closed: Callable[[str], None]) -> None:
         self._received, self._closed = received, closed
-        self._process.on_death.append(lambda: self.hang_up("the connection was closed", by_driver=False))
-        self._driver.on_death.append(lambda: self.hang_up("it is gone", by_driver=True))
+        self._process.on_death.append(lambda: self.slot_hung_up("the connection was closed"))
+        self._driver.on_death.append(lambda: self._driver_hung_up("it is gone"))
 
     def send_up(self, message: m.Message) -> None:
-        if self._is_closed:
+        if self._is_closed_there:
             raise PeerError("the connection is gone")
         if not self._up.send(m.decode_to_master(m.encode(message))):
-            self.hang_up("the connection broke", by_driver=False, both=True)
+            self._break()
+
+    def slot_hung_up(self, reason: str) -> None:
+        if not self._is_closed_there:
+            self._is_closed_there = True
+            self._up.close(self._ended_at_driver, reason)
 
     def _at_slot(self, message: m.Message) -> None:
-        if self._received is not None and not self._is_closed:
+        if self._received is not None and not self._is_closed_there:
             self._received(message)
+
+    def _ended_at_slot(self, reason: str) -> None:
+        if self._closed is not None and not self._is_closed_there:
+            self._is_closed_there = True
+            self._closed(reason)
 
     # The driver's side.
 
     def send(self, message: m.Message) -> None:
-        if not self._is_closed and not self._down.send(message):
-            self.hang_up("the connection broke", by_driver=True, both=True)
+        if self._is_closed_here:
+            return
+        if isinstance(message, m.StartProcess):
+            self._network.awaited[self._process.name] = message.incarnation
+        if not self._down.send(message):
+            self._break()
 
     def close(self, reason: str = "") -> None:
-        if not self._is_closed:
+        if not self._is_closed_here:
             self.close_reason = reason
-            self.hang_up(reason, by_driver=True, both=True)
+            self._driver_hung_up(reason)
+            self._kernel.after(0, self._driver, self._slots.closed, self, reason)
+
+    def _driver_hung_up(self, reason: str) -> None:
+        if not self._is_closed_here:
+            self._is_closed_here = True
+            self._down.close(self._ended_at_slot, reason)
+
+    def _break(self) -> None:
+        """Both sides find the connection gone."""
+        self._down.close(self._ended_at_slot, "the connection broke")
+        self._up.close(self._ended_at_driver, "the connection broke")
 
     def _at_driver(self, message: m.ToMaster) -> None:
-        if self._is_closed:
+        if self._is_closed_here:
             return
         slots = self._slots
         self.heard_s = self._kernel.now_ms / 1000
         if isinstance(message, m.SupervisorHello | m.ProcessHello):
             refusal = "another secret" if slots.secret != self._secret else slots.greeted(self, message)
+            self._is_welcome = refusal is None
             if refusal is not None:
                 self._kernel.cover("peer refused")
-                self.hang_up(refusal, by_driver=True)
-            self._is_welcome = refusal is None
+                self._driver_hung_up(refusal)
+            elif isinstance(message, m.ProcessHello):
+                self._check_awaited(message)
             return
         try:
             slots.received(self, message)
         except PeerError as error:
             self.close(str(error))
 
-    def hang_up(self, reason: str, *, by_driver: bool, both: bool = False) -> None:
-        """End the connection from one side; `both` tells that side too, as a broken connection does."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if (not by_driver or both) and self._is_welcome:
-            self._up.close(lambda why: self._slots.closed(self, why), self.close_reason or reason)
-        if (by_driver or both) and self._closed is not None:
-            self._down.close(self._closed, reason)
+    def _check_awaited(self, hello: m.ProcessHello) -> None:
+        awaited = self._network.awaited.get(self._process.name.rpartition(".")[0])
+        if awaited != hello.incarnation:
+            raise self._kernel.violated(
+                f"operator process {hello.incarnation} of slot {hello.slot} is welcome, and {awaited} was started last"
+            )
+
+    def _ended_at_driver(self, reason: str) -> None:
+        if not self._is_closed_here:
+            self._is_closed_here = True
+            if self._is_welcome:
+                self._slots.closed(self, reason)
 
 
 class Link:
@@ -162,4 +202,4 @@ class Link:
         self._connection = connection
 
     def close(self) -> None:
-        self._connection.hang_up("it closed the connection", by_driver=False)
+        self._connection.slot_hung_up("it closed the connection")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from snapline.devtools.simulator import archive, recovery
+from snapline.devtools.simulator.mutant import Mutant, always, nothing
+from snapline.devtools.simulator.shell_mutants import SHELL_MUTANTS
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.alignment import Alignment
 from snapline.protocol.barriers.barrier_events import OpenChannels
@@ -28,36 +26,9 @@ from snapline.protocol.snapshot import Snapshot, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask import subtask_events as s
 from snapline.protocol.subtask.subtask_machine import SubtaskMachine
+from snapline.runtime.master import job_recovery
+from snapline.storage import archive
 from snapline.types import SubtaskId
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """What is broken: `owner.attribute` is replaced by what `build` makes of the original."""
-
-    name: str
-    about: str
-    owner: Any
-    attribute: str
-    build: Callable[[Any], Any]
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """The machine is broken while the context lasts."""
-        original = getattr(self.owner, self.attribute)
-        setattr(self.owner, self.attribute, self.build(original))
-        try:
-            yield
-        finally:
-            setattr(self.owner, self.attribute, original)
-
-
-def _nothing(_original: Any) -> Any:
-    return lambda *_args, **_kwargs: None
-
-
-def _always(value: Any) -> Callable[[Any], Any]:
-    return lambda _original: lambda *_args, **_kwargs: value
 
 
 def _early_commit(original: Any) -> Any:
@@ -179,8 +150,8 @@ def _old_restore_point(_original: Any) -> Any:
     return lambda _own, given: given
 
 
-MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-blocking", "aligned channels are read on", Alignment, "block", _nothing),
+MACHINE_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("no-blocking", "aligned channels are read on", Alignment, "block", nothing),
     Mutant(
         "early-commit",
         "sinks commit when they acknowledge",
@@ -211,9 +182,9 @@ MUTANTS: tuple[Mutant, ...] = (
         _count_duplicates,
     ),
     Mutant(
-        "forget-captured", "arriving in-flight data is not captured", AligningHandler, "is_capturing", _always(False)
+        "forget-captured", "arriving in-flight data is not captured", AligningHandler, "is_capturing", always(False)
     ),
-    Mutant("in-flight-dropped", "in-flight data is not restored", restore, "_assign_channels", _nothing),
+    Mutant("in-flight-dropped", "in-flight data is not restored", restore, "_assign_channels", nothing),
     Mutant("no-filter", "replayed in-flight data is taken by all", restore, "is_ambiguous", _all_false),
     Mutant("wrong-owner", "a key group has no owner on rescale", restore, "key_group_range", _shifted_range),
     Mutant("split-as-union", "list state goes to everyone", restore, "split", lambda _original: union),
@@ -226,8 +197,8 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda _original: lambda entries, _: tuple(entries),
     ),
     Mutant("delete-unclaimed", "what the job does not own is deleted", RetainedSnapshots, "_restore", _own_everything),
-    Mutant("no-sweep", "nobody sweeps up after a crash", archive, "orphans", _always(())),
-    Mutant("open-gate", "coordinator events overtake the barrier", EventGate, "close", _nothing),
+    Mutant("no-sweep", "nobody sweeps up after a crash", archive, "orphans", always(())),
+    Mutant("open-gate", "coordinator events overtake the barrier", EventGate, "close", nothing),
     Mutant(
         "unpublished",
         "complete before it is canonical",
@@ -243,12 +214,16 @@ MUTANTS: tuple[Mutant, ...] = (
         _leave_at_once,
     ),
     Mutant("no-committables", "prepared transactions are not saved", Committer, "snapshot", _no_committables),
-    Mutant("old-restore-point", "recovery forgets later checkpoints", recovery, "restore_point", _old_restore_point),
-    Mutant("ends-ignored", "an ended channel is waited for", OpenChannels, "close", _nothing),
+    Mutant(
+        "old-restore-point", "recovery forgets later checkpoints", job_recovery, "restore_point", _old_restore_point
+    ),
+    Mutant("ends-ignored", "an ended channel is waited for", OpenChannels, "close", nothing),
     Mutant(
         "tracker-hurries", "the tracker triggers at the first barrier", TrackingHandler, "_track", _trigger_at_first
     ),
 )
+
+MUTANTS = (*MACHINE_MUTANTS, *SHELL_MUTANTS)
 """Every mutant must be caught by some seed, and soon."""
 
 

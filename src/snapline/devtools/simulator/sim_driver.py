@@ -156,6 +156,8 @@ class ObservedMaster(JobMaster):
 
     def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
         self._kernel.tell(self._process.name, "job {}: {}", after.name, self._lifecycle.cause)
+        if isinstance(event, j.TaskReported) and event.execution.attempt != self._lifecycle.attempt:
+            raise self._kernel.violated(f"attempt {self._lifecycle.attempt} listens to {event.execution}")
         super()._status_changed(before, after, event, trace, log)
 
     def _claimed(self, *claimed: Any) -> None:

@@ -132,7 +132,7 @@ class SimObjects:
 
     def _found(self, path: str) -> bytes:
         if path not in self._storage.objects:
-            raise ObjectNotFoundError(f"there is no object {path}")
+            raise ObjectNotFoundError(f"there is no object {path}", path=path)
         return self._storage.objects[path]
 
     def _listed(self, directory: str) -> list[ObjectInfo]:

@@ -33,7 +33,7 @@ class RetainedSnapshots:
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._snapshots: dict[int, Snapshot] = {}
         self._not_owned: set[int] = set()
         self._postponed: dict[int, Snapshot] = {}
@@ -103,7 +103,7 @@ class RetainedSnapshots:
         """Adds a completed checkpoint and drops those that it subsumes."""
         self._snapshots[snapshot.id] = snapshot
         entries = [StoredSnapshot(entry.id, entry.kind) for entry in self._snapshots.values()]
-        dropped_ids = [old.id for old in subsumed(entries, self._limit)]
+        dropped_ids = [old.id for old in subsumed(entries, self.limit)]
         for old_id in dropped_ids:
             dropped = self._snapshots.pop(old_id)
             if old_id not in self._not_owned:

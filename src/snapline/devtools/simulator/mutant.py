@@ -1,0 +1,37 @@
+"""What a mutant is: one piece of the product, broken on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """What is broken: `owner.attribute` is replaced by what `build` makes of the original."""
+
+    name: str
+    about: str
+    owner: Any
+    attribute: str
+    build: Callable[[Any], Any]
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The machine is broken while the context lasts."""
+        original = getattr(self.owner, self.attribute)
+        setattr(self.owner, self.attribute, self.build(original))
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.attribute, original)
+
+
+def nothing(_original: Any) -> Any:
+    return lambda *_args, **_kwargs: None
+
+
+def always(value: Any) -> Callable[[Any], Any]:
+    return lambda _original: lambda *_args, **_kwargs: value

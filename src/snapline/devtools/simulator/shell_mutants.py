@@ -1,0 +1,261 @@
+"""Shells broken on purpose: an effect dropped, two swapped, something stale let in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any
+
+from snapline.devtools.simulator.mutant import Mutant, always, nothing
+from snapline.protocol.barriers import barrier_events as b
+from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.job import slot_board
+from snapline.protocol.job.lifecycle import JobLifecycle
+from snapline.protocol.job.slot_board import SlotBoard
+from snapline.protocol.subtask import subtask_events as s
+from snapline.runtime.master.coordinator_shell import CoordinatorShell
+from snapline.runtime.master.slots import Slots
+from snapline.runtime.scheduler.effect_queue import EffectQueue
+from snapline.runtime.slot.attempt import Attempt
+from snapline.runtime.task import task as task_module
+from snapline.runtime.task.input_gate import GateChannel, InputGate
+from snapline.runtime.task.operator_chain import OperatorChain
+from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
+from snapline.runtime.task.task import Task
+from snapline.runtime.task.task_outputs import TaskOutputs
+from snapline.storage.snapshot_writer import SnapshotWriter
+
+
+def _drops(*kinds: type) -> Callable[[Any], Any]:
+    """Breaks `_carry_out` of a shell: effects of these kinds are passed over."""
+
+    def build(original: Any) -> Any:
+        def carry_out(self: Any, effect: Any) -> None:
+            if not isinstance(effect, kinds):
+                original(self, effect)
+
+        return carry_out
+
+    return build
+
+
+def _swaps(first: type, second: type) -> Callable[[Any], Any]:
+    """Breaks `_feed` of a task: of the effects of one event these two change places."""
+
+    def build(original: Any) -> Any:
+        def feed(self: Task, event: Any) -> None:
+            handle = self._machine.handle
+
+            def swapped(event: Any, now_ms: int) -> list[Any]:
+                effects: list[Any] = handle(event, now_ms)
+                places = {type(effect): place for place, effect in enumerate(effects)}
+                if first in places and second in places:
+                    one, other = places[first], places[second]
+                    effects[one], effects[other] = effects[other], effects[one]
+                return effects
+
+            self._machine.handle = swapped  # type: ignore[method-assign]
+            try:
+                original(self, event)
+            finally:
+                del self._machine.handle
+
+        return feed
+
+    return build
+
+
+def _breadth_first(_original: Any) -> Any:
+    def drain(self: EffectQueue) -> None:
+        self._is_draining = True
+        try:
+            while self._added or self._queue:
+                self._queue.extend(self._added)
+                self._added.clear()
+                carry_out, effect = self._queue.popleft()
+                carry_out(effect)
+        finally:
+            self._is_draining = False
+            self._queue.clear()
+            self._added.clear()
+
+    return drain
+
+
+class _LaterObjects:
+    """Objects that are written some time after the writer was told that they are."""
+
+    def __init__(self, objects: Any, executor: Executor) -> None:
+        self._objects = objects
+        self._executor = executor
+
+    def write(self, path: str, data: Any) -> None:
+        self._executor.submit(self._objects.write, path, data)
+
+    def upload(self, source: Any, path: str) -> None:
+        self._executor.submit(self._objects.upload, source, path)
+
+    def delete(self, paths: Any) -> None:
+        self._objects.delete(paths)
+
+
+def _acknowledged_before_written(original: Any) -> Any:
+    def write(self: SubtaskSnapshots, checkpoint_id: int) -> None:
+        storage, executor = self._storage, self._executor
+
+        class Storage:
+            def writer(self, uid: str, barrier: Any) -> SnapshotWriter:
+                writer = storage.writer(uid, barrier)
+                writer._objects = _LaterObjects(writer._objects, executor)  # type: ignore[assignment]
+                return writer
+
+        self._storage = Storage()
+        try:
+            original(self, checkpoint_id)
+        finally:
+            self._storage = storage
+
+    return write
+
+
+def _read_twice(original: Any) -> Any:
+    def read_channel(part: Any, reader: Any) -> list[Any]:
+        return [*original(part, reader), *original(part, reader)]
+
+    return read_channel
+
+
+def _whatever_incarnation(original: Any) -> Any:
+    def on_greeted(self: SlotBoard, hello: Any) -> list[Any]:
+        if isinstance(hello, slot_board.ProcessGreeted) and 0 <= hello.slot < self._count:
+            hello = replace(hello, incarnation=self._slots[hello.slot].incarnation)
+        effects: list[Any] = original(self, hello)
+        return effects
+
+    return on_greeted
+
+
+def _all_unread(original: Any) -> Any:
+    def unread_before_barrier(self: GateChannel, _checkpoint_id: int) -> list[Any]:
+        found: list[Any] = original(self, -1)
+        return found
+
+    return unread_before_barrier
+
+
+def _published_unwritten(_original: Any) -> Any:
+    def publish(self: CoordinatorShell, snapshot: Any) -> None:
+        self.feed(c.Published(snapshot.id))
+
+    return publish
+
+
+def _metadata_unwritten(_original: Any) -> Any:
+    def write_metadata(self: CoordinatorShell, snapshot: Any) -> None:
+        self.feed(c.MetadataWritten(snapshot.id, 1))
+
+    return write_metadata
+
+
+def _running_too_soon(_original: Any) -> Any:
+    def is_sending_restored(_self: TaskOutputs) -> bool:
+        return False
+
+    return is_sending_restored
+
+
+SHELL_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("task-prepares-nothing", "the task drops PrepareSnapshot", Task, "_carry_out", _drops(s.PrepareSnapshot)),
+    Mutant(
+        "task-keeps-completion-back",
+        "the task drops NotifyOperatorsCompleted",
+        Task,
+        "_carry_out",
+        _drops(s.NotifyOperatorsCompleted),
+    ),
+    Mutant(
+        "task-swaps-snapshot-and-preparation",
+        "the task takes the snapshot before sinks prepare",
+        Task,
+        "_feed",
+        _swaps(s.PrepareSnapshot, s.TakeSnapshot),
+    ),
+    Mutant(
+        "task-swaps-barrier-and-preparation",
+        "the task sends the barrier before operators flush",
+        Task,
+        "_feed",
+        _swaps(s.PrepareSnapshot, s.BroadcastBarrier),
+    ),
+    Mutant("effects-breadth-first", "what follows from an effect comes last", EffectQueue, "_drain", _breadth_first),
+    Mutant(
+        "acknowledged-before-written",
+        "state is acknowledged while it is still being written",
+        SubtaskSnapshots,
+        "write",
+        _acknowledged_before_written,
+    ),
+    Mutant("replayed-twice", "restored in-flight data is replayed twice", task_module, "read_channel", _read_twice),
+    Mutant("gate-reads-on", "the gate drops BlockChannel", InputGate, "_carry_out", _drops(b.BlockChannel)),
+    Mutant("gate-captures-nothing", "unread data is not captured", GateChannel, "unread_before_barrier", always(())),
+    Mutant(
+        "gate-captures-too-much",
+        "data behind the barrier is captured too",
+        GateChannel,
+        "unread_before_barrier",
+        _all_unread,
+    ),
+    Mutant(
+        "outputs-not-captured",
+        "data overtaken in outputs is not captured",
+        SubtaskSnapshots,
+        "_capture_output",
+        nothing,
+    ),
+    Mutant("outputs-not-restored", "in-flight data of outputs is not sent again", TaskOutputs, "restore", nothing),
+    Mutant(
+        "stale-incarnation",
+        "an operator process that was replaced is welcomed",
+        SlotBoard,
+        "_on_greeted",
+        _whatever_incarnation,
+    ),
+    Mutant("old-attempt-heard", "reports of an old attempt count", JobLifecycle, "_is_current", always(True)),
+    Mutant(
+        "shell-publishes-nothing",
+        "complete without a journal record",
+        CoordinatorShell,
+        "_publish",
+        _published_unwritten,
+    ),
+    Mutant(
+        "shell-writes-no-metadata",
+        "published without metadata",
+        CoordinatorShell,
+        "_write_metadata",
+        _metadata_unwritten,
+    ),
+    Mutant(
+        "leaves-uncommitted",
+        "tasks leave while commits are under way",
+        OperatorChain,
+        "has_unfinished_work",
+        always(False),
+    ),
+    Mutant(
+        "slots-never-given-back",
+        "lost slots are not replaced",
+        Slots,
+        "_carry_out",
+        _drops(slot_board.GiveSlotsBack),
+    ),
+    Mutant("finished-not-told", "a finished subtask does not end its partitions", Attempt, "start", nothing),
+    Mutant(
+        "running-too-soon",
+        "a task counts as running while it replays",
+        TaskOutputs,
+        "is_sending_restored",
+        _running_too_soon,
+    ),
+)
