@@ -6,8 +6,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import wraps
-from itertools import islice
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from operator import attrgetter
+from types import UnionType
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 from snapline.errors import EngineError, IllegalTransitionError
 
@@ -16,6 +28,9 @@ STORY_EVENTS = 20
 
 MAX_EFFECTS = 8
 """How many effects of one event a story shows."""
+
+MAX_CHARACTERS = 60
+"""How much of a text a story shows."""
 
 S = TypeVar("S", bound=Enum)
 
@@ -55,45 +70,81 @@ class TransitionTable(Generic[S]):
 class Story:
     """The last events of a machine and the effects of each, oldest first, one line for each event.
 
-    Lines hold names and small values only, so that a story keeps no snapshot in memory. An event that repeats the
-    one before is kept once.
+    Keeps small fields only, so that no snapshot stays in memory. An event that repeats the one before is kept once.
     """
 
     def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=STORY_EVENTS)
+        self._last: deque[tuple[_Kept, list[_Kept], int]] = deque(maxlen=STORY_EVENTS)
 
     def add(self, event: Any, effects: Sequence[Any]) -> None:
-        line = outline(event)
-        if effects:
-            more = f", and {len(effects) - MAX_EFFECTS} more" if len(effects) > MAX_EFFECTS else ""
-            line = f"{line} -> {', '.join(map(outline, islice(effects, MAX_EFFECTS)))}{more}"
-        if not self._lines or self._lines[-1] != line:
-            self._lines.append(line)
+        kept = [_kept(effect) for effect in effects[:MAX_EFFECTS]]
+        entry = _kept(event), kept, len(effects) - len(kept)
+        if not self._last or self._last[-1] != entry:
+            self._last.append(entry)
 
     def tell(self, error: EngineError, event: Any) -> None:
         """Put the story into an error that `event` led to. The story of an inner machine stays."""
         if not error.story:
-            error.story = (*self._lines, outline(event))
+            self.add(event, ())
+            error.story = tuple(_line(*entry) for entry in self._last)
 
 
-def outline(fact: Any) -> str:
-    """An event or effect in a few words, such as `BarrierReceived(0, Barrier 7)`."""
-    values = [_short(getattr(fact, name)) for name in fact.__match_args__]
-    return f"{type(fact).__name__}({', '.join(values)})"
+class _Kind(NamedTuple):
+    """A class of events or effects, and how to get at its small fields."""
+
+    name: str
+    fields: Callable[[Any], Any]
+    size: int
+
+
+_Kept: TypeAlias = tuple[_Kind, Any]
+_KINDS: dict[type, _Kind] = {}
+_PLAIN = frozenset({int, bool, float, str, type(None)})
+
+
+def _kept(fact: Any) -> _Kept:
+    kind = _KINDS.get(type(fact))
+    if kind is None:
+        kind = _KINDS[type(fact)] = _kind(type(fact))
+    return kind, kind.fields(fact)
+
+
+def _kind(fact: type) -> _Kind:
+    paths = []
+    for name, hint in get_type_hints(fact).items():
+        if _is_small(hint):
+            paths.append(name)
+        elif "id" in getattr(hint, "__match_args__", ()):
+            paths.append(f"{name}.id")
+    return _Kind(fact.__name__, attrgetter(*paths) if paths else lambda _: (), len(paths))
+
+
+def _is_small(hint: Any) -> bool:
+    """Whether values of this type are small: plain values, enums, and records of such."""
+    if isinstance(hint, UnionType):
+        return all(map(_is_small, get_args(hint)))
+    if hint in _PLAIN or not isinstance(hint, type) or issubclass(hint, Enum):
+        return isinstance(hint, type)
+    return hasattr(hint, "__match_args__") and all(map(_is_small, get_type_hints(hint).values()))
+
+
+def _line(event: _Kept, effects: Sequence[_Kept], more: int) -> str:
+    first, *others = (
+        f"{kind.name}({', '.join(map(_short, (values,) if kind.size == 1 else values))})"
+        for kind, values in (event, *effects)
+    )
+    ending = f", and {more} more" if more else ""
+    return f"{first} -> {', '.join(others)}{ending}" if others else first
 
 
 def _short(value: Any) -> str:
-    kind = type(value)
-    if kind is int or kind is bool or kind is float or value is None:
-        return str(value)
-    if kind is str:
-        return repr(value if len(value) <= 60 else f"{value[:60]}…")
     if isinstance(value, Enum):
         return value.name
-    if isinstance(value, tuple) and "__str__" in vars(kind):
+    if isinstance(value, str):
+        return repr(value if len(value) <= MAX_CHARACTERS else f"{value[:MAX_CHARACTERS]}…")
+    if type(value) in _PLAIN or isinstance(value, tuple):
         return str(value)
-    identity = getattr(value, "id", None)
-    return kind.__name__ if identity is None else f"{kind.__name__} {identity}"
+    return f"{type(value).__name__} {getattr(value, 'id', getattr(value, 'name', ''))}".rstrip()
 
 
 class _Machine(Protocol):

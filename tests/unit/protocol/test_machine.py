@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 import pytest
 
 from snapline.errors import MESSAGE_EVENTS, EngineError, IllegalTransitionError
-from snapline.protocol.machine import MAX_EFFECTS, STORY_EVENTS, Story, TransitionTable, recorded
-from snapline.types import Barrier, ExecutionId, SubtaskId
+from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.machine import MAX_CHARACTERS, MAX_EFFECTS, STORY_EVENTS, Story, TransitionTable, recorded
+from snapline.types import Barrier, ExecutionId, SnapshotKind, SubtaskId
 
 
 class Door(Enum):
@@ -34,7 +37,8 @@ class Pushed:
 
 @dataclass(frozen=True, slots=True)
 class Burnt:
-    fuel: object
+    fuel: str | Door | Barrier | TriggerRequest | ExecutionId | None
+    ashes: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def test_a_story_is_bounded_in_events_and_effects_and_its_message_is_shorter() -
     with pytest.raises(EngineError) as caught:
         machine.handle(Burnt(None))
     story = caught.value.story
-    assert len(story) == STORY_EVENTS + 1
+    assert len(story) == STORY_EVENTS
     assert story[-2].count("Creak") == MAX_EFFECTS
     assert story[-2].endswith(f", and {78 - MAX_EFFECTS} more")
     assert story[-MESSAGE_EVENTS] in str(caught.value)
@@ -123,14 +127,20 @@ def test_the_story_of_an_inner_machine_stays() -> None:
     ("fuel", "text"),
     [
         (Barrier(7, 0), "Barrier 7"),
+        (TriggerRequest("r", SnapshotKind.CHECKPOINT, False, False, 0), "TriggerRequest r"),
         (ExecutionId(SubtaskId("map", 1), 2), "map/1#2"),
         (Door.OPEN, "OPEN"),
-        ({"key": b"state"}, "dict"),
-        (("a", 1), "tuple"),
-        ("x" * 100, repr("x" * 60 + "…")),
+        (None, "None"),
+        ("x" * 100, repr("x" * MAX_CHARACTERS + "…")),
     ],
 )
-def test_only_small_values_are_kept(fuel: object, text: str) -> None:
-    error = EngineError("broken")
-    Story().tell(error, Burnt(fuel))
-    assert error.story == (f"Burnt({text})",)
+def test_only_small_fields_are_kept_and_told(
+    fuel: str | Door | Barrier | TriggerRequest | ExecutionId | None, text: str
+) -> None:
+    ashes = {"big": bytes(10)}
+    before = sys.getrefcount(ashes)
+    story, error = Story(), EngineError("broken")
+    story.add(Burnt(fuel, ashes), [])
+    assert sys.getrefcount(ashes) == before
+    story.tell(error, Pushed(1))
+    assert error.story == (f"Burnt({text})", "Pushed(1)")

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from snapline.errors import EngineError
 from snapline.protocol.coordinator.coordinator_events import (
     AcknowledgementReceived,
     CancelTimer,
+    CoordinatorEffect,
+    CoordinatorEvent,
     SetTimer,
     Timer,
     TimerKind,
     WriteMetadata,
 )
-from snapline.protocol.machine import outline
+from snapline.protocol.machine import Story
 from snapline.protocol.snapshot import Snapshot, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.types import ExecutionId, SnapshotKind, SubtaskId
 
 
+def shown(fact: CoordinatorEvent | CoordinatorEffect) -> str:
+    error = EngineError("broken")
+    Story().tell(error, fact)
+    return error.story[0]
+
+
 def test_a_timer_is_known_by_its_kind_and_checkpoint() -> None:
     assert Timer(TimerKind.TIMEOUT, 7) == SetTimer(Timer(TimerKind.TIMEOUT, 7), 1_000).timer
     assert Timer(TimerKind.TIMEOUT, 7) != Timer(TimerKind.TIMEOUT, 8)
-    assert outline(CancelTimer(Timer(TimerKind.TIMEOUT, 7))) == "CancelTimer(TIMEOUT 7)"
+    assert shown(CancelTimer(Timer(TimerKind.TIMEOUT, 7))) == "CancelTimer(TIMEOUT 7)"
 
 
-def test_a_story_names_snapshots_and_leaves_state_out() -> None:
+def test_a_story_keeps_the_id_of_a_snapshot_and_leaves_state_out() -> None:
     execution = ExecutionId(SubtaskId("map", 1), 3)
     acknowledged = AcknowledgementReceived(execution, 7, {"map": SubtaskState()}, SubtaskMetrics())
-    assert outline(acknowledged) == "AcknowledgementReceived(map/1#3, 7, dict, SubtaskMetrics)"
+    assert shown(acknowledged) == "AcknowledgementReceived(map/1#3, 7, SubtaskMetrics)"
     snapshot = Snapshot(7, SnapshotKind.CHECKPOINT, 3, 1_000, "chk-7", {})
-    assert outline(WriteMetadata(snapshot)) == "WriteMetadata(Snapshot 7)"
+    assert shown(WriteMetadata(snapshot)) == "WriteMetadata(7)"

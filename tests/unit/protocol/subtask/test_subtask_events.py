@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from snapline.protocol.machine import outline
+from snapline.errors import EngineError
+from snapline.protocol.machine import Story
 from snapline.protocol.subtask.subtask_events import CompletionNotified, DataEnded, TakeSnapshot, TriggerReceived
 from snapline.types import NO_CHECKPOINT, Barrier
 
@@ -17,4 +18,6 @@ def test_a_completion_may_subsume_nothing() -> None:
 
 
 def test_a_story_names_the_checkpoint_of_a_barrier() -> None:
-    assert outline(TriggerReceived(3, Barrier(7, 0))) == "TriggerReceived(3, Barrier 7)"
+    error = EngineError("broken")
+    Story().tell(error, TriggerReceived(3, Barrier(7, 0)))
+    assert error.story == ("TriggerReceived(3, Barrier 7)",)
