@@ -172,6 +172,9 @@ def _write_parts(sink: pa.NativeFile, schema: pa.Schema, parts: Iterator[pa.Tabl
 
 def _one_ahead(make: Callable[[tuple[int, int]], pa.Table], spans: Sequence[tuple[int, int]]) -> Iterator[pa.Table]:
     """What `make` returns for each span; the next one is made while the caller uses the last."""
+    if len(spans) < 2:
+        yield from map(make, spans)
+        return
     with ThreadPoolExecutor(1, thread_name_prefix="snapline-rows") as executor:
         pending = None
         for span in spans:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -75,10 +76,11 @@ class Archive(JournalClient):
         *,
         retries: int = RETRIES,
         retry_pause_s: float = RETRY_PAUSE_S,
+        sleep: Callable[[float], None] = time.sleep,
         exclusive: bool = True,
         random: Random | None = None,
     ) -> None:
-        super().__init__(journal, token, retries=retries, retry_pause_s=retry_pause_s)
+        super().__init__(journal, token, retries=retries, retry_pause_s=retry_pause_s, sleep=sleep)
         self._is_exclusive = exclusive
         self.directory = directory.rstrip("/")
         self._objects = objects

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Callable
 
 from snapline.config import Checkpoints
 from snapline.errors import ConfigurationError
@@ -42,6 +44,7 @@ def open_archive(
     token: str,
     objects: ObjectStore | None = None,
     journal: JournalStore | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Archive:
     """Returns the storage of a job for the driver `token`.
 
@@ -52,7 +55,7 @@ def open_archive(
     check_job_id(job_id)
     objects = objects or open_objects(checkpoints)
     if checkpoints.storage is None:
-        return Archive(objects, journal or MemoryJournal(), f"{DRIVER_DIRECTORY}/{job_id}", token)
+        return Archive(objects, journal or MemoryJournal(), f"{DRIVER_DIRECTORY}/{job_id}", token, sleep=sleep)
     root = _absolute(checkpoints.storage)
     is_own = checkpoints.create_subdirectory
     directory = f"{root}/{job_id}" if is_own else root
@@ -60,7 +63,7 @@ def open_archive(
         journal = ZooKeeperJournal(checkpoints.zookeeper, f"/snapline/{job_id}")
     elif journal is None:
         journal = ObjectJournal(objects, f"{root}/{job_id}/journal")
-    return Archive(objects, journal, directory, token, exclusive=is_own)
+    return Archive(objects, journal, directory, token, exclusive=is_own, sleep=sleep)
 
 
 def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:

@@ -14,6 +14,9 @@ from snapline.runtime.wire import control_messages as m
 LOOSE = (m.TriggerCheckpoint, m.CheckpointCompleted, m.CheckpointAborted, m.Acknowledge, m.Decline)
 """Messages about checkpoints: any of them may be lost, late or doubled. To lose another one breaks the connection."""
 
+UNORDERED = (*LOOSE, m.TaskReport)
+"""Messages that may be overtaken when they are late; all others hold up what comes behind them."""
+
 
 class Network:
     """Connects slots to drivers. A process that is cut off hears nothing and is not heard until its link is back."""
@@ -61,13 +64,15 @@ class Direction:
             # A machine that struggles: the process greets late, and does not live long.
             at_ms += kernel.between(300, 1500)
             kernel.after(kernel.between(20, 300), None, self._source.die)
-        late_ms = kernel.between(50, 1200) if network.happens(Fault.MESSAGE_LATE, 0.06 if is_loose else 0.01) else 0
-        if late_ms and is_loose:
+        may_be_overtaken = isinstance(message, UNORDERED)
+        is_late = network.happens(Fault.MESSAGE_LATE, 0.08 if may_be_overtaken else 0.01)
+        late_ms = kernel.between(50, 1200) if is_late else 0
+        if is_late and may_be_overtaken:
             kernel.after(at_ms + late_ms - kernel.now_ms, self._target, self._deliver, message)
             return True
         at_ms = self._last_ms = max(at_ms + late_ms, self._last_ms)
         kernel.after(at_ms - kernel.now_ms, self._target, self._deliver, message)
-        if is_loose and network.happens(Fault.MESSAGE_DOUBLED, 0.2):
+        if is_loose and network.happens(Fault.MESSAGE_DOUBLED, 0.35):
             kernel.after(at_ms - kernel.now_ms + kernel.between(0, 400), self._target, self._deliver, message)
         return True
 

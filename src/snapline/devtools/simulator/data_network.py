@@ -16,7 +16,7 @@ from snapline.runtime.wire.channel_items import ItemKind
 
 ITEMS_PER_TRANSFER = 3
 MAX_TRANSFER_MS = 20
-_POLL_MS = 5
+_POLL_MS = 15
 
 
 class DataNetwork:

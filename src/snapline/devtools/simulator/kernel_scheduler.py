@@ -131,7 +131,9 @@ class KernelMailbox(Mailbox):
 
     def clear(self) -> None:
         self._is_woken = False
-        self._kernel.sleep(self._turn_ms(self._kernel.fiber.name))
+        turn_ms = self._turn_ms(self._kernel.fiber.name)
+        if turn_ms:
+            self._kernel.sleep(turn_ms)
 
 
 class KernelExecutor(Executor):

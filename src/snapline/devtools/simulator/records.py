@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -11,7 +11,9 @@ from snapline.devtools.simulator.scenario import KEYS, MAX_PARALLELISM
 from snapline.state.stable_hash import hash_columns, key_groups
 
 EDGES_PER_VERTEX = 4
-SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("time", pa.int64())])
+SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("time", pa.int64()), ("load", pa.binary())])
+_LOADS = (b"", bytes(500), bytes(1200), bytes(1200))
+"""What records carry along: some fill a channel by themselves, so that data piles up."""
 
 
 class SimRecord(NamedTuple):
@@ -28,8 +30,11 @@ def record_of(source_number: int, split: int, offset: int) -> SimRecord:
 
 
 def batch_of(records: list[SimRecord], times: list[int]) -> pa.RecordBatch:
-    columns = [[record.id for record in records], [record.key for record in records], times]
-    return pa.record_batch([pa.array(column, pa.int64()) for column in columns], schema=SCHEMA)
+    columns: list[Any] = [[record.id for record in records], [record.key for record in records], times]
+    columns.append([_LOADS[record.id % len(_LOADS)] for record in records])
+    return pa.record_batch(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA
+    )
 
 
 def mark(record_id: int, edge_number: int) -> int:

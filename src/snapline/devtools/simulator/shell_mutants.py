@@ -17,7 +17,7 @@ from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.master.coordinator_shell import CoordinatorShell
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.effect_queue import EffectQueue
-from snapline.runtime.slot.attempt import Attempt
+from snapline.runtime.slot import attempt as attempt_module
 from snapline.runtime.task import task as task_module
 from snapline.runtime.task.input_gate import GateChannel, InputGate
 from snapline.runtime.task.operator_chain import OperatorChain
@@ -43,23 +43,14 @@ def _drops(*kinds: type) -> Callable[[Any], Any]:
 def _swaps(first: type, second: type) -> Callable[[Any], Any]:
     """Breaks `_feed` of a task: of the effects of one event these two change places."""
 
-    def build(original: Any) -> Any:
+    def build(_original: Any) -> Any:
         def feed(self: Task, event: Any) -> None:
-            handle = self._machine.handle
-
-            def swapped(event: Any, now_ms: int) -> list[Any]:
-                effects: list[Any] = handle(event, now_ms)
-                places = {type(effect): place for place, effect in enumerate(effects)}
-                if first in places and second in places:
-                    one, other = places[first], places[second]
-                    effects[one], effects[other] = effects[other], effects[one]
-                return effects
-
-            self._machine.handle = swapped  # type: ignore[method-assign]
-            try:
-                original(self, event)
-            finally:
-                del self._machine.handle
+            effects: list[Any] = self._machine.handle(event, self._clock())
+            places = {type(effect): place for place, effect in enumerate(effects)}
+            if first in places and second in places:
+                one, other = places[first], places[second]
+                effects[one], effects[other] = effects[other], effects[one]
+            self._effects.add(self._carry_out, effects)
 
         return feed
 
@@ -158,13 +149,6 @@ def _metadata_unwritten(_original: Any) -> Any:
     return write_metadata
 
 
-def _running_too_soon(_original: Any) -> Any:
-    def is_sending_restored(_self: TaskOutputs) -> bool:
-        return False
-
-    return is_sending_restored
-
-
 SHELL_MUTANTS: tuple[Mutant, ...] = (
     Mutant("task-prepares-nothing", "the task drops PrepareSnapshot", Task, "_carry_out", _drops(s.PrepareSnapshot)),
     Mutant(
@@ -241,7 +225,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "tasks leave while commits are under way",
         OperatorChain,
         "has_unfinished_work",
-        always(False),
+        lambda _original: property(always(False)(None)),
     ),
     Mutant(
         "slots-never-given-back",
@@ -250,12 +234,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "_carry_out",
         _drops(slot_board.GiveSlotsBack),
     ),
-    Mutant("finished-not-told", "a finished subtask does not end its partitions", Attempt, "start", nothing),
     Mutant(
-        "running-too-soon",
-        "a task counts as running while it replays",
-        TaskOutputs,
-        "is_sending_restored",
-        _running_too_soon,
+        "finished-not-told", "a finished subtask does not end its partitions", attempt_module, "end_partitions", nothing
     ),
 )

@@ -26,6 +26,7 @@ from snapline.runtime.master.operator_coordinators import OperatorCoordinators
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
+from snapline.runtime.wire.control_messages import TaskReport
 from snapline.storage.cleaner import Cleaner
 from snapline.types import FailureReason, JobStatus
 
@@ -71,7 +72,9 @@ class SimDriver:
         journal = SimJournal(self._world.storage, self.job)
         while True:
             try:
-                storage = open_storage(self._spec, self._world.objects, journal, token=self.process.name)
+                storage = open_storage(
+                    self._spec, self._world.objects, journal, token=self.process.name, sleep=self._sleep
+                )
                 break
             except StorageError as error:
                 self._kernel.tell(self.process.name, "storage cannot be opened: {}", error)
@@ -94,6 +97,9 @@ class SimDriver:
         )
         self.master = master
         scheduler.post(master.start, self._slots)
+
+    def _sleep(self, seconds: float) -> None:
+        self._kernel.sleep(round(seconds * 1000))
 
     def _provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
         self._slots.provider_failed(generation, error, is_fatal)
@@ -154,10 +160,16 @@ class ObservedMaster(JobMaster):
         self._kernel.tell(self._process.name, "{} failed: {} {}", request.name, reason.value, message)
         super().request_failed(request, reason, message)
 
+    def _task_reported(self, report: TaskReport) -> None:
+        lifecycle = self._lifecycle
+        before = (lifecycle.attempt, lifecycle.status, dict(lifecycle._tasks))
+        super()._task_reported(report)
+        is_stale = report.execution.attempt != before[0]
+        if is_stale and before != (lifecycle.attempt, lifecycle.status, lifecycle._tasks):
+            raise self._kernel.violated(f"attempt {before[0]} heeds a report of {report.execution}")
+
     def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
         self._kernel.tell(self._process.name, "job {}: {}", after.name, self._lifecycle.cause)
-        if isinstance(event, j.TaskReported) and event.execution.attempt != self._lifecycle.attempt:
-            raise self._kernel.violated(f"attempt {self._lifecycle.attempt} listens to {event.execution}")
         super()._status_changed(before, after, event, trace, log)
 
     def _claimed(self, *claimed: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import traceback
 from collections import Counter
@@ -48,11 +49,13 @@ def simulate(
     log = logging.getLogger("snapline")
     before, log.disabled = log.disabled, True
     level, log.level = log.level, logging.CRITICAL + 1
+    gc.disable()  # a run makes many cycles, and lives for a tenth of a second
     try:
         simulation = Simulation(make_scenario(seed, handler), story=story)
         simulation.kernel.on_fiber = on_fiber
         return simulation.run()
     finally:
+        gc.enable()
         log.disabled, log.level = before, level
         log.manager._clear_cache()  # type: ignore[attr-defined]
 

@@ -14,8 +14,8 @@ from contextlib import nullcontext
 
 from snapline.devtools.simulator.mutants import MUTANTS, Mutant, find_mutant
 from snapline.devtools.simulator.report import coverage_report
+from snapline.devtools.simulator.scenario import Handler
 from snapline.devtools.simulator.simulation import Outcome, simulate
-from snapline.protocol.barriers.barrier_events import HandlerMode
 
 MAX_SEEDS = 10_000_000
 MUTANT_SEEDS = 50
@@ -55,7 +55,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=_positive, default=os.cpu_count() or 1, metavar="J", help="processes (default: one per core)"
     )
-    parser.add_argument("--handler", choices=[mode.value for mode in HandlerMode], help="only this barrier handler")
+    parser.add_argument("--handler", choices=[mode.value for mode in Handler], help="only this barrier handler")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("--seed", type=_natural, metavar="K", help="run this one seed")
     parser.add_argument("--story", action="store_true", help="with --seed: tell what happens, line by line")
@@ -74,7 +74,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--story is for people, --json for programs: choose one")
     if options.mutants is not None and (options.seed is not None or options.mutant is not None):
         parser.error("--mutants looks for seeds by itself; use --mutant NAME with --seed")
-    options.handler = HandlerMode(options.handler) if options.handler else None
+    options.handler = Handler(options.handler) if options.handler else None
     return options
 
 
@@ -118,7 +118,7 @@ def _run_one(options: argparse.Namespace) -> int:
     return 1 if outcome.error else 0
 
 
-def _simulate_chunk(task: tuple[range, HandlerMode | None, str | None]) -> list[Outcome]:
+def _simulate_chunk(task: tuple[range, Handler | None, str | None]) -> list[Outcome]:
     seeds, handler, mutant_name = task
     mutant = find_mutant(mutant_name) if mutant_name else None
     with mutant.applied() if mutant else nullcontext():
@@ -198,7 +198,7 @@ def _run_mutants(options: argparse.Namespace) -> int:
     return 1 if missed else 0
 
 
-def _first_catch(mutant: Mutant, start: int, handler: HandlerMode | None) -> Outcome | None:
+def _first_catch(mutant: Mutant, start: int, handler: Handler | None) -> Outcome | None:
     """The first seed that fails with the mutant and not without."""
     for seed in range(start, start + MUTANT_SEEDS):
         with mutant.applied():

@@ -27,7 +27,7 @@ from snapline.runtime.task.task import Task
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.types import ExecutionId, TaskStatus
 
-_POLL_MS = 20
+_POLL_MS = 100
 
 
 class World(Protocol):
@@ -246,8 +246,8 @@ def _turn_ms(world: World, thread: str) -> int:
     """How long a turn of a thread takes: longer for the tasks of slow vertices."""
     vertex = thread.partition("[")[0]
     if vertex in world.scenario.slow_vertices:
-        return world.kernel.between(20, 60)
-    return world.kernel.between(0, 10) if thread != "host" else 0
+        return world.kernel.between(60, 200)
+    return world.kernel.between(2, 30) if thread != "host" else 0
 
 
 def _no_time(thread: str) -> int:

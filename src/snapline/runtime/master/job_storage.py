@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -88,11 +89,16 @@ class DriverObjects:
 
 
 def open_storage(
-    spec: JobSpec, objects: ObjectStore | None, journal: JournalStore | None, *, token: str | None = None
+    spec: JobSpec,
+    objects: ObjectStore | None,
+    journal: JournalStore | None,
+    *,
+    token: str | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> MasterStorage:
     """Open it, or raise at once: what cannot be written to, or is not there to be restored from, never will be.
 
-    `token` names this driver; no two drivers may have the same.
+    `token` names this driver; no two drivers may have the same. `sleep` is how retries pause.
     """
     checkpoints = spec.checkpoints
     check_job_id(spec.job_id)
@@ -100,7 +106,7 @@ def open_storage(
         objects = DriverObjects(f"{DRIVER_DIRECTORY}/{spec.job_id}")
     elif objects is None:
         objects = open_objects(checkpoints)
-    archive = open_archive(checkpoints, spec.job_id, token or uuid.uuid4().hex, objects, journal)
+    archive = open_archive(checkpoints, spec.job_id, token or uuid.uuid4().hex, objects, journal, sleep)
     _probe(objects, archive)
     return MasterStorage(archive, objects, _given(checkpoints, archive), checkpoints.storage is None, journal is None)
 

@@ -60,12 +60,19 @@ class JournalClient:
     """
 
     def __init__(
-        self, journal: JournalStore, token: str, *, retries: int = RETRIES, retry_pause_s: float = RETRY_PAUSE_S
+        self,
+        journal: JournalStore,
+        token: str,
+        *,
+        retries: int = RETRIES,
+        retry_pause_s: float = RETRY_PAUSE_S,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.token = token
         self._journal = journal
         self._retries = retries
         self._retry_pause_s = retry_pause_s
+        self._sleep = sleep
         self._appending = threading.Lock()
 
     def read_journal(self) -> Journal:
@@ -175,7 +182,7 @@ class JournalClient:
                     self._journal.create(record)
                 except StorageError as error:
                     failure, failures = error, failures + 1
-                    time.sleep(self._retry_pause_s)
+                    self._sleep(self._retry_pause_s)
         raise StorageError(
             f"{MAX_APPENDS} records in a row came too late for the journal; several drivers compete for the job: "
             "stop all but one",
@@ -206,5 +213,5 @@ class JournalClient:
             except (DamagedError, ObjectNotFoundError):
                 raise
             except StorageError:
-                time.sleep(self._retry_pause_s)
+                self._sleep(self._retry_pause_s)
         return operation()
