@@ -73,11 +73,9 @@ class _Uncommitted(SinkWriter):
     """A writer that has nothing to commit."""
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
-        del checkpoint_id
         return ()
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
-        del permit
         raise _foreign(committable)
 
     def abort_newer(self, checkpoint_id: int) -> None:
@@ -123,7 +121,6 @@ class _ForeachBatchWriter(SinkWriter):
             )
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
-        del checkpoint_id
         batches, self._batches, self._bytes = self._batches, [], 0
         if not batches:
             return ()
@@ -134,7 +131,6 @@ class _ForeachBatchWriter(SinkWriter):
         return (out.getvalue().to_pybytes(),)
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
-        del permit
         if not isinstance(committable.payload, bytes):
             raise _foreign(committable)
         with pa.ipc.open_stream(committable.payload) as stream:

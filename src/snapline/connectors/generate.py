@@ -84,7 +84,6 @@ class Generate(Source):
         return [{"first": first, "step": number, "block": block} for first in range(number)]
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        del context
         return GenerateReader(self._function, self._schema, self._rows, self._rows_per_second)
 
     def _block_rows(self, splits: int) -> int:

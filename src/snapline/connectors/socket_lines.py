@@ -46,11 +46,9 @@ class Socket(Source):
         return True
 
     def splits(self, parallelism: int) -> Sequence[Split]:
-        del parallelism
         return [[self._host, self._port]]
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        del context
         return SocketReader()
 
 
@@ -63,7 +61,6 @@ class SocketReader(SourceReader):
         self._rest = b""
 
     def add_split(self, split: Split, position: Position) -> None:
-        del position
         self._split = split
 
     def read(self) -> pa.RecordBatch | Wait | None:

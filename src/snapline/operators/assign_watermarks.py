@@ -28,7 +28,6 @@ class AssignWatermarks(Operator):
         self._stay_awake()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         was_idle = self._is_idle
         self.context.emit(batch)
         if batch.num_rows:

@@ -16,7 +16,6 @@ from snapline.contracts.schemas import Row, conform
 from snapline.errors import RestoreError, UserCodeError
 from snapline.operators.async_calls import AsyncCalls, CallOutcome, RetryPolicy
 from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
-from snapline.state.operator_state import OperatorList
 from snapline.text import shortened
 from snapline.types import IDLE, MAX_WATERMARK
 
@@ -59,7 +58,6 @@ class AsyncMap(Operator):
 
     makes_watermarks = True
 
-    _requests: OperatorList
     _calls: AsyncCalls[_Request] | None = None
 
     def __init__(
@@ -119,7 +117,6 @@ class AsyncMap(Operator):
     # Requests.
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         self._take_in(batch)
         self._start()
 
@@ -247,7 +244,6 @@ class AsyncMap(Operator):
     # Checkpoints.
 
     def snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
         requests = [request for segment in self._segments for request in segment.requests.values()]
         batches: list[pa.RecordBatch] = []
         for _, same in itertools.groupby(requests, lambda request: id(request.batch)):

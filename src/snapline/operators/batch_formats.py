@@ -64,7 +64,6 @@ class _Arrow(Format):
         return batch
 
     def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
-        del schema, what
         return made if isinstance(made, pa.RecordBatch | pa.Table) else None
 
     def mask(self, made: Any) -> Any:
@@ -84,7 +83,6 @@ class _Pandas(Format):
         return batch.to_pandas(types_mapper=_load("pandas").ArrowDtype)
 
     def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
-        del schema, what
         if not isinstance(made, _load("pandas").DataFrame):
             return None
         # A table: columns may have several chunks, or none.
@@ -105,7 +103,6 @@ class _Polars(Format):
         return _load("polars").from_arrow(batch)
 
     def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
-        del schema, what
         return made.to_arrow() if isinstance(made, _load("polars").DataFrame) else None
 
     def mask(self, made: Any) -> Any:

@@ -12,16 +12,11 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.operators.keyed_batches import first_rows, keyed_state
 from snapline.operators.sort_codes import sort_codes
 from snapline.state.arrays import Bools, Ints
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.ttl import Ttl
-from snapline.state.value_states import ValueState
 
 
 class KeepFirst(Operator):
     """Emits the first row of each key. A key is forgotten `ttl` after its first row."""
-
-    _keyed: KeyedBackend
-    _seen: ValueState
 
     def __init__(self, ttl: Ttl | None = None) -> None:
         self._ttl = ttl
@@ -32,7 +27,6 @@ class KeepFirst(Operator):
         self._seen = self._keyed.value_state("seen", pa.bool_(), ttl=self._ttl)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if not batch.num_rows:
             return
         keys = self._keyed.keys([batch.column(name) for name in self.context.key_columns])
@@ -56,9 +50,6 @@ class KeepLast(Operator):
     equal rows, and without `by`, it is the one that arrived last. A key is forgotten `ttl` after its newest row.
     """
 
-    _keyed: KeyedBackend
-    _newest: ValueState | None
-
     def __init__(self, by: Sequence[pa.Field] = (), ttl: Ttl | None = None) -> None:
         self._by = tuple(by)
         self._ttl = ttl
@@ -72,7 +63,6 @@ class KeepLast(Operator):
             self._newest = self._keyed.value_state("newest", kind, ttl=self._ttl)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if not batch.num_rows:
             return
         keys = self._keyed.keys([batch.column(name) for name in self.context.key_columns])

@@ -34,7 +34,6 @@ class IntervalFlush(Operator):
             self._flush()
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
         self._flush()
 
     def finish(self) -> None:

@@ -16,7 +16,6 @@ from snapline.errors import SnaplineError, UserCodeError
 from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
 from snapline.operators.row_timers import RowTimers
 from snapline.operators.value_cache import BatchValueCache
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.timers import TimeDomain
 from snapline.text import shortened
 from snapline.types import MAX_WATERMARK
@@ -44,10 +43,6 @@ class FunctionOutputs:
 class Process(Operator):
     """Calls a function with each row of one or two streams."""
 
-    _context: ProcessContext
-    _keyed: KeyedBackend | None
-    _timers: RowTimers | None
-    _batch: BatchValueCache | None
     _is_open = False
 
     def __init__(
@@ -183,8 +178,6 @@ class Process(Operator):
 class ProcessBatches(Operator):
     """Calls a function with each batch of a stream."""
 
-    _context: BatchContext
-    _keyed: KeyedBackend | None
     _is_open = False
 
     def __init__(self, function: BatchProcessFunction, outputs: FunctionOutputs, *, has_uid: bool) -> None:
@@ -201,7 +194,6 @@ class ProcessBatches(Operator):
         _call(self._what, self._function.open, self._context)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         _call(self._what, self._function.process_batch, batch, self._context)
 
     def watermark(self, timestamp_ms: int) -> None:

@@ -44,8 +44,6 @@ class Project(Operator):
     the method the user called.
     """
 
-    _evaluation: Evaluation | None
-
     def __init__(self, name: str, columns: Sequence[str | pc.Expression], schema: pa.Schema) -> None:
         self.name = name
         self.schema = schema
@@ -63,7 +61,6 @@ class Project(Operator):
         self._evaluation = Evaluation(expressions) if expressions else None
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         what = f"{self.name} {self.context.uid!r}"
         try:
             computed = iter(() if self._evaluation is None else self._evaluation.arrays(batch))
@@ -76,8 +73,6 @@ class Project(Operator):
 class FilterExpression(Operator):
     """Keeps the rows for which an expression is true, not null."""
 
-    _evaluation: Evaluation
-
     def __init__(self, predicate: pc.Expression) -> None:
         self._predicate = predicate
 
@@ -86,7 +81,6 @@ class FilterExpression(Operator):
         self._evaluation = Evaluation([self._predicate])
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         try:
             (mask,) = self._evaluation.arrays(batch)
         except pa.ArrowException as error:

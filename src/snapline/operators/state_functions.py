@@ -17,10 +17,8 @@ from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.row_batches import array_of, batch_of, column_of, raised, rows_of, values_of
 from snapline.state.arrays import Values
 from snapline.state.groups import Groups
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.state_types import StateType
 from snapline.state.ttl import Ttl
-from snapline.state.value_states import ValueState
 from snapline.text import shortened
 
 STATE = "state"
@@ -29,9 +27,6 @@ STATE = "state"
 
 class _Stateful(Operator):
     """Base of these operators: one value per key."""
-
-    _keyed: KeyedBackend
-    _state: ValueState
 
     def __init__(self, name: str, state: StateType, ttl: Ttl | None, schema: pa.Schema) -> None:
         self._name = name
@@ -47,7 +42,6 @@ class _Stateful(Operator):
         self._state = self._keyed.value_state(STATE, kind, ttl=self._ttl)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if not batch.num_rows:
             return
         keys = self._keyed.keys([batch.column(name) for name in self.context.key_columns])

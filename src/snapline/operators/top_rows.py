@@ -15,8 +15,6 @@ from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.sort_codes import sort_codes
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.collection_states import MapState
-from snapline.state.keyed_backend import KeyedBackend
 
 MAX_COUNT = 10_000
 _MAX_SMALL = (1 << 16) - 1
@@ -28,9 +26,6 @@ class TopRows(Operator):
     Rows rank by the columns `by`, each descending or not, nulls last; of equal rows the one that arrived first is
     better. Emitted rows are updates: they replace the row of the same key and rank.
     """
-
-    _keyed: KeyedBackend
-    _ranked: MapState
 
     def __init__(
         self, count: int, by: Sequence[tuple[str, bool]], rows: RowType, schema: pa.Schema, rank_column: str
@@ -47,7 +42,6 @@ class TopRows(Operator):
         self._ranked = self._keyed.map_state("ranked", pa.int64(), self._rows.type)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if not batch.num_rows:
             return
         columns, rows = self._rows.keys(batch), self._rows.rows(batch)

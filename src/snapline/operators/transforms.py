@@ -28,7 +28,6 @@ class MapBatches(Operator):
         self._format.open()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         what = f"map_batches {self.context.uid!r}"
         form = self._format
         try:
@@ -56,7 +55,6 @@ class Filter(Operator):
         self._format.open()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         what = f"filter {self.context.uid!r}"
         try:
             mask = self._format.mask(self._predicate(self._format.given(batch)))
@@ -82,7 +80,6 @@ class FilterRows(Operator):
         self._predicate = predicate
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         what = f"filter {self.context.uid!r}"
         try:
             answers = list(map(self._predicate, rows_of(batch)))
@@ -109,7 +106,6 @@ class MapRows(Operator):
         self._schema = schema
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         what = f"map {self.context.uid!r}"
         try:
             made = list(map(self._function, rows_of(batch)))
@@ -127,7 +123,6 @@ class FlatMapRows(Operator):
         self._schema = schema
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         what = f"flat_map {self.context.uid!r}"
         made: list[Any] = []
         for row in rows_of(batch):

@@ -111,7 +111,6 @@ class DataFrameSource(Source):
 
     def splits(self, parallelism: int) -> Sequence[Split]:
         """Returns one split per row group of each file."""
-        del parallelism
         if self._files is None:
             raise ConfigurationError("a job that reads a DataFrame runs on Spark only: start it with a SparkSession")
         splits: list[Split] = []
@@ -122,7 +121,6 @@ class DataFrameSource(Source):
         return splits
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        del context
         return RowGroupReader(self._schema)
 
 

@@ -115,7 +115,6 @@ class FilesWriter(SinkWriter):
         return {"pending": str(self._pending / name), "final": str(self._directory / self._final_name(name))}
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
-        del permit
         # The paths of the writer that prepared it, perhaps of another job or directory than this one's.
         pending, final = Path(committable.payload["pending"]), Path(committable.payload["final"])
         try:

@@ -97,7 +97,6 @@ class Files(Source):
         return [_whole(self._full(name)) for name in names if name not in before], names
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        del context
         return FilesReader(self._format, self._schema)
 
     def _full(self, name: str) -> str:

@@ -18,11 +18,9 @@ from snapline.operators.keyed_batches import chosen, decoded
 from snapline.operators.projection import Evaluation
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.collection_states import MapState
 from snapline.state.exact_cast import converted
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.value_states import ReducingState
 
 COUNT = pa.int64()
 
@@ -98,7 +96,6 @@ class Accumulator(ABC):
 
         None if it needs the rows themselves.
         """
-        del name
         return None
 
     def merging(self, name: str) -> Accumulator:
@@ -172,8 +169,6 @@ class Accumulators:
 
 class Reduced(Accumulator):
     """Sum, min, max, first or last of a column, without its nulls."""
-
-    _state: ReducingState
 
     def __init__(self, column: str, reduce: str, result: pa.DataType, where: int | None) -> None:
         self.column = column
@@ -315,8 +310,6 @@ class Distinct(Accumulator):
     """The number of distinct values: stores the values, and their count so that a result need not iterate."""
 
     result = COUNT
-    _values: MapState
-    _counts: ReducingState
 
     def __init__(self, column: str, kind: pa.DataType, where: int | None) -> None:
         self._column = column

@@ -34,8 +34,6 @@ class Combine(IntervalFlush):
     and combining is tried again now and then. `operator` is the operator of the aggregates, for messages.
     """
 
-    _reduction: Reduction
-
     def __init__(
         self,
         key_columns: Sequence[str],
@@ -62,7 +60,6 @@ class Combine(IntervalFlush):
         self._reduction = Reduction(self._key, [(part.result, part.reduce) for part in self._parts])
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if not batch.num_rows:
             return
         keys = [decoded(batch.column(name)) for name in self._key_columns]

@@ -16,7 +16,7 @@ from snapline.state.batch_keys import Rows
 from snapline.state.exact_cast import exact_array
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.value_states import AggregateFunction, ValueState
+from snapline.state.value_states import AggregateFunction
 
 
 class MergeableFunction(AggregateFunction[Any], Protocol):
@@ -29,8 +29,6 @@ class MergeableFunction(AggregateFunction[Any], Protocol):
 
 class Custom(Accumulator):
     """A user-defined aggregate. With several columns it adds tuples of their values."""
-
-    _state: ValueState
 
     def __init__(
         self, function: MergeableFunction, columns: Sequence[str], result: pa.DataType, where: int | None

@@ -10,7 +10,6 @@ from snapline.operators.aggregates.accumulators import COUNT, Accumulator, Input
 from snapline.operators.keyed_batches import chosen
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.collection_states import ListState
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.value_states import ValueState
@@ -21,8 +20,6 @@ class Greatest(Accumulator):
 
     The state is the current list of pairs.
     """
-
-    _state: ValueState
 
     def __init__(
         self, column: str, kind: pa.DataType, count: int, by: str, by_kind: pa.DataType, where: int | None
@@ -86,7 +83,6 @@ class Greatest(Accumulator):
 class Collected(Accumulator):
     """The values of a column, or whole rows as structs, in order of arrival; at most `limit` of them."""
 
-    _elements: ListState
     _counts: ValueState | None = None
 
     def __init__(self, column: str | None, kind: pa.DataType, limit: int | None, where: int | None) -> None:

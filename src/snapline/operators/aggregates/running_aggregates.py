@@ -12,7 +12,6 @@ from snapline.operators.interval_flush import IntervalFlush
 from snapline.operators.keyed_batches import chosen, decoded, first_rows, keyed_state
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.value_states import ValueState
 
 CHANGED = "changed/keys"
 """Name of the state that marks the keys changed since they were last emitted; it is empty in every checkpoint."""
@@ -24,8 +23,6 @@ class ChangedKeys:
     Keeps the key columns of rows whose keys the state does not mark as changed yet. The owner calls `take` ahead of
     each barrier.
     """
-
-    _state: ValueState
 
     def __init__(self, backend: KeyedBackend, namespace: pa.DataType | None = None) -> None:
         self._state = backend.value_state(CHANGED, pa.int32(), namespace=namespace)
@@ -66,9 +63,6 @@ class RunningAggregates(IntervalFlush):
     With `emit_every_ms` it emits the changed ones at that interval of processing time and ahead of barriers.
     """
 
-    _keyed: KeyedBackend
-    _changed: ChangedKeys
-
     def __init__(self, accumulators: Accumulators, schema: pa.Schema, emit_every_ms: int | None = None) -> None:
         self._accumulators = accumulators
         self._schema = schema
@@ -82,7 +76,6 @@ class RunningAggregates(IntervalFlush):
             self._changed = ChangedKeys(self._keyed)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if not batch.num_rows:
             return
         columns = [decoded(batch.column(name)) for name in self.context.key_columns]

@@ -14,8 +14,7 @@ from snapline.operators.keyed_batches import keyed_state
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.collection_states import ListState
-from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.timers import TimeDomain, Timers
+from snapline.state.timers import TimeDomain
 from snapline.types import MAX_WATERMARK
 
 _MIN_BUCKET_MS = 100
@@ -60,11 +59,6 @@ class JoinIntervals(Operator):
     """
 
     makes_watermarks = True
-
-    _keyed: KeyedBackend
-    _sides: tuple[KeptSide, KeptSide]
-    _timers: Timers
-    _watermark: SavedWatermark
 
     def __init__(
         self, layout: JoinLayout, interval: Interval, time_columns: tuple[str, str], padded: tuple[bool, bool]
@@ -218,7 +212,6 @@ class JoinIntervals(Operator):
         kept.delete(keys, namespaces)
 
     def snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
         self._watermark.save()
 
 

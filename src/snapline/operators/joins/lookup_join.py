@@ -77,8 +77,6 @@ class LookUp(Operator):
     `key_columns` are those of the stream. Rows without a match are dropped, or with `keeps_all` emitted with nulls.
     """
 
-    _table: TableIndex
-
     def __init__(self, static: StaticTable, key_columns: Sequence[str], schema: pa.Schema, *, keeps_all: bool) -> None:
         self._static = static
         self._key_columns = tuple(key_columns)
@@ -90,7 +88,6 @@ class LookUp(Operator):
         self._table = self._static.index()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         pairs, missing = self._table.pairs(
             [kept_column(batch.column(name)) for name in self._key_columns], batch.num_rows
         )

@@ -14,7 +14,6 @@ from snapline.operators.projection import Evaluation
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.collection_states import ListState, Spans
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.ttl import Ttl
 
 INSERT, DELETE = "insert", "delete"
@@ -26,10 +25,6 @@ class JoinStreams(Operator):
     `padded` says for each side whether its rows are also emitted without a partner, until they get one; if any side is
     padded, the last column says whether a row is inserted or deleted. Pairs must also satisfy `where`.
     """
-
-    _keyed: KeyedBackend
-    _sides: tuple[KeptSide, KeptSide]
-    _where: Evaluation | None
 
     def __init__(
         self, layout: JoinLayout, padded: tuple[bool, bool], ttl: Ttl | None = None, where: pc.Expression | None = None

@@ -12,9 +12,8 @@ from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.windows.window_assigners import FixedAssigner, without_late
 from snapline.operators.windows.window_results import bounds
 from snapline.state.arrays import Ints
-from snapline.state.collection_states import ListState, Spans
-from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.timers import DueTimers, TimeDomain, Timers
+from snapline.state.collection_states import Spans
+from snapline.state.timers import DueTimers, TimeDomain
 
 
 class JoinWindows(Operator):
@@ -24,11 +23,6 @@ class JoinWindows(Operator):
     emitted too. Rows whose windows have all passed go to the side outputs `late_left` and `late_right`. The last two
     columns emitted are the start and the end of the window.
     """
-
-    _keyed: KeyedBackend
-    _rows: tuple[ListState, ListState]
-    _timers: Timers
-    _watermark: SavedWatermark
 
     def __init__(
         self, layout: JoinLayout, windows: FixedAssigner, time_columns: tuple[str, str], padded: tuple[bool, bool]
@@ -75,7 +69,6 @@ class JoinWindows(Operator):
         self._watermark.advance(timestamp_ms)
 
     def snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
         self._watermark.save()
 
     def _close(self, due: DueTimers) -> None:

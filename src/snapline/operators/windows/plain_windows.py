@@ -27,7 +27,6 @@ class PlainWindows(WindowOperator):
     shows its purpose: the last millisecond of the window, the end of the lateness, or earlier for early results.
     """
 
-    _windows: ValueState
     _seen: ValueState | None = None
 
     def __init__(

@@ -13,7 +13,6 @@ from snapline.operators.windows.window_operator import WindowOperator, WindowSet
 from snapline.operators.windows.window_results import Results
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.collection_states import MapState
 from snapline.state.timers import DueTimers
 
 _SESSION = pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64()), pa.field("has_fired", pa.bool_())])
@@ -43,8 +42,6 @@ class SessionWindows(WindowOperator):
     The name lies within the session, so no other session of the key can have it. A session has one timer, which checks
     the end the session has by then; timers of merged sessions do nothing.
     """
-
-    _sessions: MapState
 
     def __init__(self, settings: WindowSettings, accumulators: Accumulators, results: Results, gap_ms: int) -> None:
         super().__init__(settings, accumulators, results)

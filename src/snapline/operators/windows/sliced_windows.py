@@ -17,7 +17,6 @@ from snapline.state.arrays import Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.groups import Groups
 from snapline.state.timers import DueTimers
-from snapline.state.value_states import ValueState
 
 _MAX_SLICES = 3600
 """Windows with more slices are stored one by one."""
@@ -71,8 +70,6 @@ class SlicedWindows(WindowOperator):
 
     # The window that follows a fired one may already have a timer and must not get another.
     fires_in_order = True
-
-    _slices_open: ValueState
 
     def __init__(self, settings: WindowSettings, accumulators: Accumulators, results: Results, slices: Slices) -> None:
         super().__init__(settings, accumulators, results)

@@ -58,7 +58,6 @@ class FixedAssigner(WindowAssigner):
         return rows[kept], starts[kept], starts[kept] + self._size_ms
 
     def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        del ends
         return pa.array(starts)
 
     def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
@@ -96,7 +95,6 @@ class GlobalAssigner(WindowAssigner):
         return None, np.zeros(len(at), dtype=np.int64), np.full(len(at), 3 * FAR_MS)
 
     def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        del ends
         return pa.array(starts)
 
     def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:

@@ -21,8 +21,7 @@ from snapline.operators.windows.window_assigners import FAR_MS
 from snapline.operators.windows.window_results import Results
 from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
-from snapline.state.keyed_backend import KeyedBackend
-from snapline.state.timers import DueTimers, TimeDomain, Timers
+from snapline.state.timers import DueTimers, TimeDomain
 from snapline.state.value_states import ValueState
 from snapline.types import MAX_WATERMARK
 
@@ -71,11 +70,6 @@ class WindowOperator(IntervalFlush):
     fires_in_order = False
     """Whether all timers of one time must be handled before those of the next are taken."""
 
-    _keyed: KeyedBackend
-    _timers: Timers
-    _changed: ChangedKeys | None
-    _saved: SavedWatermark
-
     def __init__(self, settings: WindowSettings, accumulators: Accumulators, results: Results) -> None:
         self._settings = settings
         self._accumulators = accumulators
@@ -97,7 +91,6 @@ class WindowOperator(IntervalFlush):
             self._watermark_ms = max(self._watermark_ms, self._saved.ms)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if batch.num_rows:
             self._take_in(batch)
 
@@ -157,7 +150,6 @@ class WindowOperator(IntervalFlush):
         super().wakeup(now_ms)
 
     def snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
         self._saved.save()
 
     def finish(self) -> None:

@@ -39,11 +39,9 @@ from snapline.spark.stateful.processor_rows import Format, KeyedRows, batches, m
 from snapline.spark.stateful.processor_states import ProcessorHandle, Times
 from snapline.state.batch_keys import Rows
 from snapline.state.exact_cast import exact_cast
-from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.memory_backend import MemoryBackend
-from snapline.state.operator_state import OperatorList
 from snapline.state.stable_hash import key_groups
-from snapline.state.timers import DueTimers, TimeDomain, Timers
+from snapline.state.timers import DueTimers, TimeDomain
 from snapline.text import shortened
 from snapline.types import MAX_WATERMARK
 
@@ -63,10 +61,6 @@ class TransformWithState(Operator):
 
     `time_column` determines which rows are late, None if unknown. `initial_state` has the key columns of the stream.
     """
-
-    _keyed: KeyedBackend
-    _timers: Timers
-    _watermarks: OperatorList
 
     def __init__(
         self,
@@ -108,7 +102,6 @@ class TransformWithState(Operator):
             self._initial_state = None
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        del input_index
         if self._time_column is not None:
             batch = _not_late(batch, self._time_column, self._times.watermark_ms)
         if batch.num_rows:
@@ -130,7 +123,6 @@ class TransformWithState(Operator):
         self._fire(TimeDomain.PROCESSING, now_ms)
 
     def snapshot(self, checkpoint_id: int) -> None:
-        del checkpoint_id
         if self._domain is TimeDomain.EVENT:
             self._watermarks.set([self._times.watermark_ms])
 
