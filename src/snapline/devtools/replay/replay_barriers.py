@@ -10,7 +10,6 @@ from snapline.devtools.replay.unaligned_handler import UnalignedHandler
 from snapline.errors import SnaplineError
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import (
-    AbortCheckpoint,
     AlignmentTimerFired,
     BarrierAnnounced,
     BarrierEffect,
@@ -19,11 +18,12 @@ from snapline.protocol.barriers.barrier_events import (
     BarrierReceived,
     CancelAlignmentTimer,
     CancelMarkerReceived,
+    CheckpointTriggered,
+    HandlerAborted,
     HandlerMode,
     OpenChannels,
     PartitionEnded,
     SetAlignmentTimer,
-    TriggerCheckpoint,
 )
 from snapline.protocol.barriers.tracker import TrackingHandler
 from snapline.types import Barrier, BarrierKind
@@ -131,12 +131,12 @@ class _Bench:
             "triggered": [
                 {"id": effect.barrier.id, "unaligned": self._is_unaligned(effect.barrier)}
                 for effect in self._effects
-                if isinstance(effect, TriggerCheckpoint)
+                if isinstance(effect, CheckpointTriggered)
             ],
             "aborted": [
                 {"id": effect.checkpoint_id, "reason": effect.reason.name}
                 for effect in self._effects
-                if isinstance(effect, AbortCheckpoint)
+                if isinstance(effect, HandlerAborted)
             ],
             "blocked": sorted(self._handler.blocked),
             "captured": captured,

@@ -8,13 +8,21 @@ from typing import Any
 from snapline.devtools.simulator.kernel import Kernel, Process
 from snapline.devtools.simulator.scenario import Fault
 from snapline.errors import PeerError
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    Decline,
+    TaskReport,
+    TriggerCheckpoint,
+)
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.wire import control_messages as m
 
-LOOSE = (m.TriggerCheckpoint, m.CheckpointCompleted, m.CheckpointAborted, m.Acknowledge, m.Decline)
+LOOSE = (TriggerCheckpoint, CheckpointCompleted, CheckpointAborted, Acknowledge, Decline)
 """Messages about checkpoints: any of them may be lost, late or doubled. To lose another one breaks the connection."""
 
-UNORDERED = (*LOOSE, m.TaskReport)
+UNORDERED = (*LOOSE, TaskReport)
 """Messages that may be overtaken when they are late; all others hold up what comes behind them."""
 
 

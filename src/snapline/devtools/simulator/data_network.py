@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from snapline.devtools.simulator.kernel import Kernel, Process
 from snapline.errors import FencedError, PeerError
@@ -160,10 +160,14 @@ class SimDataConnection:
 
     def _arrive(self, target: RemoteInput, item: Any) -> None:
         if item.kind is ItemKind.END_OF_PARTITION:
-            back = self._other._connections.get(self._wiring.plane.slot)
-            if isinstance(back, SimDataConnection):
+            back = self._back()
+            if back is not None:
                 back._open.discard(target.key)
         target.receiver.arrive(target.channel_index, item)
+
+    def _back(self) -> SimDataConnection | None:
+        """The other end."""
+        return cast("SimDataConnection | None", self._other._connections.get(self._wiring.plane.slot))
 
     # Ending.
 
@@ -181,8 +185,8 @@ class SimDataConnection:
         """The attempt is over here: the other end notices, if it still needs the connection."""
         if not self._is_over:
             self._is_over = True
-            back = self._other._connections.get(self._wiring.plane.slot)
-            if isinstance(back, SimDataConnection) and back._open:
+            back = self._back()
+            if back is not None and back._open:
                 self._kernel.after(self._kernel.between(0, 30), self._other.plane.process, back._lost)
 
     def join(self) -> None:

@@ -57,7 +57,7 @@ class Scheduled:
         self.call = None
 
 
-class Fiber(greenlet):
+class Fiber(greenlet):  # type: ignore[misc]  # it has no types
     """A thread of a simulated process. It never goes on once its process is dead."""
 
     def __init__(self, process: Process, name: str, body: Callable[[], None], hub: greenlet) -> None:

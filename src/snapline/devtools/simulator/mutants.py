@@ -17,6 +17,7 @@ from snapline.protocol.coordinator.event_gate import EventGate
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint
 from snapline.protocol.journal import Journal, Publication, Record, RecordKind
 from snapline.protocol.keygroups import EMPTY, KeyGroupRange
+from snapline.protocol.messages import Acknowledge
 from snapline.protocol.restore import restore_plan as restore
 from snapline.protocol.restore.redistribution import union
 from snapline.protocol.retention import retained_snapshots as retained
@@ -35,9 +36,7 @@ def _early_commit(original: Any) -> Any:
     def acknowledge(self: SubtaskMachine, running: Any) -> list[s.SubtaskEffect]:
         effects: list[s.SubtaskEffect] = original(self, running)
         committed = [
-            s.NotifyOperatorsCompleted(effect.checkpoint_id)
-            for effect in effects
-            if isinstance(effect, s.SendAcknowledgement)
+            s.NotifyOperatorsCompleted(effect.checkpoint_id) for effect in effects if isinstance(effect, Acknowledge)
         ]
         return [*effects, *committed]
 
@@ -47,7 +46,7 @@ def _early_commit(original: Any) -> Any:
 def _acknowledge_twice(original: Any) -> Any:
     def on_sync_finished(self: SubtaskMachine, checkpoint_id: int, duration_ms: int) -> list[s.SubtaskEffect]:
         effects: list[s.SubtaskEffect] = original(self, checkpoint_id, duration_ms)
-        return [s.SendAcknowledgement(self.execution, checkpoint_id, {}, SubtaskMetrics()), *effects]
+        return [Acknowledge(self.execution, checkpoint_id, {}, SubtaskMetrics()), *effects]
 
     return on_sync_finished
 

@@ -16,6 +16,7 @@ from snapline.devtools.simulator.world import World
 from snapline.errors import StorageError
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.job import lifecycle as j
+from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.runtime.master.coordinator_shell import MasterCalls
 from snapline.runtime.master.job_log import EventLog
@@ -26,7 +27,6 @@ from snapline.runtime.master.operator_coordinators import OperatorCoordinators
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
-from snapline.runtime.wire.control_messages import TaskReport
 from snapline.storage.cleaner import Cleaner
 from snapline.types import FailureReason, JobStatus
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
@@ -116,8 +116,7 @@ class SimOperator(Operator):
         super().open(context)
         states = context.states
         if self._role is Role.KEYED:
-            assert isinstance(states.keyed, SimKeyedState)
-            self._keyed = states.keyed
+            self._keyed = cast(SimKeyedState, states.keyed)
         elif self._role is Role.UNION_LIST:
             self._list = states.operator.union_list_state("seen", int)
             self.seen = [entry for entry in self._list if entry % context.parallelism == context.subtask]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -108,9 +108,6 @@ class SimObjects:
     def size_bytes(self, path: str) -> int | None:
         return self._do(path, lambda: len(self._storage.objects[path]) if path in self._storage.objects else None)
 
-    def list(self, directory: str) -> list[ObjectInfo]:
-        return self._do(directory, lambda: self._listed(directory))
-
     def delete(self, paths: Iterable[str]) -> None:
         doomed = list(paths)
 
@@ -135,10 +132,13 @@ class SimObjects:
             raise ObjectNotFoundError(f"there is no object {path}", path=path)
         return self._storage.objects[path]
 
-    def _listed(self, directory: str) -> list[ObjectInfo]:
+    def _listed(self, directory: str) -> Sequence[ObjectInfo]:
         start = f"{directory.rstrip('/')}/"
         found = self._storage.objects.items()
         return [ObjectInfo(path, len(data)) for path, data in sorted(found) if path.startswith(start)]
+
+    def list(self, directory: str) -> list[ObjectInfo]:
+        return self._do(directory, lambda: [*self._listed(directory)])
 
     def _do(self, path: str, operation: Callable[[], T]) -> T:
         if "-probe-" in path or "/probe-" in path:

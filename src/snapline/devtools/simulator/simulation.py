@@ -107,8 +107,9 @@ class Simulation:
             if kernel.violation:
                 raise ViolationError(kernel.violation)
             if not self._is_over and (kernel.now_ms > deadline_ms or kernel.steps > MAX_STEPS):
-                status = self._driver.status.name if self._driver is not None else "nothing"
-                raise ViolationError(f"no progress: the job is still {status} after {kernel.steps} steps")
+                assert self._driver is not None
+                status, cause = self._driver.status.name, self._driver.cause
+                raise ViolationError(f"no progress: the job is still {status} after {kernel.steps} steps; {cause}")
         if not self._is_over:
             raise ViolationError("no progress: nothing is left to happen, and the job has not ended")
         self.checker.everything_cleaned()

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 
-from snapline.devtools.simulator.mutants import MUTANTS, Mutant, find_mutant
+from snapline.devtools.simulator.mutant import Mutant
+from snapline.devtools.simulator.mutants import MUTANTS, find_mutant
 from snapline.devtools.simulator.report import coverage_report
 from snapline.devtools.simulator.scenario import Handler
 from snapline.devtools.simulator.simulation import Outcome, simulate

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from snapline.devtools.simulator.checkers import Checker
-from snapline.devtools.simulator.control_network import Connection, Network
+from snapline.devtools.simulator.control_network import Connection, Link, Network
 from snapline.devtools.simulator.data_network import DataNetwork
 from snapline.devtools.simulator.kernel import Kernel, Process
 from snapline.devtools.simulator.kernel_scheduler import KernelThreads
@@ -114,7 +114,7 @@ class SlotFarm:
         if slot in self.slots and not self._is_over:
             failed(problem, False)
 
-    def _connect(self, process: Process, secret: bytes) -> object:
+    def _connect(self, process: Process, secret: bytes) -> Link:
         slots = self._master_slots()
         return Connection(self._world.network, process, self._driver, slots, secret).link
 
@@ -156,7 +156,7 @@ class SimChild:
         bootstrap: Bootstrap,
         shipment: SimShipment,
         ended: Ended,
-        connect: Callable[[Process, bytes], object],
+        connect: Callable[[Process, bytes], Link],
     ) -> None:
         kernel = world.kernel
         settings = shipment.execution
@@ -176,7 +176,7 @@ class SimChild:
             world.data_network.open(process, bootstrap.slot, limits),
             world.objects,
             environment,
-            connect(process, bootstrap.secret),  # type: ignore[arg-type]
+            connect(process, bootstrap.secret),
             _NoSurroundings(),
         )
         self.host.checker = world.checker

@@ -80,7 +80,7 @@ class Alignment:
 
     def trigger(self, barrier: Barrier) -> None:
         self._triggered = True
-        self.effects.append(b.TriggerCheckpoint(barrier, self._start_delay_ms))
+        self.effects.append(b.CheckpointTriggered(barrier, self._start_delay_ms))
 
     def trigger_unaligned(self, barrier: Barrier) -> bool:
         """Start the capture and trigger. False if it is too late: a channel already has a newer barrier."""
@@ -106,7 +106,7 @@ class Alignment:
         self._close()
         self.newest_id = checkpoint_id
         self.unblock_all()
-        self.effects.append(b.AbortCheckpoint(checkpoint_id, reason))
+        self.effects.append(b.HandlerAborted(checkpoint_id, reason))
 
     def _close(self) -> None:
         self.barrier = None

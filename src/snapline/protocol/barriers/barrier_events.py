@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from snapline.config import CheckpointMode, Checkpoints
 from snapline.errors import EngineError
-from snapline.types import AbortReason, Barrier, BarrierKind, FailureReason, Partitioning, SnapshotKind
+from snapline.types import AbortReason, Barrier, BarrierKind, FailureReason, Partitioning, SavepointFormat, SnapshotKind
 
 
 class HandlerMode(Enum):
@@ -103,7 +103,7 @@ class StartCapture:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerCheckpoint:
+class CheckpointTriggered:
     """Take this subtask's snapshot now. The barrier has the kind that the checkpoint has here."""
 
     barrier: Barrier
@@ -128,7 +128,7 @@ class FinishAlignment:
 
 
 @dataclass(frozen=True, slots=True)
-class AbortCheckpoint:
+class HandlerAborted:
     """Give up this checkpoint on this subtask; tell the coordinator and everything downstream."""
 
     checkpoint_id: int
@@ -155,9 +155,9 @@ BarrierEffect: TypeAlias = (
     | ResumeChannel
     | PrioritizeBarrier
     | StartCapture
-    | TriggerCheckpoint
+    | CheckpointTriggered
     | FinishAlignment
-    | AbortCheckpoint
+    | HandlerAborted
     | SetAlignmentTimer
     | CancelAlignmentTimer
 )
@@ -245,12 +245,20 @@ def barrier_kind(config: Checkpoints, snapshot: SnapshotKind) -> BarrierKind:
 
 
 def new_barrier(
-    config: Checkpoints, checkpoint_id: int, timestamp_ms: int, snapshot: SnapshotKind, *, drain: bool, full: bool
+    config: Checkpoints,
+    checkpoint_id: int,
+    timestamp_ms: int,
+    snapshot: SnapshotKind,
+    *,
+    drain: bool,
+    full: bool,
+    location: str | None = None,
+    format: SavepointFormat | None = None,
 ) -> Barrier:
     """The barrier the coordinator sends to the sources."""
     kind = barrier_kind(config, snapshot)
     timeout_ms = config.aligned_timeout_ms if kind is BarrierKind.ALIGNED_WITH_TIMEOUT else None
-    return Barrier(checkpoint_id, timestamp_ms, kind, timeout_ms, snapshot, drain, full)
+    return Barrier(checkpoint_id, timestamp_ms, kind, timeout_ms, snapshot, drain, full, location, format)
 
 
 def aligned_only_vertices(edges: Iterable[tuple[str, str, Partitioning]]) -> frozenset[str]:

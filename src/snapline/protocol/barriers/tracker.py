@@ -163,7 +163,7 @@ class TrackingHandler:
         """Reports an id as aborted, once; an id that was reported before is forgotten."""
         count.step(cause)
         if count.state is Tracked.ABORTED:
-            self._effects.append(b.AbortCheckpoint(count.checkpoint_id, reason))
+            self._effects.append(b.HandlerAborted(count.checkpoint_id, reason))
 
     def _complete(self, count: _Count, now_ms: int) -> None:
         while self._tracked[0] is not count:
@@ -176,7 +176,7 @@ class TrackingHandler:
         assert barrier is not None
         start_delay_ms = max(count.opened_ms - barrier.timestamp_ms, 0)
         processed_bytes = self._processed_bytes - count.start_bytes
-        self._effects.append(b.TriggerCheckpoint(barrier, start_delay_ms))
+        self._effects.append(b.CheckpointTriggered(barrier, start_delay_ms))
         self._effects.append(
             b.FinishAlignment(barrier.id, b.AlignmentMetrics(start_delay_ms, now_ms - count.opened_ms, processed_bytes))
         )

@@ -17,6 +17,13 @@ from snapline.protocol.coordinator.request_queue import RequestQueue
 from snapline.protocol.coordinator.start_sequence import StartSequence
 from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
 from snapline.protocol.machine import Story, TransitionTable, recorded
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    Decline,
+    OperatorEventReceived,
+)
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, SubtaskState
 from snapline.types import NO_CHECKPOINT, ExecutionId, FailureReason, SnapshotKind, SubtaskId
@@ -76,7 +83,7 @@ class CheckpointCoordinator:
         self._failures = carryover.failures
         self._tasks = TaskBoard(shape, allow_finished=config.after_tasks_finish, finished=finished)
         self._coordinators = shape.coordinators()
-        self._events = OperatorEvents({uid: vertex.parallelism for uid, vertex in self._coordinators.items()})
+        self._events = OperatorEvents(attempt, self._coordinators)
         self._effects: list[c.CoordinatorEffect] = []
         self._pending: dict[int, PendingCheckpoint] = {}
         self._cleaning: set[int] = set()
@@ -99,9 +106,9 @@ class CheckpointCoordinator:
     def handle(self, event: c.CoordinatorEvent, now_ms: int) -> list[c.CoordinatorEffect]:
         """Takes an event and returns the effects that follow, to be carried out in order."""
         match event:
-            case c.AcknowledgementReceived():
+            case Acknowledge():
                 self._on_acknowledgement(event, now_ms)
-            case c.DeclineReceived():
+            case Decline():
                 self._on_decline(event, now_ms)
             case c.TaskStatusChanged(subtask, status):
                 self._tasks.update(subtask, status)
@@ -113,8 +120,8 @@ class CheckpointCoordinator:
                 self._starting.id_reserved(request_name, checkpoint_id, now_ms)
             case c.StepFailed():
                 self._on_step_failed(event, now_ms)
-            case c.LocationCreated(checkpoint_id, location):
-                self._on_started(self._starting.location_created(checkpoint_id, location), now_ms)
+            case c.LocationCreated(checkpoint_id, location, is_inline):
+                self._on_started(self._starting.location_created(checkpoint_id, location, is_inline), now_ms)
             case c.OperatorCoordinatorSnapshotted(checkpoint_id, operator, state):
                 self._on_started(self._starting.coordinator_snapshotted(checkpoint_id, operator, state), now_ms)
             case c.HookSnapshotted(checkpoint_id, hook, hook_state):
@@ -131,8 +138,9 @@ class CheckpointCoordinator:
                 self._poll(now_ms)
             case c.OperatorEventSent(operator, index, operator_event):
                 self._effects.extend(self._events.send(operator, index, operator_event))
-            case c.OperatorEventConfirmed(sequence):
-                self._on_started(self._starting.event_confirmed(sequence), now_ms)
+            case OperatorEventReceived(attempt, sequence):
+                if attempt == self.attempt:
+                    self._on_started(self._starting.event_confirmed(sequence), now_ms)
             case c.OperatorEventLost(sequence):
                 if self._events.is_unconfirmed(sequence):
                     self._effects.append(c.FailJob(f"operator event {sequence} did not reach its subtask"))
@@ -261,7 +269,7 @@ class CheckpointCoordinator:
 
     # Acknowledgements and completion.
 
-    def _on_acknowledgement(self, event: c.AcknowledgementReceived, now_ms: int) -> None:
+    def _on_acknowledgement(self, event: Acknowledge, now_ms: int) -> None:
         subtask, attempt = event.execution
         pending = self._pending.get(event.checkpoint_id)
         # A repeated acknowledgement of a complete checkpoint must not register objects that have been deleted since.
@@ -373,11 +381,13 @@ class CheckpointCoordinator:
         checkpoint_id, subsumed_id, tasks = self._last_notified
         for subtask in tasks:
             if self._tasks.is_running(subtask):
-                self._effects.append(c.NotifyComplete(ExecutionId(subtask, self.attempt), checkpoint_id, subsumed_id))
+                self._effects.append(
+                    CheckpointCompleted(ExecutionId(subtask, self.attempt), checkpoint_id, subsumed_id)
+                )
 
     # Failure.
 
-    def _on_decline(self, event: c.DeclineReceived, now_ms: int) -> None:
+    def _on_decline(self, event: Decline, now_ms: int) -> None:
         pending = self._pending.get(event.checkpoint_id)
         if pending is None or event.execution.attempt != self.attempt or pending.is_final:
             return
@@ -413,9 +423,8 @@ class CheckpointCoordinator:
             own = tuple(item for item in pending.objects() if item.shared_key is None)
             self._effects.append(c.Discard(pending.id, own, pending.location))
         self._effects.append(c.FailRequest(pending.request, reason, message))
-        latest_id = self.retained.latest_id
         for subtask in pending.plan.commit:
-            self._effects.append(c.NotifyAborted(ExecutionId(subtask, self.attempt), pending.id, latest_id))
+            self._effects.append(CheckpointAborted(ExecutionId(subtask, self.attempt), pending.id))
         self._effects.extend(self._events.released(pending.id))
         self._count_failure(pending.id, pending.request.kind, reason, message, from_task=from_task)
         self._stop_failed(pending.request, now_ms)

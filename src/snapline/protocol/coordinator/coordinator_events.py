@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
 from snapline.protocol.coordinator.request_decider import TriggerRequest
-from snapline.protocol.snapshot import Snapshot, StoredObject, SubtaskState
-from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
-from snapline.types import Barrier, ExecutionId, FailureReason, SubtaskId, TaskStatus
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    Decline,
+    OperatorEvent,
+    OperatorEventReceived,
+    TriggerCheckpoint,
+)
+from snapline.protocol.snapshot import Snapshot, StoredObject
+from snapline.types import FailureReason, SubtaskId, TaskStatus
 
 
 class AckResult(Enum):
@@ -110,10 +117,11 @@ class StepFailed:
 
 @dataclass(frozen=True, slots=True)
 class LocationCreated:
-    """The checkpoint has a place for its objects."""
+    """The checkpoint has a place for its objects; `is_inline` says that tasks send theirs along instead."""
 
     checkpoint_id: int
     location: str
+    is_inline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,26 +140,6 @@ class HookSnapshotted:
     checkpoint_id: int
     hook: str
     state: StoredObject | None
-
-
-@dataclass(frozen=True, slots=True)
-class AcknowledgementReceived:
-    """A subtask reports its part as durable."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    state: Mapping[str, SubtaskState]
-    metrics: SubtaskMetrics
-
-
-@dataclass(frozen=True, slots=True)
-class DeclineReceived:
-    """A subtask takes no part in the checkpoint."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    reason: FailureReason
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +183,6 @@ class OperatorEventSent:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorEventConfirmed:
-    """The subtask has the event; anything that arrives later comes behind it."""
-
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
 class OperatorEventLost:
     """The event did not arrive, as far as is known."""
 
@@ -225,14 +206,14 @@ CoordinatorEvent: TypeAlias = (
     | LocationCreated
     | OperatorCoordinatorSnapshotted
     | HookSnapshotted
-    | AcknowledgementReceived
-    | DeclineReceived
+    | Acknowledge
+    | Decline
     | MetadataWritten
     | Published
     | FinalizeFailed
     | Cleaned
     | OperatorEventSent
-    | OperatorEventConfirmed
+    | OperatorEventReceived
     | OperatorEventLost
     | HeartbeatDue
 )
@@ -287,15 +268,6 @@ class SnapshotHook:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerTask:
-    """Trigger the checkpoint at a task."""
-
-    execution: ExecutionId
-    barrier: Barrier
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
 class WriteMetadata:
     """Write the checkpoint's metadata; create it, never replace it."""
 
@@ -307,24 +279,6 @@ class Publish:
     """Append the snapshot to the journal."""
 
     snapshot: Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyComplete:
-    """Tell a task that a checkpoint is complete."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    subsumed_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyAborted:
-    """Tell a task that a checkpoint has failed."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    latest_completed_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,16 +322,6 @@ class FailRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliverOperatorEvent:
-    """Send an event to a subtask; report `OperatorEventConfirmed` or `OperatorEventLost`."""
-
-    operator: str
-    subtask: int
-    event: Any
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
 class FailJob:
     """Fail the job; its restart strategy decides what follows."""
 
@@ -391,16 +335,16 @@ CoordinatorEffect: TypeAlias = (
     | CreateLocation
     | SnapshotOperatorCoordinator
     | SnapshotHook
-    | TriggerTask
+    | TriggerCheckpoint
     | WriteMetadata
     | Publish
-    | NotifyComplete
-    | NotifyAborted
+    | CheckpointCompleted
+    | CheckpointAborted
     | Discard
     | DeleteSnapshot
     | DeleteShared
     | CompleteRequest
     | FailRequest
-    | DeliverOperatorEvent
+    | OperatorEvent
     | FailJob
 )

@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from snapline.protocol.coordinator.coordinator_events import DeliverOperatorEvent
 from snapline.protocol.coordinator.event_gate import Delivery, EventGate
+from snapline.protocol.messages import OperatorEvent
+from snapline.protocol.snapshot import VertexInfo
+from snapline.types import ExecutionId, SubtaskId
 
 
 class OperatorEvents:
@@ -17,18 +19,21 @@ class OperatorEvents:
     change the order.
     """
 
-    def __init__(self, parallelism: Mapping[str, int]) -> None:
-        self._gates = {operator: EventGate(subtasks) for operator, subtasks in parallelism.items()}
+    def __init__(self, attempt: int, vertices: Mapping[str, VertexInfo]) -> None:
+        self._attempt = attempt
+        self._vertices = vertices
+        self._gates = {operator: EventGate(vertex.parallelism) for operator, vertex in vertices.items()}
         self._next_sequence = 0
         self._unconfirmed: dict[int, tuple[str, int]] = {}
-        self._waiting: dict[tuple[str, int], deque[DeliverOperatorEvent]] = {}
+        self._waiting: dict[tuple[str, int], deque[OperatorEvent]] = {}
 
-    def send(self, operator: str, subtask: int, event: Any) -> list[DeliverOperatorEvent]:
+    def send(self, operator: str, subtask: int, event: Any) -> list[OperatorEvent]:
         """An operator coordinator sends an event. It leaves at once, or when the gate and earlier events let it."""
         sequence = self._next_sequence
         self._next_sequence += 1
         self._unconfirmed[sequence] = (operator, subtask)
-        order = DeliverOperatorEvent(operator, subtask, event, sequence)
+        execution = ExecutionId(SubtaskId(self._vertices[operator].id, subtask), self._attempt)
+        order = OperatorEvent(execution, operator, sequence, event)
         return self._pass(operator, self._gates[operator].send(subtask, order))
 
     def snapshotted(self, operator: str, checkpoint_id: int) -> set[int]:
@@ -39,11 +44,11 @@ class OperatorEvents:
         self._gates[operator].close(checkpoint_id)
         return {sequence for sequence, (sender, _) in self._unconfirmed.items() if sender == operator}
 
-    def acknowledged(self, operator: str, subtask: int, checkpoint_id: int) -> list[DeliverOperatorEvent]:
+    def acknowledged(self, operator: str, subtask: int, checkpoint_id: int) -> list[OperatorEvent]:
         """A subtask's own state is taken: events held back for it may follow."""
         return self._pass(operator, self._gates[operator].acknowledged(subtask, checkpoint_id))
 
-    def released(self, checkpoint_id: int) -> list[DeliverOperatorEvent]:
+    def released(self, checkpoint_id: int) -> list[OperatorEvent]:
         """The checkpoint is complete or aborted."""
         return [
             order
@@ -51,7 +56,7 @@ class OperatorEvents:
             for order in self._pass(operator, gate.released(checkpoint_id))
         ]
 
-    def confirmed(self, sequence: int) -> list[DeliverOperatorEvent]:
+    def confirmed(self, sequence: int) -> list[OperatorEvent]:
         """A subtask has an event; the next one for it may leave."""
         target = self._unconfirmed.pop(sequence, None)
         if target is None:
@@ -64,7 +69,7 @@ class OperatorEvents:
     def is_unconfirmed(self, sequence: int) -> bool:
         return sequence in self._unconfirmed
 
-    def _pass(self, operator: str, deliveries: Iterable[Delivery]) -> list[DeliverOperatorEvent]:
+    def _pass(self, operator: str, deliveries: Iterable[Delivery]) -> list[OperatorEvent]:
         orders = []
         for subtask, order in deliveries:
             waiting = self._waiting.setdefault((operator, subtask), deque())

@@ -67,6 +67,7 @@ class PendingCheckpoint:
         self.timestamp_ms = timestamp_ms
         self.phase = PENDING.initial
         self.location: str | None = None
+        self.is_inline = False
         self.metadata_bytes = 0
         self.snapshot: Snapshot | None = None
         self.unconfirmed_events: set[int] = set()

@@ -10,6 +10,7 @@ from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.messages import TriggerCheckpoint
 from snapline.protocol.snapshot import StoredObject
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
@@ -96,12 +97,12 @@ class StartSequence:
         self._effects.append(c.SetTimer(c.Timer(c.TimerKind.TIMEOUT, checkpoint_id), now_ms + self._config.timeout_ms))
         self._effects.append(c.CreateLocation(checkpoint_id, request))
 
-    def location_created(self, checkpoint_id: int, location: str) -> PendingCheckpoint | None:
+    def location_created(self, checkpoint_id: int, location: str, is_inline: bool) -> PendingCheckpoint | None:
         pending = self._pending.get(checkpoint_id)
         if pending is None:
             self._effects.append(c.Discard(checkpoint_id, (), location))
             return None
-        pending.location = location
+        pending.location, pending.is_inline = location, is_inline
         pending.step("location created")
         for operator in self._coordinators:
             self._effects.append(c.SnapshotOperatorCoordinator(checkpoint_id, operator))
@@ -154,9 +155,11 @@ class StartSequence:
             request.kind,
             drain=request.drain,
             full=self._must_be_full(request),
+            location=None if pending.is_inline else pending.location,
+            format=request.format if request.kind.is_savepoint else None,
         )
         for subtask in pending.plan.trigger:
-            self._effects.append(c.TriggerTask(ExecutionId(subtask, self._attempt), barrier, pending.location))
+            self._effects.append(TriggerCheckpoint(ExecutionId(subtask, self._attempt), barrier))
         self._request = None
         return pending
 

@@ -1,4 +1,4 @@
-"""The last checkpoint of a bounded job: once all sources have ended, the job does not wait for the next periodic one."""
+"""The last checkpoint of a bounded job: taken once all sources have ended, not at the next interval."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.machine import Story, TransitionTable, recorded
+from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.types import ExecutionId, JobStatus, SubtaskId, TaskStatus
 
@@ -55,15 +56,6 @@ class DriverFenced:
     """Another driver runs this job now."""
 
     attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskReported:
-    """A task changed its status."""
-
-    execution: ExecutionId
-    status: TaskStatus
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +110,7 @@ JobEvent: TypeAlias = (
     | AttemptPrepared
     | PreparationFailed
     | DriverFenced
-    | TaskReported
+    | TaskReport
     | DeploymentTimedOut
     | FailureRequested
     | TasksStopped
@@ -281,7 +273,7 @@ class JobLifecycle:
                 if self.status is not JobStatus.INITIALIZING:
                     return []
                 return self._fail(error, now_ms, jitter, may_restart=recoverable)
-            case TaskReported(execution, status, error):
+            case TaskReport(execution, status, error):
                 return self._on_task(execution, status, error, now_ms, jitter)
             case DeploymentTimedOut(attempt):
                 if self.status is not JobStatus.INITIALIZING or not self._is_current(attempt):

@@ -6,28 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from snapline.protocol.barriers.barrier_events import AlignmentMetrics
+from snapline.protocol.barriers.barrier_events import AlignmentMetrics, CheckpointTriggered, HandlerAborted
+from snapline.protocol.messages import Acknowledge, CheckpointAborted, CheckpointCompleted, Decline, TriggerCheckpoint
 from snapline.protocol.snapshot import SubtaskState
-from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
-from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, ExecutionId, FailureReason
+from snapline.types import Barrier
 
 # Events.
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointTriggered:
-    """The barrier handler triggered a checkpoint: take the snapshot now."""
-
-    barrier: Barrier
-    start_delay_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerReceived:
-    """The coordinator triggered a checkpoint at a source, or at a subtask whose inputs have all ended."""
-
-    attempt: int
-    barrier: Barrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +29,6 @@ class OutputsFinished:
 
     checkpoint_id: int
     persisted_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class HandlerAborted:
-    """The barrier handler gave up the checkpoint."""
-
-    checkpoint_id: int
-    reason: AbortReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +66,6 @@ class OutputTimerFired:
 
 
 @dataclass(frozen=True, slots=True)
-class CompletionNotified:
-    """The coordinator reports a checkpoint as complete and durable."""
-
-    attempt: int
-    checkpoint_id: int
-    subsumed_id: int = NO_CHECKPOINT
-
-
-@dataclass(frozen=True, slots=True)
-class AbortNotified:
-    """The coordinator reports that a checkpoint will never complete."""
-
-    attempt: int
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
 class DataEnded:
     """All input is read and the operators are finished: the next snapshot can be the last one of this subtask.
 
@@ -129,7 +88,7 @@ class PartitionsEnded:
 
 SubtaskEvent: TypeAlias = (
     CheckpointTriggered
-    | TriggerReceived
+    | TriggerCheckpoint
     | InputsFinished
     | OutputsFinished
     | HandlerAborted
@@ -137,8 +96,8 @@ SubtaskEvent: TypeAlias = (
     | AsynchronousPartFinished
     | AsynchronousPartFailed
     | OutputTimerFired
-    | CompletionNotified
-    | AbortNotified
+    | CheckpointCompleted
+    | CheckpointAborted
     | DataEnded
     | OutputsConsumed
     | PartitionsEnded
@@ -231,26 +190,6 @@ class BroadcastCancelMarker:
 
 
 @dataclass(frozen=True, slots=True)
-class SendAcknowledgement:
-    """Tell the coordinator that this subtask's part is durable."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    state: Mapping[str, SubtaskState]
-    metrics: SubtaskMetrics
-
-
-@dataclass(frozen=True, slots=True)
-class SendDecline:
-    """Tell the coordinator that this subtask takes no part in the checkpoint."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    reason: FailureReason
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class NotifyOperatorsCompleted:
     """Tell the operators that this checkpoint is complete; sinks may commit."""
 
@@ -289,8 +228,8 @@ SubtaskEffect: TypeAlias = (
     | WriteSnapshot
     | CancelSnapshot
     | BroadcastCancelMarker
-    | SendAcknowledgement
-    | SendDecline
+    | Acknowledge
+    | Decline
     | NotifyOperatorsCompleted
     | NotifyOperatorsAborted
     | FinishTask

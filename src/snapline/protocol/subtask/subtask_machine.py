@@ -5,7 +5,13 @@ from __future__ import annotations
 from enum import Enum
 
 from snapline.errors import EngineError
-from snapline.protocol.barriers.barrier_events import ABORT_TO_FAILURE, AlignmentMetrics
+from snapline.protocol import messages as m
+from snapline.protocol.barriers.barrier_events import (
+    ABORT_TO_FAILURE,
+    AlignmentMetrics,
+    CheckpointTriggered,
+    HandlerAborted,
+)
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask import subtask_events as s
@@ -144,17 +150,17 @@ class SubtaskMachine:
         if self.life in LIFE.final_states:
             return self._handle_ended(event)
         match event:
-            case s.CheckpointTriggered(barrier, start_delay_ms):
+            case CheckpointTriggered(barrier, start_delay_ms):
                 return self._on_triggered(barrier, start_delay_ms, now_ms)
-            case s.TriggerReceived(attempt, barrier):
-                if attempt != self.execution.attempt:
+            case m.TriggerCheckpoint(execution, barrier):
+                if execution != self.execution:
                     return []
                 return self._on_triggered(barrier, max(now_ms - barrier.timestamp_ms, 0), now_ms, inputs_ended=True)
             case s.InputsFinished(checkpoint_id, metrics, persisted_bytes):
                 return self._on_inputs_finished(checkpoint_id, metrics, persisted_bytes)
             case s.OutputsFinished(checkpoint_id, persisted_bytes):
                 return self._on_outputs_finished(checkpoint_id, persisted_bytes)
-            case s.HandlerAborted(checkpoint_id, reason):
+            case HandlerAborted(checkpoint_id, reason):
                 return self._on_handler_aborted(checkpoint_id, reason)
             case s.SynchronousPartFinished(checkpoint_id, duration_ms):
                 return self._on_sync_finished(checkpoint_id, duration_ms)
@@ -164,10 +170,10 @@ class SubtaskMachine:
                 return self._on_async_failed(checkpoint_id, error)
             case s.OutputTimerFired(checkpoint_id):
                 return self._on_output_timer(checkpoint_id)
-            case s.CompletionNotified(attempt, checkpoint_id):
-                return self._on_completed(checkpoint_id) if attempt == self.execution.attempt else []
-            case s.AbortNotified(attempt, checkpoint_id):
-                return self._on_aborted(checkpoint_id) if attempt == self.execution.attempt else []
+            case m.CheckpointCompleted(execution, checkpoint_id):
+                return self._on_completed(checkpoint_id) if execution == self.execution else []
+            case m.CheckpointAborted(execution, checkpoint_id):
+                return self._on_aborted(checkpoint_id) if execution == self.execution else []
             case s.DataEnded(final_from):
                 return self._on_data_ended(final_from)
             case s.PartitionsEnded():
@@ -178,9 +184,9 @@ class SubtaskMachine:
                 return self._leave()
 
     def _handle_ended(self, event: s.SubtaskEvent) -> list[s.SubtaskEffect]:
-        if isinstance(event, s.TriggerReceived) and event.attempt == self.execution.attempt:
+        if isinstance(event, m.TriggerCheckpoint) and event.execution == self.execution:
             reason = FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
-            return [s.SendDecline(self.execution, event.barrier.id, reason, f"{self.execution} has ended")]
+            return [m.Decline(self.execution, event.barrier.id, reason, f"{self.execution} has ended")]
         return []
 
     # From the barrier to the acknowledgement.
@@ -246,7 +252,7 @@ class SubtaskMachine:
         reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         return [
             s.CancelSnapshot(checkpoint_id),
-            s.SendDecline(self.execution, checkpoint_id, reason, error),
+            m.Decline(self.execution, checkpoint_id, reason, error),
             *self._leave(),
         ]
 
@@ -290,7 +296,7 @@ class SubtaskMachine:
             unaligned=running.barrier.is_unaligned or running.persisted_bytes > 0,
             aborted=False,
         )
-        return [s.SendAcknowledgement(self.execution, running.barrier.id, written.state, metrics), *self._leave()]
+        return [m.Acknowledge(self.execution, running.barrier.id, written.state, metrics), *self._leave()]
 
     # Aborts.
 
@@ -298,7 +304,7 @@ class SubtaskMachine:
         self._last_id = max(self._last_id, checkpoint_id)
         self._aborted = [remembered for remembered in self._aborted if remembered > self._last_id]
         effects: list[s.SubtaskEffect] = self._cancel(checkpoint_id)
-        effects.append(s.SendDecline(self.execution, checkpoint_id, ABORT_TO_FAILURE[reason]))
+        effects.append(m.Decline(self.execution, checkpoint_id, ABORT_TO_FAILURE[reason]))
         effects.append(s.BroadcastCancelMarker(checkpoint_id))
         return [*effects, *self._leave()]
 

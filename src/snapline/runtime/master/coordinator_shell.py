@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from snapline.errors import FencedError, PeerError, SnaplineError, StorageError
@@ -12,6 +12,7 @@ from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.messages import CheckpointAborted, CheckpointCompleted, OperatorEvent, TriggerCheckpoint
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot
 from snapline.runtime.master.deployment import Deployment
@@ -21,15 +22,9 @@ from snapline.runtime.master.split_discovery import Discovery
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
-from snapline.runtime.wire.control_messages import (
-    CheckpointAborted,
-    CheckpointCompleted,
-    OperatorEvent,
-    TriggerCheckpoint,
-)
 from snapline.storage.cleaner import Cleaner
 from snapline.storage.journals.journal_client import PublicationFencedError
-from snapline.types import Barrier, ExecutionId, FailureReason, SubtaskId
+from snapline.types import FailureReason, SubtaskId
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +84,6 @@ class CoordinatorShell:
         self._owner = owner
         self._ids_after = 0 if storage.given is None else storage.given.id
         self._timers: dict[c.Timer, Cancellable] = {}
-        self._requests: dict[int, TriggerRequest] = {}
         self._discovery = Discovery(coordinators, scheduler, calls.hooks, self._answer, self._failed)
 
     @property
@@ -132,7 +126,7 @@ class CoordinatorShell:
         self._timers.clear()
 
     def _carry_out(self, effect: c.CoordinatorEffect) -> None:
-        owner, send = self._owner, self._deployment.send
+        owner = self._owner
         match effect:
             case c.SetTimer(timer, at_ms):
                 self._set_timer(timer, at_ms)
@@ -146,29 +140,24 @@ class CoordinatorShell:
                 self._snapshot_coordinator(checkpoint_id, operator)
             case c.SnapshotHook(checkpoint_id, hook):
                 self._snapshot_hook(checkpoint_id, hook)
-            case c.TriggerTask(execution, barrier, location):
-                send(execution, TriggerCheckpoint(execution, self._addressed(barrier, location)))
+            case TriggerCheckpoint() | CheckpointCompleted() | CheckpointAborted():
+                self._deployment.send(effect.execution, effect)
             case c.WriteMetadata(snapshot):
                 self._write_metadata(snapshot)
             case c.Publish(snapshot):
                 self._publish(snapshot)
-            case c.NotifyComplete(execution, checkpoint_id, subsumed_id):
-                send(execution, CheckpointCompleted(execution, checkpoint_id, subsumed_id))
-            case c.NotifyAborted(execution, checkpoint_id, _):
-                send(execution, CheckpointAborted(execution, checkpoint_id))
             case c.Discard() | c.DeleteSnapshot() | c.DeleteShared():
                 self._clean(effect)
             case c.CompleteRequest(request, snapshot):
-                self._requests.pop(snapshot.id, None)
                 _log.debug("%s %d is complete: %s", snapshot.kind.value.lower(), snapshot.id, snapshot.location)
                 owner.request_completed(request, snapshot)
             case c.FailRequest(request, reason, message):
-                self._requests = {key: kept for key, kept in self._requests.items() if kept.name != request.name}
                 level = logging.DEBUG if reason.is_preflight else logging.INFO
                 _log.log(level, "%s %s failed: %s: %s", request.kind.value, request.name, reason.value, message)
                 owner.request_failed(request, reason, message)
-            case c.DeliverOperatorEvent():
-                self._deliver(effect)
+            case OperatorEvent():
+                if not self._deployment.send(effect.execution, effect):
+                    self.feed(c.OperatorEventLost(effect.sequence))
             case c.FailJob(cause):
                 owner.failure_requested(self.attempt, cause)
 
@@ -198,9 +187,9 @@ class CoordinatorShell:
         )
 
     def _create_location(self, checkpoint_id: int, request: TriggerRequest) -> None:
-        self._requests[checkpoint_id] = request
         if not request.kind.is_savepoint:
-            created = c.LocationCreated(checkpoint_id, self._archive.location(checkpoint_id))
+            location, is_inline = self._archive.location(checkpoint_id), self._storage.is_in_driver
+            created = c.LocationCreated(checkpoint_id, location, is_inline)
             self._scheduler.post(self.feed, created)
             return
         target = str(request.target)
@@ -228,16 +217,6 @@ class CoordinatorShell:
             lambda: snapshot_hook(self._spec, hook, checkpoint_id),
             done,
             lambda error: self.feed(c.StepFailed("", checkpoint_id, _told(error), io=False)),
-        )
-
-    def _addressed(self, barrier: Barrier, location: str) -> Barrier:
-        """The barrier with the place where objects go; of what the driver keeps they come with the acknowledgement."""
-        request = self._requests.get(barrier.id)
-        is_inline = self._storage.is_in_driver and not barrier.snapshot.is_savepoint
-        return replace(
-            barrier,
-            location=None if is_inline else location,
-            format=request.format if request is not None and barrier.snapshot.is_savepoint else None,
         )
 
     # Its end.
@@ -274,15 +253,6 @@ class CoordinatorShell:
     def _cleaned(self, checkpoint_id: int) -> None:
         """Told by any thread. What could not be deleted counts as well: the next recovery sweeps it."""
         self._scheduler.post(self.feed, c.Cleaned(checkpoint_id))
-
-    # Operator events.
-
-    def _deliver(self, order: c.DeliverOperatorEvent) -> None:
-        vertex = self._coordinators.vertices[order.operator]
-        execution = ExecutionId(SubtaskId(vertex, order.subtask), self.attempt)
-        message = OperatorEvent(execution, order.operator, order.sequence, order.event)
-        if not self._deployment.send(execution, message):
-            self.feed(c.OperatorEventLost(order.sequence))
 
 
 def _ignore(_: Exception | None) -> None:

@@ -24,6 +24,7 @@ from snapline.protocol.job.last_checkpoint import (
 )
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.journal import Journal, RecordKind
+from snapline.protocol.messages import Acknowledge, Decline, OperatorEventReceived, TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
@@ -39,17 +40,7 @@ from snapline.runtime.master.slots import Slots
 from snapline.runtime.master.snapshot_requests import Requests
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
-from snapline.runtime.wire.control_messages import (
-    Acknowledge,
-    Decline,
-    Metrics,
-    OperatorEventReceived,
-    SourceEnded,
-    SplitRequest,
-    TaskReport,
-    TasksCancelled,
-    ToMaster,
-)
+from snapline.runtime.wire.control_messages import Metrics, SourceEnded, SplitRequest, TasksCancelled, ToMaster
 from snapline.storage.cleaner import Cleaner
 from snapline.types import ExecutionId, FailureReason, JobStatus, SnapshotKind, TaskStatus
 
@@ -201,15 +192,12 @@ class JobMaster:
 
     def process_said(self, slot: int, message: ToMaster) -> None:
         match message:
-            case TaskReport() as report:
-                self._check_sender(slot, report.execution)
-                self._task_reported(report)
-            case Acknowledge(execution, checkpoint_id, state, metrics):
-                self._check_sender(slot, execution)
-                self._coordinator_event(c.AcknowledgementReceived(execution, checkpoint_id, state, metrics))
-            case Decline(execution, checkpoint_id, reason, text):
-                self._check_sender(slot, execution)
-                self._coordinator_event(c.DeclineReceived(execution, checkpoint_id, reason, text))
+            case TaskReport():
+                self._check_sender(slot, message.execution)
+                self._task_reported(message)
+            case Acknowledge() | Decline():
+                self._check_sender(slot, message.execution)
+                self._coordinator_event(message)
             case SplitRequest(execution, operator):
                 self._check_sender(slot, execution)
                 self._split_requested(execution, operator)
@@ -217,9 +205,8 @@ class JobMaster:
                 self._check_sender(slot, execution)
                 if execution.attempt == self._lifecycle.attempt:
                     self._end_sources(self._last_checkpoint.source_ended(execution.subtask))
-            case OperatorEventReceived(attempt, sequence):
-                if self._coordinator is not None and attempt == self._coordinator.attempt:
-                    self._coordinator_event(c.OperatorEventConfirmed(sequence))
+            case OperatorEventReceived():
+                self._coordinator_event(message)
             case TasksCancelled(attempt):
                 self._deployment.tasks_cancelled(slot, attempt)
             case Metrics(tasks, memory_bytes):
@@ -239,7 +226,7 @@ class JobMaster:
         execution, status = report.execution, report.status
         if execution.attempt == self._lifecycle.attempt and status is not TaskStatus.FAILED:
             self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
-        event: j.JobEvent = j.TaskReported(execution, status, report.error)
+        event: j.JobEvent = report
         if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
             # Another version of the job may fit, or another setting: all is left for it.
             self._must_record = False

@@ -18,7 +18,16 @@ from snapline.errors import (
     UserCodeError,
 )
 from snapline.graph.shipment import Shipment
-from snapline.protocol.subtask import subtask_events as s
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    Decline,
+    OperatorEvent,
+    OperatorEventReceived,
+    TaskReport,
+    TriggerCheckpoint,
+)
 from snapline.runtime.network.data_plane import DataPlane
 from snapline.runtime.slot.attempt import Attempt, all_tasks
 from snapline.runtime.slot.bootstrap import Bootstrap
@@ -154,23 +163,19 @@ class TaskHost:
                 if current is not None and current.number <= attempt:
                     current.give_up()
                 self._orders.submit(self._guarded, lambda: self._cancel(attempt), "a cancellation")
-            case m.TriggerCheckpoint(execution, barrier):
-                task = all_tasks(self._attempt).get(execution)
+            case TriggerCheckpoint():
+                task = all_tasks(self._attempt).get(message.execution)
                 if task is not None:
-                    task.trigger(s.TriggerReceived(execution.attempt, barrier))
-            case m.CheckpointCompleted(execution, checkpoint_id, subsumed_id):
-                task = all_tasks(self._attempt).get(execution)
+                    task.trigger(message)
+            case CheckpointCompleted() | CheckpointAborted():
+                task = all_tasks(self._attempt).get(message.execution)
                 if task is not None:
-                    task.notify(s.CompletionNotified(execution.attempt, checkpoint_id, subsumed_id))
-            case m.CheckpointAborted(execution, checkpoint_id):
-                task = all_tasks(self._attempt).get(execution)
-                if task is not None:
-                    task.notify(s.AbortNotified(execution.attempt, checkpoint_id))
-            case m.OperatorEvent(execution, _, sequence, event):
+                    task.notify(message)
+            case OperatorEvent(execution, _, sequence, event):
                 task = all_tasks(self._attempt).get(execution)
                 if task is not None:
                     task.coordinator_event(event)
-                    self._send(m.OperatorEventReceived(execution.attempt, sequence))
+                    self._send(OperatorEventReceived(execution.attempt, sequence))
 
     def _guarded(self, order: Callable[[], None], what: str) -> None:
         """Carry out an order on its own thread; a defect in it ends the process, and so reaches the driver."""
@@ -270,13 +275,10 @@ class TaskHost:
         attempt = self._attempt
         if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
             self._remove_directory()
-        self._send(m.TaskReport(execution, status, error, trace, log, is_final))
+        self._send(TaskReport(execution, status, error, trace, log, is_final))
 
-    def checkpoint_answered(self, answer: s.SendAcknowledgement | s.SendDecline) -> None:
-        if isinstance(answer, s.SendAcknowledgement):
-            self._send(m.Acknowledge(answer.execution, answer.checkpoint_id, dict(answer.state), answer.metrics))
-        else:
-            self._send(m.Decline(answer.execution, answer.checkpoint_id, answer.reason, answer.message))
+    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
+        self._send(answer)
 
     def split_wanted(self, execution: ExecutionId, operator: str) -> None:
         self._send(m.SplitRequest(execution, operator))

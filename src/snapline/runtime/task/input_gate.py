@@ -213,12 +213,10 @@ class InputGate:
                     self._urgent.append((self.channels[channel], barrier))
             case b.StartCapture(checkpoint_id):
                 self._start_capture(checkpoint_id)
-            case b.TriggerCheckpoint(barrier, start_delay_ms):
-                self._feed(s.CheckpointTriggered(barrier, start_delay_ms))
+            case b.CheckpointTriggered() | b.HandlerAborted():
+                self._feed(effect)
             case b.FinishAlignment(checkpoint_id, metrics):
                 self._snapshots.finish_inputs(checkpoint_id, metrics)
-            case b.AbortCheckpoint(checkpoint_id, reason):
-                self._feed(s.HandlerAborted(checkpoint_id, reason))
             case b.SetAlignmentTimer(checkpoint_id, at_ms):
                 self._cancel_alignment_timer()
                 fired = b.AlignmentTimerFired(checkpoint_id)

@@ -16,6 +16,7 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import ConfigurationError, RestoreError, SnaplineError
 from snapline.graph.execution_plan import PlannedOperator
 from snapline.operators.source_head import ChainMember, SourceHead
+from snapline.protocol import messages as m
 from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.protocol.statistics.task_metrics import TaskMetrics
@@ -102,7 +103,7 @@ class Task:
         self._finish_wanted = False
         self._is_over = False
         self._is_cancelled = False
-        self._triggers: deque[s.TriggerReceived] = deque()
+        self._triggers: deque[m.TriggerCheckpoint] = deque()
         self._triggers_guard = threading.Lock()
         self._has_left = False
         self._thread = threads.thread(self._run, str(plan.execution))
@@ -435,7 +436,7 @@ class Task:
 
     # Messages of the driver.
 
-    def trigger(self, event: s.TriggerReceived) -> None:
+    def trigger(self, event: m.TriggerCheckpoint) -> None:
         """The coordinator starts a checkpoint at this subtask: a source, or one whose upstream has finished."""
         with self._triggers_guard:
             self._triggers.append(event)
@@ -455,13 +456,13 @@ class Task:
         event = self._triggers.popleft()
         gate = self._gate
         channels = gate.open_channels if gate is not None else ()
-        if not channels or event.attempt != self.execution.attempt:
+        if not channels or event.execution != self.execution:
             self._feed(event)
         if gate is not None:
             for channel in channels:
                 gate.handle(b.BarrierReceived(channel, event.barrier, injected=True))
 
-    def notify(self, event: s.CompletionNotified | s.AbortNotified) -> None:
+    def notify(self, event: m.CheckpointCompleted | m.CheckpointAborted) -> None:
         """The coordinator reports how a checkpoint ended."""
         self._mailbox.post(lambda: self._feed(event))
 
@@ -501,7 +502,7 @@ class Task:
                 self._snapshots.cancel(checkpoint_id)
             case s.BroadcastCancelMarker(checkpoint_id):
                 self._outputs.send(Item(ItemKind.CANCEL, checkpoint_id))
-            case s.SendAcknowledgement() | s.SendDecline():
+            case m.Acknowledge() | m.Decline():
                 self._reporter.checkpoint_answered(effect)
             case s.NotifyOperatorsCompleted(checkpoint_id):
                 if self._source is not None:

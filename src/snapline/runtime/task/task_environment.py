@@ -10,8 +10,8 @@ from typing import Protocol
 
 from snapline.config import Checkpoints, Execution
 from snapline.graph.execution_plan import PlannedOperator, PlannedVertex
+from snapline.protocol.messages import Acknowledge, Decline
 from snapline.protocol.restore.restore_plan import SubtaskRestore
-from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.scheduler.scheduler import Threads
 from snapline.runtime.task.task_states import make_states
 from snapline.state.subtask_states import SubtaskStates
@@ -26,7 +26,7 @@ class Reporter(Protocol):
     ) -> None:
         """A task runs, has finished, or has failed; `is_final` says that no restart can mend it."""
 
-    def checkpoint_answered(self, answer: s.SendAcknowledgement | s.SendDecline) -> None:
+    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
         """A task acknowledges or declines a checkpoint."""
 
     def split_wanted(self, execution: ExecutionId, operator: str) -> None:

@@ -1,37 +1,38 @@
-"""The messages of the control plane: typed, plain data, never pickled."""
+"""The messages of the control plane: typed, plain data, never pickled. Those about tasks are `protocol.messages`."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 
 from snapline.errors import PeerError
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    Decline,
+    OperatorEvent,
+    OperatorEventReceived,
+    TaskReport,
+    TriggerCheckpoint,
+)
 from snapline.protocol.restore.restore_plan import SubtaskRestore
-from snapline.protocol.snapshot import SubtaskState
-from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.statistics.task_metrics import TaskMetrics
-from snapline.types import Barrier, ExecutionId, FailureReason, TaskStatus
-
-T = TypeVar("T")
-
-
-class Message(Struct, frozen=True, tag=True):
-    """Base of all messages."""
-
+from snapline.types import ExecutionId
 
 # Both ways.
 
 
-class Heartbeat(Message, frozen=True):
+class Heartbeat(Struct, frozen=True):
     """I am here."""
 
 
 # From a supervisor to the driver.
 
 
-class SupervisorHello(Message, frozen=True):
+class SupervisorHello(Struct, frozen=True):
     """The first message of a supervisor. `slot` is the number of its Spark task, `task_attempt` Spark's own id."""
 
     generation: int
@@ -42,7 +43,7 @@ class SupervisorHello(Message, frozen=True):
     task_attempt: int
 
 
-class ProcessDied(Message, frozen=True):
+class ProcessDied(Struct, frozen=True):
     """An operator process has ended by itself, or could not be started; `log` is what it said last."""
 
     incarnation: int
@@ -53,26 +54,26 @@ class ProcessDied(Message, frozen=True):
 # From the driver to a supervisor.
 
 
-class StartProcess(Message, frozen=True):
+class StartProcess(Struct, frozen=True):
     """Start an operator process in place of any other."""
 
     incarnation: int
 
 
-class KillProcess(Message, frozen=True):
+class KillProcess(Struct, frozen=True):
     """Kill this operator process and do not report it."""
 
     incarnation: int
 
 
-class Drain(Message, frozen=True):
+class Drain(Struct, frozen=True):
     """Kill the operator process and return: the slot is given back to Spark."""
 
 
 # From an operator process to the driver.
 
 
-class ProcessHello(Message, frozen=True):
+class ProcessHello(Struct, frozen=True):
     """The first message of an operator process: where its data port is."""
 
     generation: int
@@ -83,71 +84,32 @@ class ProcessHello(Message, frozen=True):
     port: int
 
 
-class ProcessUnable(Message, frozen=True):
+class ProcessUnable(Struct, frozen=True):
     """The process cannot run the job, and another try would not change that; the error says what to do."""
 
     error: str
 
 
-class TaskReport(Message, frozen=True):
-    """A task has changed its status. Of a failure `error` is one line, `trace` all of it, `log` the last lines.
-
-    `is_final` says that no restart can mend it: what was restored does not fit the code, or a setting is wrong.
-    """
-
-    execution: ExecutionId
-    status: TaskStatus
-    error: str = ""
-    trace: str = ""
-    log: str = ""
-    is_final: bool = False
-
-
-class Acknowledge(Message, frozen=True):
-    """A subtask's part of a checkpoint is durable."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    state: dict[str, SubtaskState]
-    metrics: SubtaskMetrics
-
-
-class Decline(Message, frozen=True):
-    """A subtask takes no part in a checkpoint."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    reason: FailureReason
-    message: str = ""
-
-
-class SplitRequest(Message, frozen=True):
+class SplitRequest(Struct, frozen=True):
     """A source subtask has read all it was given."""
 
     execution: ExecutionId
     operator: str
 
 
-class SourceEnded(Message, frozen=True):
+class SourceEnded(Struct, frozen=True):
     """A source subtask has read everything there is, and waits for its last checkpoint."""
 
     execution: ExecutionId
 
 
-class OperatorEventReceived(Message, frozen=True):
-    """The subtask has the event; whatever reaches it later comes behind it."""
-
-    attempt: int
-    sequence: int
-
-
-class TasksCancelled(Message, frozen=True):
+class TasksCancelled(Struct, frozen=True):
     """No task of this attempt, or an older one, runs here any more."""
 
     attempt: int
 
 
-class Metrics(Message, frozen=True):
+class Metrics(Struct, frozen=True):
     """The figures of all tasks of a process, sent from time to time."""
 
     tasks: list[TaskMetrics]
@@ -165,7 +127,7 @@ class TaskDeployment(Struct, frozen=True):
     finished: bool = False
 
 
-class Deploy(Message, frozen=True):
+class Deploy(Struct, frozen=True):
     """Start the tasks of an attempt. `peers` are the data ports of all slots, by slot; `max_parallelism` by vertex.
 
     `shared` is where objects go that several checkpoints may refer to, none if the driver keeps them. Whatever ran here
@@ -181,41 +143,10 @@ class Deploy(Message, frozen=True):
     shared: str | None = None
 
 
-class Cancel(Message, frozen=True):
+class Cancel(Struct, frozen=True):
     """Stop all tasks of this attempt and older ones; answered with `TasksCancelled`."""
 
     attempt: int
-
-
-class TriggerCheckpoint(Message, frozen=True):
-    """Start a checkpoint at this task: a source, or one whose upstream has finished."""
-
-    execution: ExecutionId
-    barrier: Barrier
-
-
-class CheckpointCompleted(Message, frozen=True):
-    """Tell a task that a checkpoint is complete."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-    subsumed_id: int
-
-
-class CheckpointAborted(Message, frozen=True):
-    """Tell a task that a checkpoint will never be."""
-
-    execution: ExecutionId
-    checkpoint_id: int
-
-
-class OperatorEvent(Message, frozen=True):
-    """Something an operator coordinator sends to one of its subtasks: plain data."""
-
-    execution: ExecutionId
-    operator: str
-    sequence: int
-    event: Any
 
 
 ToMaster: TypeAlias = (
@@ -237,32 +168,46 @@ ToSupervisor: TypeAlias = Heartbeat | StartProcess | KillProcess | Drain
 ToProcess: TypeAlias = (
     Heartbeat | Deploy | Cancel | TriggerCheckpoint | CheckpointCompleted | CheckpointAborted | OperatorEvent
 )
+Message: TypeAlias = ToMaster | ToSupervisor | ToProcess
+
+
+def _decoders(union: Any) -> dict[str, msgspec.msgpack.Decoder[Any]]:
+    return {kind.__name__: msgspec.msgpack.Decoder(kind) for kind in get_args(union)}
+
 
 _encoder = msgspec.msgpack.Encoder()
-_to_master: msgspec.msgpack.Decoder[ToMaster] = msgspec.msgpack.Decoder(ToMaster)
-_to_supervisor: msgspec.msgpack.Decoder[ToSupervisor] = msgspec.msgpack.Decoder(ToSupervisor)
-_to_worker: msgspec.msgpack.Decoder[ToProcess] = msgspec.msgpack.Decoder(ToProcess)
+_envelope = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
+_to_master = _decoders(ToMaster)
+_to_supervisor = _decoders(ToSupervisor)
+_to_process = _decoders(ToProcess)
 
 
 def encode(message: Message) -> bytes:
-    return _encoder.encode(message)
+    """Returns the name of the message's type, and its fields."""
+    return _encoder.encode((type(message).__name__, message))
 
 
 def decode_to_master(data: bytes) -> ToMaster:
-    """A message to the driver; `PeerError` if it is none."""
-    return _decoded(_to_master, data)
+    """Returns a message to the driver. Raises `PeerError` if it is none."""
+    message: ToMaster = _decoded(_to_master, data)
+    return message
 
 
 def decode_to_supervisor(data: bytes) -> ToSupervisor:
-    return _decoded(_to_supervisor, data)
+    message: ToSupervisor = _decoded(_to_supervisor, data)
+    return message
 
 
 def decode_to_process(data: bytes) -> ToProcess:
-    return _decoded(_to_worker, data)
+    message: ToProcess = _decoded(_to_process, data)
+    return message
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
+def _decoded(decoders: dict[str, msgspec.msgpack.Decoder[Any]], data: bytes) -> Any:
     try:
-        return decoder.decode(data)
+        name, fields = _envelope.decode(data)
+        if name not in decoders:
+            raise PeerError(f"unknown message {name[:60]!r}")
+        return decoders[name].decode(fields)
     except (msgspec.MsgspecError, ValueError) as error:
         raise PeerError(f"a message that cannot be understood: {error}") from error

@@ -1,0 +1,95 @@
+"""Messages between the driver and its tasks. Each is one type: the effect of one machine, what the wire carries, and
+the event of another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from snapline.protocol.snapshot import SubtaskState
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
+from snapline.types import NO_CHECKPOINT, Barrier, ExecutionId, FailureReason, TaskStatus
+
+# From the driver to a task.
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerCheckpoint:
+    """Start a checkpoint at this task: a source, or one whose upstream has finished."""
+
+    execution: ExecutionId
+    barrier: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCompleted:
+    """A checkpoint is complete and durable; `subsumed_id` is the newest one that it replaced."""
+
+    execution: ExecutionId
+    checkpoint_id: int
+    subsumed_id: int = NO_CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointAborted:
+    """A checkpoint will never be."""
+
+    execution: ExecutionId
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEvent:
+    """Plain data that an operator coordinator sends to one of its subtasks; answered with `OperatorEventReceived`."""
+
+    execution: ExecutionId
+    operator: str
+    sequence: int
+    event: Any
+
+
+# From a task to the driver.
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """A subtask's part of a checkpoint is durable. `state` has an entry for each operator of its chain."""
+
+    execution: ExecutionId
+    checkpoint_id: int
+    state: Mapping[str, SubtaskState]
+    metrics: SubtaskMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """A subtask takes no part in a checkpoint."""
+
+    execution: ExecutionId
+    checkpoint_id: int
+    reason: FailureReason
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEventReceived:
+    """The subtask has the event; whatever reaches it later comes behind it."""
+
+    attempt: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """A task has changed its status. Of a failure `error` is one line, `trace` all of it, `log` the last lines.
+
+    `is_final` says that no restart can mend it: what was restored does not fit the code, or a setting is wrong.
+    """
+
+    execution: ExecutionId
+    status: TaskStatus
+    error: str = ""
+    trace: str = ""
+    log: str = ""
+    is_final: bool = False
