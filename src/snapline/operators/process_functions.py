@@ -12,8 +12,8 @@ from snapline.contracts.contexts import BatchContext, ProcessContext
 from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction, ProcessFunction
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
-from snapline.errors import SnaplineError, UserCodeError
-from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
+from snapline.errors import UserCodeError
+from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of, user_code
 from snapline.operators.row_timers import RowTimers
 from snapline.operators.value_cache import BatchValueCache
 from snapline.state.timers import TimeDomain
@@ -83,7 +83,8 @@ class Process(Operator):
             else (function.process_first, function.process_second)
         )
         self._is_open = True
-        _call(self._what, function.open, self._context)
+        with user_code(self._what):
+            function.open(self._context)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         side, call, context = self._sides[input_index], self._calls[input_index], self._context
@@ -191,10 +192,12 @@ class ProcessBatches(Operator):
         self._keyed = context.states.keyed
         self._context = BatchContext(_NAME, context, self._emit, self._emit_to, has_uid=self._has_uid)
         self._is_open = True
-        _call(self._what, self._function.open, self._context)
+        with user_code(self._what):
+            self._function.open(self._context)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        _call(self._what, self._function.process_batch, batch, self._context)
+        with user_code(self._what):
+            self._function.process_batch(batch, self._context)
 
     def watermark(self, timestamp_ms: int) -> None:
         self._context._watermark_ms = timestamp_ms
@@ -215,7 +218,8 @@ class ProcessBatches(Operator):
         rounds = 100_000 if until_ms == MAX_WATERMARK else None
         fired = 0
         while (due := timers.due(domain, until_ms)) is not None:
-            _call(self._what, self._function.on_timers, due, self._context)
+            with user_code(self._what):
+                self._function.on_timers(due, self._context)
             fired += 1
             if rounds is not None and fired >= rounds:
                 raise UserCodeError(
@@ -225,30 +229,21 @@ class ProcessBatches(Operator):
         self._context.time_domain = None
 
     def _emit(self, batch: pa.RecordBatch) -> None:
-        self.context.emit(conform(self._checked(batch), self._outputs.schema, self._what))
+        self.context.emit(_checked(batch, self._outputs.schema, self._what))
 
     def _emit_to(self, name: str, batch: pa.RecordBatch) -> None:
         schema = self._outputs.side_outputs.get(name)
         if schema is None:
             known = ", ".join(map(repr, self._outputs.side_outputs)) or "none"
             raise UserCodeError(f"there is no side output {name!r}, there is {known}; name it in side_outputs=")
-        self.context.emit_to(name, conform(self._checked(batch), schema, f"{self._what}, side output {name!r},"))
-
-    def _checked(self, batch: Any) -> pa.RecordBatch:
-        if not isinstance(batch, pa.RecordBatch):
-            raise UserCodeError(f"{shortened(batch)} was emitted; emit a pyarrow.RecordBatch")
-        return batch
+        self.context.emit_to(name, _checked(batch, schema, f"{self._what}, side output {name!r},"))
 
     def close(self) -> None:
         if self._is_open:
             self._function.close()
 
 
-def _call(what: str, function: Callable[..., Any], *arguments: Any) -> None:
-    """Call a user function; errors it raises name the operator."""
-    try:
-        function(*arguments)
-    except Exception as error:
-        if isinstance(error, SnaplineError) and not isinstance(error, UserCodeError):
-            raise
-        raise raised(what, error) from error
+def _checked(batch: Any, schema: pa.Schema, what: str) -> pa.RecordBatch:
+    if not isinstance(batch, pa.RecordBatch):
+        raise UserCodeError(f"{shortened(batch)} was emitted; emit a pyarrow.RecordBatch")
+    return conform(batch, schema, what)

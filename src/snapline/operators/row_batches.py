@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from difflib import get_close_matches
 from operator import itemgetter
@@ -142,8 +143,17 @@ def _wrong_row(rows: Sequence[Any], schema: pa.Schema, what: str) -> UserCodeErr
 
 def raised(what: str, error: Exception) -> SnaplineError:
     """The error to raise when a user function has raised: it names the operator."""
-    if isinstance(error, SnaplineError) and not isinstance(error, UserCodeError):
-        return error
     if isinstance(error, UserCodeError):
         return UserCodeError(f"{what}: {error}")
+    if isinstance(error, SnaplineError):
+        return error
     return UserCodeError(f"{what} raised {type(error).__name__}: {error}")
+
+
+@contextmanager
+def user_code(what: str) -> Iterator[None]:
+    """Turns errors of the user functions called in this block into those of `raised`."""
+    try:
+        yield
+    except Exception as error:
+        raise raised(what, error) from error

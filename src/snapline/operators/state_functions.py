@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.schemas import Row, conform
+from snapline.contracts.schemas import conform
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.operators.keyed_batches import keyed_state
-from snapline.operators.row_batches import array_of, batch_of, column_of, raised, rows_of, values_of
+from snapline.operators.row_batches import array_of, batch_of, column_of, raised, rows_of, user_code, values_of
 from snapline.state.arrays import Values
 from snapline.state.groups import Groups
 from snapline.state.state_types import StateType
@@ -26,18 +26,20 @@ STATE = "state"
 
 
 class _Stateful(Operator):
-    """Base of these operators: one value per key."""
+    """Base of these operators: one value per key. `name` is the method the user called."""
 
-    def __init__(self, name: str, state: StateType, ttl: Ttl | None, schema: pa.Schema) -> None:
-        self._name = name
+    name: str
+
+    def __init__(self, function: Callable[..., Any], state: StateType, ttl: Ttl | None, schema: pa.Schema) -> None:
+        self._function = function
         self._kind = state
         self._ttl = ttl
         self._schema = schema
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._what = f"{self._name} {context.uid!r}"
-        self._keyed = keyed_state(context, self._name)
+        self._what = f"{self.name} {context.uid!r}"
+        self._keyed = keyed_state(context, self.name)
         kind = object if self._kind.arrow is None else self._kind.arrow
         self._state = self._keyed.value_state(STATE, kind, ttl=self._ttl)
 
@@ -73,15 +75,7 @@ class _Stateful(Operator):
 class MapWithState(_Stateful):
     """Calls a function with the state of its key and each row; it returns the new state and a row or None."""
 
-    def __init__(
-        self,
-        function: Callable[[Any, Row], Any],
-        state: StateType,
-        ttl: Ttl | None,
-        schema: pa.Schema,
-    ) -> None:
-        super().__init__("map_with_state", state, ttl, schema)
-        self._function = function
+    name = "map_with_state"
 
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
         values, results = _values(old), list[Any]()
@@ -97,6 +91,8 @@ class MapColumnsWithState(_Stateful):
     there is one; None emits no row. A state with fields is a tuple.
     """
 
+    name = "map_with_state"
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -106,8 +102,7 @@ class MapColumnsWithState(_Stateful):
         columns: tuple[str, ...],
         given: tuple[str, ...],
     ) -> None:
-        super().__init__("map_with_state", state, ttl, schema)
-        self._function = function
+        super().__init__(function, state, ttl, schema)
         self._columns = columns
         self._given = given
 
@@ -170,23 +165,13 @@ class MapColumnsWithState(_Stateful):
 
 
 class UpdateState(_Stateful):
-    """Calls a function once per batch with the states of its distinct keys."""
+    """Calls a function once per batch with the states of its distinct keys, their groups, and the batch."""
 
-    def __init__(
-        self,
-        function: Callable[[Values, Groups, pa.RecordBatch], Any],
-        state: StateType,
-        ttl: Ttl | None,
-        schema: pa.Schema,
-    ) -> None:
-        super().__init__("update_state", state, ttl, schema)
-        self._function = function
+    name = "update_state"
 
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
-        try:
+        with user_code(self._what):
             given = self._function(old, groups, batch)
-        except Exception as error:
-            raise raised(self._what, error) from error
         if not isinstance(given, tuple) or len(given) != 2:
             raise UserCodeError(
                 f"{self._what} gave {shortened(given)}; it must return the new values of the keys and a batch, or None "

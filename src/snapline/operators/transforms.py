@@ -11,7 +11,7 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
 from snapline.operators.batch_formats import Format
-from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
+from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of, user_code
 from snapline.text import shortened
 
 
@@ -56,13 +56,11 @@ class Filter(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         what = f"filter {self.context.uid!r}"
-        try:
+        with user_code(what):
             mask = self._format.mask(self._predicate(self._format.given(batch)))
             mask = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
             mask = mask if isinstance(mask, pa.Array) else pa.array(mask)
             mask = mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask
-        except Exception as error:
-            raise raised(what, error) from error
         if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
             raise UserCodeError(
                 f"{what}: the function gave {len(mask)} values of the type {mask.type} for {batch.num_rows} rows; it "
@@ -81,10 +79,8 @@ class FilterRows(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         what = f"filter {self.context.uid!r}"
-        try:
+        with user_code(what):
             answers = list(map(self._predicate, rows_of(batch)))
-        except Exception as error:
-            raise raised(what, error) from error
         try:
             mask = pa.array(answers, pa.bool_())
         except (pa.ArrowException, TypeError, ValueError):
@@ -107,20 +103,17 @@ class MapRows(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         what = f"map {self.context.uid!r}"
-        try:
+        with user_code(what):
             made = list(map(self._function, rows_of(batch)))
-        except Exception as error:
-            raise raised(what, error) from error
-        if made:
-            self.context.emit(batch_of(made, self._schema, what))
+        self._emit(made, what)
+
+    def _emit(self, rows: list[Any], what: str) -> None:
+        if rows:
+            self.context.emit(batch_of(rows, self._schema, what))
 
 
-class FlatMapRows(Operator):
+class FlatMapRows(MapRows):
     """Maps each row to any number of rows."""
-
-    def __init__(self, function: Callable[[Row], Any], schema: pa.Schema) -> None:
-        self._function = function
-        self._schema = schema
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         what = f"flat_map {self.context.uid!r}"
@@ -142,7 +135,3 @@ class FlatMapRows(Operator):
                 self._emit(made, what)
                 made = []
         self._emit(made, what)
-
-    def _emit(self, rows: list[Any], what: str) -> None:
-        if rows:
-            self.context.emit(batch_of(rows, self._schema, what))
