@@ -26,8 +26,12 @@ class Format(ABC):
     changes_width = False
     """Whether text, bytes and lists may come back with 64-bit offsets that the user did not choose."""
 
-    def open(self) -> None:  # noqa: B027  # optional
-        """Import its package. Raises `ConfigurationError` if that is not installed."""
+    package: str | None = None
+
+    def open(self) -> None:
+        """Import its package, if any. Raises `ConfigurationError` if that is not installed."""
+        if self.package is not None:
+            _load(self.package)
 
     @abstractmethod
     def given(self, batch: pa.RecordBatch) -> Any:
@@ -52,9 +56,9 @@ class Format(ABC):
         else:
             raise TypeError(f"it gave {shortened(made)}; it must return {self.kind}, None, or several of them")
 
-    @abstractmethod
     def mask(self, made: Any) -> Any:
         """The result of a filter function as an Arrow array, or as something `pyarrow.array` takes."""
+        return made
 
 
 class _Arrow(Format):
@@ -66,18 +70,13 @@ class _Arrow(Format):
     def batch(self, made: Any, schema: pa.Schema | None, what: str) -> pa.RecordBatch | pa.Table | None:
         return made if isinstance(made, pa.RecordBatch | pa.Table) else None
 
-    def mask(self, made: Any) -> Any:
-        return made
-
 
 class _Pandas(Format):
     """With Arrow dtypes, so that nulls, integers and times do not change."""
 
     kind = "a pandas.DataFrame"
     changes_width = True
-
-    def open(self) -> None:
-        _load("pandas")
+    package = "pandas"
 
     def given(self, batch: pa.RecordBatch) -> Any:
         return batch.to_pandas(types_mapper=_load("pandas").ArrowDtype)
@@ -95,9 +94,7 @@ class _Pandas(Format):
 class _Polars(Format):
     kind = "a polars.DataFrame"
     changes_width = True
-
-    def open(self) -> None:
-        _load("polars")
+    package = "polars"
 
     def given(self, batch: pa.RecordBatch) -> Any:
         return _load("polars").from_arrow(batch)
@@ -121,9 +118,6 @@ class _Rows(Format):
             return None
         assert schema is not None, "rows do not show their schema"
         return batch_of(list(made), schema, what)
-
-    def mask(self, made: Any) -> Any:
-        return made
 
 
 _FORMATS: dict[str, type[Format]] = {"arrow": _Arrow, "pandas": _Pandas, "polars": _Polars, "rows": _Rows}

@@ -25,8 +25,8 @@ def decoded(column: pa.Array) -> pa.Array:
 
 
 def chosen(keys: Rows, namespace: pa.Array | None, rows: Ints | None) -> tuple[Rows, pa.Array | None]:
-    """Keys and namespaces of some rows of a batch; None chooses all rows."""
-    if rows is None:
+    """Keys and namespaces of some rows of a batch, ascending; None chooses all rows."""
+    if rows is None or len(rows) == len(keys):
         return keys, namespace
     return keys.take(rows), None if namespace is None else namespace.take(pa.array(rows))
 

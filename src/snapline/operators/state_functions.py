@@ -84,14 +84,12 @@ class MapWithState(_Stateful):
         return self._converted(values), batch_of(made, self._schema, self._what) if made else None
 
 
-class MapColumnsWithState(_Stateful):
+class MapColumnsWithState(MapWithState):
     """The same with some columns as arguments instead of a row, which is faster.
 
     Key columns are copied to the output. The function returns the other columns, `given`, as a tuple, or as a value if
     there is one; None emits no row. A state with fields is a tuple.
     """
-
-    name = "map_with_state"
 
     def __init__(
         self,

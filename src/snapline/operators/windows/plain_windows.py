@@ -86,7 +86,7 @@ class PlainWindows(WindowOperator):
         times = -(-after // every_ms) * every_ms
         rows = np.flatnonzero(times < ends - 1)
         if rows.size:
-            keys, namespaces = keys.take(rows), namespaces.take(pa.array(rows))
+            keys, namespaces = chosen(keys, namespaces, rows)
             self._timers.register_all(self._domain, keys, pa.array(times[rows]), namespaces)
 
     def _add_in_rounds(
@@ -118,29 +118,30 @@ class PlainWindows(WindowOperator):
             fires &= ends - 1 > self._watermark_ms
         for number in range(int(rounds.max()) + 1):
             rows = np.flatnonzero(rounds == number)
-            if len(rows) < len(keys):
-                self._accumulators.add(*_some(keys, batch, namespaces, rows))
-            else:
-                self._accumulators.add(keys, batch, namespaces)
-            firing_rows = rows[fires[rows]]
-            if firing_rows.size:
-                some, named = keys.take(firing_rows), namespaces.take(pa.array(firing_rows))
-                taken = [column.take(pa.array(firing_rows)) for column in columns]
-                self._fire(some, taken, named, starts[firing_rows], ends[firing_rows])
+            some, named = chosen(keys, namespaces, rows)
+            self._accumulators.add(some, batch if some is keys else batch.take(pa.array(rows)), named)
+            rows = rows[fires[rows]]
+            if rows.size:
+                fired = self._fire(keys, columns, namespaces, starts, ends, rows)
                 if firing.is_purging:
-                    self._accumulators.delete(some, named)
+                    self._accumulators.delete(*fired)
 
     def _fire_again(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array, starts: Ints, ends: Ints) -> None:
         """Emit complete windows again that got rows within the lateness."""
         rows = np.flatnonzero(ends - 1 <= self._watermark_ms)
         if rows.size:
             rows = rows[self._distinct(keys.take(rows), starts[rows], ends[rows])]
-            some, named = keys.take(rows), namespaces.take(pa.array(rows))
-            self._fire(some, [column.take(pa.array(rows)) for column in columns], named, starts[rows], ends[rows])
+            self._fire(keys, columns, namespaces, starts, ends, rows)
 
-    def _fire(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array, starts: Ints, ends: Ints) -> None:
-        taken = self._accumulators.take(keys, namespaces)
-        self._results.emit(self.context, columns, starts, ends, taken)
+    def _fire(
+        self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array, starts: Ints, ends: Ints, rows: Ints
+    ) -> tuple[Rows, pa.Array]:
+        """Emit the windows of some rows, ascending. Returns their keys and namespaces."""
+        some, named = chosen(keys, namespaces, rows)
+        if some is not keys:
+            columns = [column.take(pa.array(rows)) for column in columns]
+        self._results.emit(self.context, columns, starts[rows], ends[rows], self._accumulators.take(some, named))
+        return some, named
 
     def _on_due(self, due: DueTimers) -> None:
         assert due.namespaces is not None
@@ -154,29 +155,26 @@ class PlainWindows(WindowOperator):
             self._on_early(due, np.flatnonzero(is_early), starts, ends)
         rows = np.flatnonzero(is_complete)
         if rows.size:
-            keys, namespaces = _chosen_due(due, rows)
             if at_end:
-                columns = [column.take(pa.array(rows)) for column in self._columns_of(due.keys)]
-                self._fire(keys, columns, namespaces, starts[rows], ends[rows])
+                self._fire(due.rows, self._columns_of(due.keys), due.namespaces, starts, ends, rows)
             if lateness_ms:
+                keys, namespaces = chosen(due.rows, due.namespaces, rows)
                 self._windows.put(keys, pa.array(np.full(len(rows), FIRED, dtype=np.int8)), namespaces)
                 self._timers.register_all(self._domain, keys, pa.array(last[rows] + lateness_ms), namespaces)
         rows = np.flatnonzero(is_over)
         if rows.size:
-            self._forget(*_chosen_due(due, rows))
+            self._forget(*chosen(due.rows, due.namespaces, rows))
 
     def _on_early(self, due: DueTimers, rows: Ints, starts: Ints, ends: Ints) -> None:
         """Emit incomplete windows at an interval of event time, and set their next timers."""
         rows = rows[ends[rows] - 1 > self._watermark_ms]
         if not rows.size:
             return
-        keys, namespaces = _chosen_due(due, rows)
+        keys, namespaces = chosen(due.rows, due.namespaces, rows)
         self._expect_early(keys, namespaces, np.full(len(rows), self._watermark_ms + 1), ends[rows])
         # A window may have several due timers.
-        once = self._distinct(keys, starts[rows], ends[rows])
-        keys, namespaces, rows = keys.take(once), namespaces.take(pa.array(once)), rows[once]
-        columns = [column.take(pa.array(rows)) for column in self._columns_of(due.keys)]
-        self._fire(keys, columns, namespaces, starts[rows], ends[rows])
+        rows = rows[self._distinct(keys, starts[rows], ends[rows])]
+        self._fire(due.rows, self._columns_of(due.keys), due.namespaces, starts, ends, rows)
 
     def _forget(self, keys: Rows, namespaces: pa.Array) -> None:
         self._accumulators.delete(keys, namespaces)
@@ -188,17 +186,4 @@ class PlainWindows(WindowOperator):
         starts, ends = self._assigner.unpack(namespaces)
         rows = np.flatnonzero(ends - 1 > self._watermark_ms)
         if rows.size:
-            some, named = keys.take(rows), namespaces.take(pa.array(rows))
-            self._fire(some, [column.take(pa.array(rows)) for column in columns], named, starts[rows], ends[rows])
-
-
-def _chosen_due(due: DueTimers, rows: Ints) -> tuple[Rows, pa.Array]:
-    assert due.namespaces is not None
-    if len(rows) == len(due):
-        return due.rows, due.namespaces
-    return due.rows.take(rows), due.namespaces.take(pa.array(rows))
-
-
-def _some(keys: Rows, batch: pa.RecordBatch, namespaces: pa.Array, rows: Ints) -> tuple[Rows, pa.RecordBatch, pa.Array]:
-    taken = pa.array(rows)
-    return keys.take(rows), batch.take(taken), namespaces.take(taken)
+            self._fire(keys, columns, namespaces, starts, ends, rows)

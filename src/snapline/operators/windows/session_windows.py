@@ -28,6 +28,11 @@ class _Sessions:
     ends: Ints
     have_fired: Bools
 
+    @classmethod
+    def of(cls, owners: Ints, names: Ints, structs: pa.Array) -> _Sessions:
+        starts, ends, have_fired = structs.flatten()
+        return cls(owners, names, starts.to_numpy(), ends.to_numpy(), have_fired.to_numpy(zero_copy_only=False))
+
     def take(self, rows: Ints) -> _Sessions:
         return _Sessions(self.owners[rows], self.names[rows], self.starts[rows], self.ends[rows], self.have_fired[rows])
 
@@ -117,14 +122,7 @@ class SessionWindows(WindowOperator):
 
     def _known(self, keys: Rows) -> _Sessions:
         owners, names, found = self._sessions.entries(keys)
-        starts, ends, have_fired = found.flatten()
-        return _Sessions(
-            owners,
-            names.to_numpy(),
-            starts.to_numpy(),
-            ends.to_numpy(),
-            have_fired.to_numpy(zero_copy_only=False),
-        )
+        return _Sessions.of(owners, names.to_numpy(), found)
 
     def _absorb(self, keys: Rows, sources: Ints, targets: Ints) -> None:
         self._accumulators.move(keys, pa.array(sources), pa.array(targets))
@@ -189,16 +187,8 @@ class SessionWindows(WindowOperator):
         names = namespaces.take(pa.array(rows))
         found = self._sessions.take(keys.take(rows), names)
         kept = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
-        starts, ends, have_fired = found.take(pa.array(kept)).flatten()
         rows = rows[kept]
-        sessions = _Sessions(
-            rows,
-            names.to_numpy()[kept],
-            starts.to_numpy(),
-            ends.to_numpy(),
-            have_fired.to_numpy(zero_copy_only=False),
-        )
-        return keys.take(rows), sessions
+        return keys.take(rows), _Sessions.of(rows, names.to_numpy()[kept], found.take(pa.array(kept)))
 
 
 def _runs(owners: Ints, times: Ints, gap_ms: int) -> tuple[Ints, Ints, Bools]:
