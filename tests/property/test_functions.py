@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.unit.operators.conftest import Harness
 
 import snapline as sl
-from snapline.api.state_nodes import map_with_state, update_state
 from snapline.operators import value_cache
-from snapline.operators.process_functions import FunctionOutputs, Process, FunctionInput
+from snapline.operators.process_functions import FunctionInput, FunctionOutputs, Process
 from snapline.state.groups import Groups
 from snapline.types import MAX_WATERMARK
 
@@ -34,6 +33,14 @@ def batches(items: Sequence[Event], at: Sequence[int]) -> list[pa.RecordBatch]:
     whole = pa.RecordBatch.from_arrays(arrays, schema=ROWS)
     places = sorted({0, len(items), *(place for place in at if place < len(items))})
     return [whole.slice(start, end - start) for start, end in pairwise(places)]
+
+
+def keyed() -> sl.KeyedStream:
+    return sl.Job("states").source(sl.sources.Generate(lambda start, count: None, schema=ROWS), "rows").key_by("user")
+
+
+def operator_of(stream: sl.Stream) -> Any:
+    return stream._inputs[0].node.operator
 
 
 def emitted(operator: Any, parts: Sequence[pa.RecordBatch]) -> list[tuple[Any, ...]]:
@@ -68,9 +75,8 @@ def test_map_with_state_is_a_dict_of_states(items: list[Event], at: list[int]) -
         new, told = step(state, row["value"])
         return new, None if told is None else {"user": row["user"], "n": told}
 
-    options: dict[str, Any] = {"state": int, "schema": OUT, "ttl": None}
-    rows = map_with_state(by_row, ROWS, ("user",), columns=None, **options)[0]
-    columns = map_with_state(step, ROWS, ("user",), columns=("value",), **options)[0]
+    rows = operator_of(keyed().map_with_state(by_row, state=int, schema=OUT))
+    columns = operator_of(keyed().map_with_state(step, state=int, schema=OUT, columns=("value",)))
     expected = modelled(items)
     assert emitted(rows, batches(items, at)) == expected
     assert emitted(columns, batches(items, at)) == expected
@@ -147,7 +153,7 @@ def test_update_state_sums(items: list[Event], at: list[int]) -> None:
     def summed(old: pa.Array, groups: Groups, batch: pa.RecordBatch) -> tuple[pa.Array, None]:
         return groups.sum(batch.column("value"), onto=old), None
 
-    operator = update_state(summed, state=int, schema=OUT, ttl=None)[0]
+    operator = operator_of(keyed().update_state(summed, state=int, schema=OUT))
     assert emitted(operator, batches(items, at)) == []
     totals: dict[str, int] = defaultdict(int)
     for user, value in items:

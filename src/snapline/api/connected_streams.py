@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from snapline.api.graph_nodes import Input, own_operator
+from snapline.api.graph_nodes import BaseStream, Input
 from snapline.api.guidance import names_its_operators
-from snapline.api.process_nodes import connected_process_node
-from snapline.contracts.functions import CoProcessFunction
+from snapline.api.process_nodes import process_connected
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike
 from snapline.errors import ConfigurationError
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @names_its_operators
-class ConnectedStreams:
+class ConnectedStreams(BaseStream):
     """Two streams as the inputs 0 and 1 of one operator.
 
     If the first is keyed the operator has keyed state; the second must then be keyed by columns of the same types, or
@@ -33,7 +31,8 @@ class ConnectedStreams:
     def __init__(self, job: Job, first: Stream | KeyedStream, second: Stream | KeyedStream) -> None:
         if getattr(second, "_job", None) is not job:
             raise ConfigurationError(f"connect({second!r}): give a stream of the same job")
-        self._job: Job = job
+        inputs = (*first._inputs, *(replace(item, index=1) for item in second._inputs))
+        super().__init__(job, inputs, first._key_columns)
         self._first = first
         self._second = second
 
@@ -48,17 +47,17 @@ class ConnectedStreams:
     @property
     def key_columns(self) -> tuple[str, ...]:
         """Key columns of the first input; empty if it is not keyed."""
-        return tuple(getattr(self._first, "key_columns", ()))
+        return self._key_columns
 
     @property
     def other_key_columns(self) -> tuple[str, ...]:
         """Key columns of the second input; empty if it is not keyed."""
-        return tuple(getattr(self._second, "key_columns", ()))
+        return self._second._key_columns
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         """The inputs of the operator's node."""
-        return (*self._first._inputs, *(replace(item, index=1) for item in self._second._inputs))
+        return self._inputs
 
     def apply(
         self,
@@ -70,32 +69,6 @@ class ConnectedStreams:
         parallelism: int | None = None,
     ) -> Stream:
         """Apply an operator of your own that emits batches of `schema`; `process` gets the input's index."""
-        node = own_operator(
-            operator, uid, self.inputs, schema, self.key_columns, has_state=has_state, parallelism=parallelism
-        )
-        return self._job._behind(node)
+        return self._then_own(operator, uid, schema, has_state, parallelism)
 
-    def process(
-        self,
-        function: CoProcessFunction,
-        *,
-        schema: SchemaLike,
-        side_outputs: Mapping[str, SchemaLike] | None = None,
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Apply a function to the rows of both streams; it emits rows of `schema`, and to side outputs.
-
-        Both are keyed, and share the state of a key; or the second is `broadcast()`, and the first may be keyed.
-        """
-        node = connected_process_node(
-            function,
-            self.inputs,
-            self.key_columns,
-            self.other_key_columns,
-            schema=schema,
-            side_outputs=side_outputs,
-            uid=uid,
-            parallelism=parallelism,
-        )
-        return self._job._behind(node)
+    process = process_connected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,6 +14,10 @@ from snapline.contracts.source import Source
 from snapline.errors import ConfigurationError
 from snapline.operators.source_head import ChainMember
 from snapline.types import Partitioning
+
+if TYPE_CHECKING:
+    from snapline.api.job import Job
+    from snapline.api.stream import Stream
 
 _SHOWN = 8
 """Most columns listed in the `repr` of a stream."""
@@ -106,18 +111,33 @@ def shown(inputs: tuple[Input, ...], schema: pa.Schema) -> str:
     return f"behind {ahead}: {', '.join(fields[:_SHOWN])}{more}"
 
 
-def own_operator(
-    operator: Operator,
-    uid: str | None,
-    inputs: tuple[Input, ...],
-    schema: SchemaLike,
-    key_columns: tuple[str, ...] = (),
-    *,
-    has_state: bool,
-    parallelism: int | None,
-) -> Node:
-    """The node of a user's own operator."""
-    if not isinstance(operator, Operator):
-        raise ConfigurationError(f"apply({operator!r}): give an Operator; for a function there is map_batches()")
-    name = type(operator).__name__
-    return Node(name, operator, uid, inputs, checked_schema(schema, name), key_columns, parallelism, has_state)
+class BaseStream:
+    """What all kinds of streams have: the job, the edges that the rows come from, and the columns they are keyed by."""
+
+    def __init__(self, job: Job, inputs: tuple[Input, ...], key_columns: tuple[str, ...] = ()) -> None:
+        self._job = job
+        self._inputs = inputs
+        self._key_columns = key_columns
+
+    def _then(
+        self,
+        name: str,
+        operator: ChainMember,
+        schema: pa.Schema,
+        uid: str | None,
+        parallelism: int | None,
+        **settings: Any,
+    ) -> Stream:
+        """Add an operator for these rows, and return the stream of its output. `settings` are fields of its `Node`."""
+        return self._job._behind(
+            Node(name, operator, uid, self._inputs, schema, self._key_columns, parallelism, **settings)
+        )
+
+    def _then_own(
+        self, operator: Operator, uid: str | None, schema: SchemaLike, has_state: bool, parallelism: int | None
+    ) -> Stream:
+        """Add a user's own operator."""
+        if not isinstance(operator, Operator):
+            raise ConfigurationError(f"apply({operator!r}): give an Operator; for a function there is map_batches()")
+        name = type(operator).__name__
+        return self._then(name, operator, checked_schema(schema, name), uid, parallelism, has_state=has_state)

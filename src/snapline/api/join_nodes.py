@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.api.expressions import check_predicate
-from snapline.api.graph_nodes import Node
 from snapline.api.windows import Sliding, Tumbling, bounds_type
 from snapline.config import Duration, duration_ms
 from snapline.contracts.schemas import checked_schema, time_type
@@ -37,21 +36,27 @@ _MAX_COPIES = 1000
 
 
 def join(
-    left: KeyedStream,
+    self: KeyedStream,
     right: KeyedStream,
     *,
-    how: str,
-    ttl: Lifetime | None,
-    where: pc.Expression | None,
-    suffixes: Suffixes,
-    change_column: str,
-    uid: str | None,
-    parallelism: int | None,
+    how: str = "inner",
+    ttl: Lifetime | None = None,
+    where: pc.Expression | None = None,
+    suffixes: Suffixes = ("", "_right"),
+    change_column: str = "change",
+    uid: str | None = None,
+    parallelism: int | None = None,
 ) -> Stream:
-    """See `KeyedStream.join`."""
+    """Join each row of this stream with each row of another one that has the same key, whichever comes first.
+
+    Key columns appear once, under the names they have here; other columns that both streams have get `suffixes`.
+    `how` is "inner", "left", "right" or "full". In an outer join a row without a match is emitted with nulls at
+    once, and retracted when its first match arrives: `change_column` says "insert" or "delete". `where`, an
+    expression over the joined row, must also hold. Rows are kept forever, or with `ttl` at least that long.
+    """
     padded = _checked_how("join", how)
     added = [pa.field(change_column, pa.string(), nullable=False)] if any(padded) else []
-    layout = _layout("join", left, right, padded, suffixes, added)
+    layout = _layout("join", self, right, padded, suffixes, added)
     if where is not None:
         if not isinstance(where, pc.Expression):
             raise ConfigurationError(f"join: where={where!r}; give an expression such as pc.field('price') > 0")
@@ -60,25 +65,28 @@ def join(
         except ConfigurationError as error:
             raise ConfigurationError(f"join: where= does not fit the joined rows: {error}") from error
     operator = JoinStreams(layout, padded, as_ttl(ttl, "join"), where)
-    inputs = left.connect(right).inputs
-    return left._job._behind(
-        Node("join", operator, uid, inputs, layout.schema, left.key_columns, parallelism, has_state=True)
-    )
+    return self.connect(right)._then("join", operator, layout.schema, uid, parallelism, has_state=True)
 
 
 def interval_join(
-    left: KeyedStream,
+    self: KeyedStream,
     right: KeyedStream,
     *,
     lower: Duration,
     upper: Duration,
-    how: str,
-    on: tuple[str, str] | None,
-    suffixes: Suffixes,
-    uid: str | None,
-    parallelism: int | None,
+    how: str = "inner",
+    on: tuple[str, str] | None = None,
+    suffixes: Suffixes = ("", "_right"),
+    uid: str | None = None,
+    parallelism: int | None = None,
 ) -> Stream:
-    """See `KeyedStream.interval_join`."""
+    """Join each row of this stream with rows of another one that have the same key and are close in time.
+
+    The time of the right row is from `lower` to `upper` after that of the left row, inclusive; "-5s" is earlier.
+    `on` are the time columns of both, by default those of their watermarks. In an outer join, rows without a match
+    are emitted with nulls once the watermark rules one out. Late rows are dropped, or read from the side outputs
+    "late_left" and "late_right".
+    """
     padded = _checked_how("interval_join", how)
     lower_ms, upper_ms = _signed_ms(lower, "lower"), _signed_ms(upper, "upper")
     if lower_ms > upper_ms:
@@ -86,37 +94,42 @@ def interval_join(
             f"interval_join: lower={lower!r} is later than upper={upper!r}; swap them: a right row matches a left row "
             "if its time is between that + lower and that + upper"
         )
-    layout = _layout("interval_join", left, right, padded, suffixes)
-    columns = _time_columns("interval_join", left, right, on)
-    for stream, column, side in zip((left, right), columns, NAMES, strict=True):
+    layout = _layout("interval_join", self, right, padded, suffixes)
+    columns = _time_columns("interval_join", self, right, on)
+    for stream, column, side in zip((self, right), columns, NAMES, strict=True):
         if column in stream.key_columns:
             raise ConfigurationError(
                 f"interval_join: the time column {column!r} of the {side} side is one of its keys; key by others"
             )
     operator = JoinIntervals(layout, Interval(lower_ms, upper_ms), columns, padded)
-    return _with_late_rows("interval_join", operator, left, right, layout, uid, parallelism)
+    return _with_late_rows("interval_join", operator, self, right, layout, uid, parallelism)
 
 
 def window_join(
-    left: KeyedStream,
+    self: KeyedStream,
     right: KeyedStream,
     window: Tumbling | Sliding,
     *,
-    how: str,
-    on: tuple[str, str] | None,
-    suffixes: Suffixes,
-    uid: str | None,
-    parallelism: int | None,
+    how: str = "inner",
+    on: tuple[str, str] | None = None,
+    suffixes: Suffixes = ("", "_right"),
+    uid: str | None = None,
+    parallelism: int | None = None,
 ) -> Stream:
-    """See `KeyedStream.window_join`."""
+    """Join each row of this stream with each row of another one that has the same key and is in the same window.
+
+    Results are emitted once the watermark has passed the end of the window, with the columns `window_start` and
+    `window_end`; in an outer join rows without a match are emitted with nulls then. `on` and late rows are as for
+    `interval_join`.
+    """
     padded = _checked_how("window_join", how)
     windows = _fixed_windows(window)
-    columns = _time_columns("window_join", left, right, on)
-    bound = bounds_type(left.schema.field(columns[LEFT]).type)
+    columns = _time_columns("window_join", self, right, on)
+    bound = bounds_type(self.schema.field(columns[LEFT]).type)
     bounds = [pa.field(name, bound, nullable=False) for name in WINDOW_COLUMNS]
-    layout = _layout("window_join", left, right, padded, suffixes, bounds)
+    layout = _layout("window_join", self, right, padded, suffixes, bounds)
     operator = JoinWindows(layout, windows, columns, padded)
-    return _with_late_rows("window_join", operator, left, right, layout, uid, parallelism)
+    return _with_late_rows("window_join", operator, self, right, layout, uid, parallelism)
 
 
 def _with_late_rows(
@@ -128,18 +141,9 @@ def _with_late_rows(
     uid: str | None,
     parallelism: int | None,
 ) -> Stream:
-    node = Node(
-        name,
-        operator,
-        uid,
-        left.connect(right).inputs,
-        layout.schema,
-        left.key_columns,
-        parallelism,
-        has_state=True,
-        side_outputs={f"late_{side}": stream.schema for side, stream in zip(NAMES, (left, right), strict=True)},
-    )
-    return left._job._behind(node)
+    late = {f"late_{side}": stream.schema for side, stream in zip(NAMES, (left, right), strict=True)}
+    both = left.connect(right)
+    return both._then(name, operator, layout.schema, uid, parallelism, has_state=True, side_outputs=late)
 
 
 # Checks.

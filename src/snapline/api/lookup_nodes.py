@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from snapline.api.expressions import check_column
-from snapline.api.graph_nodes import Node
 from snapline.api.join_nodes import Suffixes, check_suffixes
 from snapline.config import Size, size_bytes
 from snapline.contracts.schemas import checked_schema, key_type
@@ -24,35 +23,41 @@ _HOWS = ("inner", "left")
 
 
 def lookup(
-    stream: Stream,
+    self: Stream,
     static: Any,
     on: str | Sequence[str] | Mapping[str, str],
     *,
-    how: str,
-    suffixes: Suffixes,
-    max_size: Size,
-    uid: str | None,
-    parallelism: int | None,
+    how: str = "inner",
+    suffixes: Suffixes = ("", "_right"),
+    max_size: Size = "256MB",
+    uid: str | None = None,
+    parallelism: int | None = None,
 ) -> Stream:
-    """See `Stream.lookup`."""
+    """Join a static table: add to each row the columns of the table's rows with equal keys.
+
+    `static` is a `pyarrow.Table`, or a DataFrame of Spark, pandas or Polars. It is read now and shipped with the
+    job, so `max_size` limits it. `on` are the columns that must be equal, `["user"]`, or `{"user": "id"}` if they
+    have other names in the table. A row with several matches is emitted with each; one without a match, or with a
+    null in its key, is dropped, or with `how="left"` emitted with nulls.
+    """
     if how not in _HOWS:
         raise ConfigurationError(f"lookup: how={how!r}; use one of {', '.join(map(repr, _HOWS))}")
     table = _table(static)
     columns = _columns(on)
     for mine, theirs in columns.items():
-        check_column("lookup", mine, stream.schema)
+        check_column("lookup", mine, self.schema)
         check_column("lookup, in the table", theirs, table.schema)
-    key_type(stream.schema, tuple(columns))
+    key_type(self.schema, tuple(columns))
     limit, size = size_bytes(max_size, setting="max_size"), table.nbytes
     if size > limit:
         raise ConfigurationError(
             f"lookup: the table has {size:,} bytes and is shipped with the job to every subtask; the limit is "
             f"{limit:,}. Select only the columns and rows you need, join it as a stream, or raise max_size="
         )
-    table = _with_key_types(table, stream.schema, columns)
-    schema = _schema(stream.schema, table.schema, columns, check_suffixes("lookup", suffixes), is_left=how == "left")
+    table = _with_key_types(table, self.schema, columns)
+    schema = _schema(self.schema, table.schema, columns, check_suffixes("lookup", suffixes), is_left=how == "left")
     operator = LookUp(StaticTable(table, tuple(columns.values())), tuple(columns), schema, keeps_all=how == "left")
-    return stream._job._behind(Node("lookup", operator, uid, stream._inputs, schema, parallelism=parallelism))
+    return self._then("lookup", operator, schema, uid, parallelism)
 
 
 def _table(static: Any) -> pa.Table:

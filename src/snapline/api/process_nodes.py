@@ -1,13 +1,13 @@
-"""Nodes of `process`: functions with state and timers."""
+"""`process` of streams: functions with state and timers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from snapline.api.graph_nodes import Input, Node
+from snapline.api.graph_nodes import BaseStream, Input
 from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction, ProcessFunction
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
@@ -15,72 +15,81 @@ from snapline.errors import ConfigurationError
 from snapline.operators.process_functions import FunctionInput, FunctionOutputs, Process, ProcessBatches
 from snapline.types import Partitioning
 
+if TYPE_CHECKING:
+    from snapline.api.connected_streams import ConnectedStreams
+    from snapline.api.keyed_stream import KeyedStream
+    from snapline.api.stream import Stream
 
-def process_node(
-    function: Any,
-    inputs: tuple[Input, ...],
-    key_columns: tuple[str, ...],
+
+def process(
+    self: Stream | KeyedStream,
+    function: ProcessFunction | BatchProcessFunction,
     *,
     schema: SchemaLike,
-    side_outputs: Mapping[str, SchemaLike] | None,
-    uid: str | None,
-    parallelism: int | None,
-) -> Node:
-    """The node of a function of rows, or batches, of one stream."""
+    side_outputs: Mapping[str, SchemaLike] | None = None,
+    uid: str | None = None,
+    parallelism: int | None = None,
+) -> Stream:
+    """Apply a function that emits rows of `schema`, and to side outputs, given as their schemas by name.
+
+    Only on a keyed stream does it have keyed state and timers. See `Stream.side_output` for side outputs.
+    """
     outputs = _outputs(schema, side_outputs)
     has_uid = uid is not None
     operator: Operator
     if isinstance(function, BatchProcessFunction):
         operator = ProcessBatches(function, outputs, has_uid=has_uid)
     elif isinstance(function, ProcessFunction):
-        side = FunctionInput(key_columns, time_column(inputs))
-        operator = Process(function, [side], outputs, has_uid=has_uid, has_event_time=_has_event_time(inputs))
+        side = FunctionInput(self._key_columns, time_column(self._inputs))
+        has_event_time = _has_event_time(self._inputs)
+        operator = Process(function, [side], outputs, has_uid=has_uid, has_event_time=has_event_time)
     else:
         raise ConfigurationError(
             f"process({function!r}): give an instance of a subclass of snapline.ProcessFunction or BatchProcessFunction"
             f"{', not the class' if isinstance(function, type) else ''}; for a plain function use map(), flat_map() or "
             "map_batches()"
         )
-    return _node(operator, inputs, key_columns, outputs, uid, parallelism)
+    return _processed(self, operator, outputs, uid, parallelism)
 
 
-def connected_process_node(
-    function: Any,
-    inputs: tuple[Input, ...],
-    key_columns: tuple[str, ...],
-    other_key_columns: tuple[str, ...],
+def process_connected(
+    self: ConnectedStreams,
+    function: CoProcessFunction,
     *,
     schema: SchemaLike,
-    side_outputs: Mapping[str, SchemaLike] | None,
-    uid: str | None,
-    parallelism: int | None,
-) -> Node:
-    """The node of a function of the rows of two streams."""
+    side_outputs: Mapping[str, SchemaLike] | None = None,
+    uid: str | None = None,
+    parallelism: int | None = None,
+) -> Stream:
+    """Apply a function to the rows of both streams; it emits rows of `schema`, and to side outputs.
+
+    Both are keyed, and share the state of a key; or the second is `broadcast()`, and the first may be keyed.
+    """
     if not isinstance(function, CoProcessFunction):
         raise ConfigurationError(
             f"process({function!r}): give an instance of a subclass of snapline.CoProcessFunction, which has a "
             "method for each of the two streams"
         )
-    first = tuple(item for item in inputs if item.index == 0)
-    second = tuple(item for item in inputs if item.index == 1)
-    is_broadcast = all(item.partitioning is Partitioning.BROADCAST for item in second)
-    if key_columns and not other_key_columns and not is_broadcast:
+    first, second = self._first, self._second
+    is_broadcast = all(item.partitioning is Partitioning.BROADCAST for item in second._inputs)
+    if first._key_columns and not second._key_columns and not is_broadcast:
         raise ConfigurationError(
             "process: the first stream is keyed and the second is not; key it too, by columns of the same types, or "
             "broadcast it with connect(other.broadcast())"
         )
-    if other_key_columns and not key_columns:
+    if second._key_columns and not first._key_columns:
         raise ConfigurationError(
             "process: the second stream is keyed and the first is not; key the first too, or swap them and broadcast "
             "the second"
         )
     outputs = _outputs(schema, side_outputs)
     sides = [
-        FunctionInput(key_columns, time_column(first)),
-        FunctionInput(other_key_columns, time_column(second), is_broadcast),
+        FunctionInput(first._key_columns, time_column(first._inputs)),
+        FunctionInput(second._key_columns, time_column(second._inputs), is_broadcast),
     ]
-    operator = Process(function, sides, outputs, has_uid=uid is not None, has_event_time=_has_event_time(inputs))
-    return _node(operator, inputs, key_columns, outputs, uid, parallelism)
+    has_event_time = _has_event_time(self._inputs)
+    operator = Process(function, sides, outputs, has_uid=uid is not None, has_event_time=has_event_time)
+    return _processed(self, operator, outputs, uid, parallelism)
 
 
 def time_column(inputs: tuple[Input, ...]) -> str | None:
@@ -107,24 +116,12 @@ def _outputs(schema: SchemaLike, side_outputs: Mapping[str, SchemaLike] | None) 
     return FunctionOutputs(checked_schema(schema, "process()"), named)
 
 
-def _node(
-    operator: Operator,
-    inputs: tuple[Input, ...],
-    key_columns: tuple[str, ...],
-    outputs: FunctionOutputs,
-    uid: str | None,
-    parallelism: int | None,
-) -> Node:
+def _processed(
+    stream: BaseStream, operator: Operator, outputs: FunctionOutputs, uid: str | None, parallelism: int | None
+) -> Stream:
     # Without keys a uid is needed only for operator state, which the function is refused without one.
-    has_state = bool(key_columns) or uid is not None
-    return Node(
-        "process",
-        operator,
-        uid,
-        inputs,
-        outputs.schema,
-        key_columns,
-        parallelism,
-        has_state=has_state,
-        side_outputs=outputs.side_outputs,
+    has_state = bool(stream._key_columns) or uid is not None
+    side_outputs = outputs.side_outputs
+    return stream._then(
+        "process", operator, outputs.schema, uid, parallelism, has_state=has_state, side_outputs=side_outputs
     )

@@ -1,9 +1,9 @@
-"""Operators of `map_with_state` and `update_state`: functions with one state per key."""
+"""`KeyedStream.map_with_state` and `update_state`: functions with one state per key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -15,42 +15,68 @@ from snapline.operators.state_functions import MapColumnsWithState, MapWithState
 from snapline.state.state_types import StateType, resolve
 from snapline.state.ttl import Lifetime, as_ttl
 
+if TYPE_CHECKING:
+    from snapline.api.keyed_stream import KeyedStream
+    from snapline.api.stream import Stream
+
 
 def map_with_state(
+    self: KeyedStream,
     function: Callable[..., Any],
-    rows: pa.Schema,
-    key_columns: tuple[str, ...],
     *,
     state: object,
     schema: SchemaLike,
-    columns: Sequence[str] | None,
-    ttl: Lifetime | None,
-) -> tuple[Operator, pa.Schema]:
-    """The operator for rows of a schema, and the schema of its output."""
+    columns: Sequence[str] | None = None,
+    ttl: Lifetime | None = None,
+    uid: str | None = None,
+    parallelism: int | None = None,
+) -> Stream:
+    """Call `function(state, row)` for each row; it returns the new state of the key, and a row to emit or None.
+
+    `state` is the type of the state, such as `int` or "total DOUBLE, n BIGINT". The function gets None for a new
+    key, and returns None to remove the state. A row is a dict. With `columns` the function gets the values of these
+    columns instead, `function(state, value)`, which is faster, and returns only the columns of `schema` that are
+    not key columns: one value, or a tuple of several; the key columns are copied. A state with fields is a dict,
+    and with `columns` a tuple. With `ttl` a state that has not changed for that long expires.
+    """
     kind, lifetime = _checked("map_with_state", function, state), as_ttl(ttl, "map_with_state")
     made = checked_schema(schema, "map_with_state()")
     if columns is None:
-        return MapWithState(function, kind, lifetime, made), made
+        operator: Operator = MapWithState(function, kind, lifetime, made)
+        return self._then("map_with_state", operator, made, uid, parallelism, has_state=True)
     if isinstance(columns, str):
         raise ConfigurationError(f"map_with_state: columns={columns!r}; give a list of names, such as [{columns!r}]")
     for column in columns:
-        check_column("map_with_state: columns=", column, rows)
-    given = tuple(name for name in made.names if name not in key_columns)
+        check_column("map_with_state: columns=", column, self.schema)
+    given = tuple(name for name in made.names if name not in self.key_columns)
     if not given:
         raise ConfigurationError(
             "map_with_state: the schema has only key columns, which are copied; add to schema= what the function "
             "returns"
         )
-    return MapColumnsWithState(function, kind, lifetime, made, tuple(columns), given), made
+    operator = MapColumnsWithState(function, kind, lifetime, made, tuple(columns), given)
+    return self._then("map_with_state", operator, made, uid, parallelism, has_state=True)
 
 
 def update_state(
-    function: Callable[..., Any], *, state: object, schema: SchemaLike, ttl: Lifetime | None
-) -> tuple[Operator, pa.Schema]:
-    """The operator, and the schema of its output."""
+    self: KeyedStream,
+    function: Callable[..., Any],
+    *,
+    state: object,
+    schema: SchemaLike,
+    ttl: Lifetime | None = None,
+    uid: str | None = None,
+    parallelism: int | None = None,
+) -> Stream:
+    """Call `function(old, groups, batch)` once per batch; it returns the new states, and a batch to emit or None.
+
+    `old` are the states of the distinct keys, an Arrow array with nulls for new keys; `groups`, a `Groups`, maps
+    rows to these keys; the new states are in the same order. Results must not depend on batch boundaries.
+    """
     kind = _checked("update_state", function, state)
     made = checked_schema(schema, "update_state()")
-    return UpdateState(function, kind, as_ttl(ttl, "update_state"), made), made
+    operator = UpdateState(function, kind, as_ttl(ttl, "update_state"), made)
+    return self._then("update_state", operator, made, uid, parallelism, has_state=True)
 
 
 def _checked(call: str, function: Any, state: object) -> StateType:

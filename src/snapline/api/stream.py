@@ -14,21 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.api import expressions
-from snapline.api.async_nodes import async_operator
+from snapline.api import expressions, process_nodes
+from snapline.api.async_nodes import async_map
 from snapline.api.connected_streams import ConnectedStreams
 from snapline.api.expressions import Column
-from snapline.api.graph_nodes import Input, Node, own_operator, shown
+from snapline.api.graph_nodes import BaseStream, Input, Node, shown
 from snapline.api.guidance import missing, names_its_operators
-from snapline.api.join_nodes import Suffixes
 from snapline.api.keyed_stream import KeyedStream
 from snapline.api.late_imports import spark_side
 from snapline.api.lookup_nodes import lookup
-from snapline.api.process_nodes import process_node
 from snapline.api.transform_nodes import checked_function, filter_operator, inferred_schema
 from snapline.api.windowed_stream import WindowedStream
-from snapline.config import Duration, Path, Size
-from snapline.contracts.functions import AsyncFunction, BatchProcessFunction, ProcessFunction
+from snapline.config import Path
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import Row, SchemaLike, checked_schema, key_type
 from snapline.contracts.sink import Sink
@@ -51,12 +48,11 @@ Predicate: TypeAlias = pc.Expression | Callable[[Any], Any]
 
 
 @names_its_operators
-class Stream:
+class Stream(BaseStream):
     """Rows of one schema on their way to the next operator."""
 
     def __init__(self, job: Job, inputs: tuple[Input, ...], schema: pa.Schema) -> None:
-        self._job = job
-        self._inputs = inputs
+        super().__init__(job, inputs)
         self._schema = schema
 
     @property
@@ -84,8 +80,7 @@ class Stream:
     ) -> Stream:
         """Map each row to one: the function takes a row, a dict, and returns a dict with each column of `schema`."""
         made = checked_schema(schema, "map()")
-        operator = MapRows(checked_function("map", function), made)
-        return self._then(Node("map", operator, uid, self._inputs, made, parallelism=parallelism))
+        return self._then("map", MapRows(checked_function("map", function), made), made, uid, parallelism)
 
     def flat_map(
         self,
@@ -98,7 +93,7 @@ class Stream:
         """Map each row to any number of rows: the function takes a row, and returns or yields rows of `schema`."""
         made = checked_schema(schema, "flat_map()")
         operator = FlatMapRows(checked_function("flat_map", function), made)
-        return self._then(Node("flat_map", operator, uid, self._inputs, made, parallelism=parallelism))
+        return self._then("flat_map", operator, made, uid, parallelism)
 
     def filter(
         self,
@@ -113,8 +108,7 @@ class Stream:
         The predicate is an expression such as `pc.field("value") > 0`, or a function of a row. With a `format`, as in
         `map_batches`, the function takes a batch and returns True or False for each of its rows.
         """
-        operator = filter_operator(predicate, format, self._schema)
-        return self._then(Node("filter", operator, uid, self._inputs, self._schema, parallelism=parallelism))
+        return self._then("filter", filter_operator(predicate, format, self._schema), self._schema, uid, parallelism)
 
     def map_batches(
         self,
@@ -137,8 +131,7 @@ class Stream:
             made = inferred_schema(function, self._schema, form)
         else:
             made = checked_schema(schema, "map_batches()")
-        operator = MapBatches(function, made, form)
-        return self._then(Node("map_batches", operator, uid, self._inputs, made, parallelism=parallelism))
+        return self._then("map_batches", MapBatches(function, made, form), made, uid, parallelism)
 
     # Columns.
 
@@ -164,66 +157,10 @@ class Stream:
 
     # Stateful functions, and calls to other systems.
 
-    def process(
-        self,
-        function: ProcessFunction | BatchProcessFunction,
-        *,
-        schema: SchemaLike,
-        side_outputs: Mapping[str, SchemaLike] | None = None,
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Apply a function that emits rows of `schema`, and to side outputs, given as their schemas by name.
-
-        Without a key it has neither timers nor keyed state; for those call `key_by` first.
-        """
-        return self._then(
-            process_node(
-                function,
-                self._inputs,
-                (),
-                schema=schema,
-                side_outputs=side_outputs,
-                uid=uid,
-                parallelism=parallelism,
-            )
-        )
-
-    def async_map(
-        self,
-        function: Callable[[Row], Any] | AsyncFunction,
-        *,
-        schema: SchemaLike,
-        ordered: bool = True,
-        timeout: Duration = "30s",
-        capacity: int = 100,
-        on_timeout: Callable[[Row], Any] | None = None,
-        retries: int = 0,
-        backoff: Duration = "100ms",
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Call an external system for each row, up to `capacity` calls at a time in each subtask.
-
-        The function takes a row and returns a row of `schema`, a list of rows or None. It is an `async def`, a blocking
-        function, which runs in threads, or an `AsyncFunction`. If not `ordered`, rows are emitted as their results
-        arrive, but never past a watermark. If it raises it is called again up to `retries` times, after a pause of
-        `backoff` that doubles each time. `timeout` covers all attempts: a row without a result by then fails the job,
-        or is replaced by what `on_timeout` returns for it. Rows that are still waiting are part of every checkpoint,
-        and are called for again after a restart.
-        """
-        operator, made = async_operator(
-            function,
-            self._schema,
-            schema=schema,
-            ordered=ordered,
-            timeout=timeout,
-            capacity=capacity,
-            on_timeout=on_timeout,
-            retries=retries,
-            backoff=backoff,
-        )
-        return self._then(Node("async_map", operator, uid, self._inputs, made, parallelism=parallelism, has_state=True))
+    # Some methods are written beside the checks of their arguments.
+    process = process_nodes.process
+    async_map = async_map
+    lookup = lookup
 
     def apply(
         self,
@@ -235,43 +172,13 @@ class Stream:
         parallelism: int | None = None,
     ) -> Stream:
         """Apply an operator of your own that emits batches of `schema`; with `has_state` it needs a uid."""
-        return self._then(
-            own_operator(operator, uid, self._inputs, schema, has_state=has_state, parallelism=parallelism)
-        )
-
-    def lookup(
-        self,
-        static: Any,
-        on: str | Sequence[str] | Mapping[str, str],
-        *,
-        how: str = "inner",
-        suffixes: Suffixes = ("", "_right"),
-        max_size: Size = "256MB",
-        uid: str | None = None,
-        parallelism: int | None = None,
-    ) -> Stream:
-        """Join a static table: add to each row the columns of the table's rows with equal keys.
-
-        `static` is a `pyarrow.Table`, or a DataFrame of Spark, pandas or Polars. It is read now and shipped with the
-        job, so `max_size` limits it. `on` are the columns that must be equal, `["user"]`, or `{"user": "id"}` if they
-        have other names in the table. A row with several matches is emitted with each; one without a match, or with a
-        null in its key, is dropped, or with `how="left"` emitted with nulls.
-        """
-        return lookup(self, static, on, how=how, suffixes=suffixes, max_size=max_size, uid=uid, parallelism=parallelism)
+        return self._then_own(operator, uid, schema, has_state, parallelism)
 
     def with_watermarks(self, watermarks: Watermarks, *, uid: str | None = None) -> Stream:
         """Generate watermarks from a column of these rows, replacing those of their sources from here on."""
         checked_watermarks(watermarks, self._schema, "with_watermarks()")
-        return self._then(
-            Node(
-                "with_watermarks",
-                AssignWatermarks(watermarks),
-                uid,
-                self._inputs,
-                self._schema,
-                time_column=watermarks.column,
-            )
-        )
+        operator = AssignWatermarks(watermarks)
+        return self._then("with_watermarks", operator, self._schema, uid, None, time_column=watermarks.column)
 
     def side_output(self, name: str) -> Stream:
         """The rows that the preceding operator emits to one of its side outputs."""
@@ -369,10 +276,4 @@ class Stream:
         return Stream(self._job, inputs, self._schema)
 
     def _projected(self, operator: Project, uid: str | None, parallelism: int | None) -> Stream:
-        schema, copies = operator.schema, operator.copies
-        return self._then(
-            Node(operator.name, operator, uid, self._inputs, schema, parallelism=parallelism, copies=copies)
-        )
-
-    def _then(self, node: Node) -> Stream:
-        return self._job._behind(node)
+        return self._then(operator.name, operator, operator.schema, uid, parallelism, copies=operator.copies)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from snapline.api.expressions import check_column
-from snapline.api.graph_nodes import Node
 from snapline.api.join_nodes import check_storable
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import checked_schema
@@ -24,15 +23,20 @@ if TYPE_CHECKING:
 
 
 def deduplicate(
-    stream: KeyedStream,
+    self: KeyedStream,
     *,
-    keep: str,
-    by: str | Sequence[str] | None,
-    ttl: Lifetime | None,
-    uid: str | None,
-    parallelism: int | None,
+    keep: str = "first",
+    by: str | Sequence[str] | None = None,
+    ttl: Lifetime | None = None,
+    uid: str | None = None,
+    parallelism: int | None = None,
 ) -> Stream:
-    """See `KeyedStream.deduplicate`."""
+    """One row per key: with `keep="first"` the one that comes first, and never another.
+
+    With "last" every row that is at least as new as all before it is emitted, and replaces the last one of its key:
+    newer by the column or columns `by`, or without them by arrival. Of rows that arrive at the same time only the
+    newest is emitted. With `ttl` a key is forgotten that long after its row came.
+    """
     lifetime = as_ttl(ttl, "deduplicate")
     operator: Operator
     if keep == "first":
@@ -46,36 +50,29 @@ def deduplicate(
             raise ConfigurationError("deduplicate: without by= no state is kept; leave ttl= out")
         columns = [] if by is None else [by] if isinstance(by, str) else list(by)
         for column in columns:
-            _check_sortable("deduplicate", column, stream.schema)
-        operator = KeepLast([pa.field(column, stream.schema.field(column).type) for column in columns], lifetime)
+            _check_sortable("deduplicate", column, self.schema)
+        operator = KeepLast([pa.field(column, self.schema.field(column).type) for column in columns], lifetime)
     else:
         raise ConfigurationError(f"deduplicate: keep={keep!r}; use 'first' or 'last'")
     has_state = keep == "first" or by is not None
-    return stream._job._behind(
-        Node(
-            "deduplicate",
-            operator,
-            uid,
-            stream._inputs,
-            stream.schema,
-            stream.key_columns,
-            parallelism,
-            has_state=has_state,
-        )
-    )
+    return self._then("deduplicate", operator, self.schema, uid, parallelism, has_state=has_state)
 
 
 def top_n(
-    stream: KeyedStream,
+    self: KeyedStream,
     n: int,
     *,
     by: str | Sequence[str],
-    descending: bool | Sequence[bool],
-    rank: str,
-    uid: str | None,
-    parallelism: int | None,
+    descending: bool | Sequence[bool] = True,
+    rank: str = "rank",
+    uid: str | None = None,
+    parallelism: int | None = None,
 ) -> Stream:
-    """See `KeyedStream.top_n`."""
+    """The top `n` rows of each key so far: greatest first by the columns `by`, or least first, nulls last.
+
+    Among equal rows the one that came first ranks higher. The column `rank` counts from 1; a row replaces the last
+    one with the same key and rank. Only changes are emitted.
+    """
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MAX_COUNT:
         raise ConfigurationError(f"top_n({n!r}): give the number of rows to keep per key, from 1 to {MAX_COUNT}")
     columns = [by] if isinstance(by, str) else list(by)
@@ -87,19 +84,17 @@ def top_n(
             f"top_n: descending={descending!r} for {len(columns)} columns; give True or False for each, or one for all"
         )
     for column in columns:
-        _check_sortable("top_n", column, stream.schema)
-        if column in stream.key_columns:
+        _check_sortable("top_n", column, self.schema)
+        if column in self.key_columns:
             raise ConfigurationError(f"top_n: {column!r} is a key column, equal in all rows of a key; sort by others")
-    if not isinstance(rank, str) or rank in stream.schema.names:
+    if not isinstance(rank, str) or rank in self.schema.names:
         raise ConfigurationError(f"top_n: rank={rank!r}; give a column name that is not taken")
-    rows = RowType(stream.schema, stream.key_columns)
+    rows = RowType(self.schema, self.key_columns)
     check_storable("top_n", rows.fields)
-    fields = [field.with_type(kept_type(field.type)) for field in stream.schema]
+    fields = [field.with_type(kept_type(field.type)) for field in self.schema]
     schema = checked_schema(pa.schema([*fields, pa.field(rank, pa.int64(), nullable=False)]), "top_n()")
     operator = TopRows(n, list(zip(columns, directions, strict=True)), rows, schema, rank)
-    return stream._job._behind(
-        Node("top_n", operator, uid, stream._inputs, schema, stream.key_columns, parallelism, has_state=True)
-    )
+    return self._then("top_n", operator, schema, uid, parallelism, has_state=True)
 
 
 def _check_sortable(call: str, column: Any, schema: pa.Schema) -> None:

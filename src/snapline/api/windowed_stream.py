@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from snapline.api.aggregates import Aggregate, accumulators
 from snapline.api.expressions import check_own_arguments
-from snapline.api.graph_nodes import Input, Node, shown
+from snapline.api.graph_nodes import BaseStream, Input, shown
 from snapline.api.guidance import missing, names_its_operators
 from snapline.api.windows import (
     EventTimeInterval,
@@ -48,7 +48,7 @@ _MAX_COPIES = 1000
 
 
 @names_its_operators
-class WindowedStream:
+class WindowedStream(BaseStream):
     """Rows of a keyed stream in windows. Immutable: the settings return a copy, `aggregate` and `process` a stream."""
 
     def __init__(
@@ -60,10 +60,8 @@ class WindowedStream:
         windows: WindowAssigner,
         on: str | None,
     ) -> None:
-        self._job = job
-        self._inputs = inputs
+        super().__init__(job, inputs, key_columns)
         self._schema = schema
-        self._key_columns = key_columns
         self._windows = windows
         self._trigger: Trigger = WhenComplete()
         self._lateness_ms = 0
@@ -155,21 +153,9 @@ class WindowedStream:
     def _node(
         self, name: str, kept: Accumulators, results: Results, uid: str | None, parallelism: int | None
     ) -> Stream:
+        late = {} if self._late_output is None else {self._late_output: self._schema}
         operator = self._operator(kept, results)
-        side_outputs = {} if self._late_output is None else {self._late_output: self._schema}
-        return self._job._behind(
-            Node(
-                name,
-                operator,
-                uid,
-                self._inputs,
-                results.schema,
-                self._key_columns,
-                parallelism,
-                has_state=True,
-                side_outputs=side_outputs,
-            )
-        )
+        return self._then(name, operator, results.schema, uid, parallelism, has_state=True, side_outputs=late)
 
     def _operator(self, kept: Accumulators, results: Results) -> WindowOperator:
         windows, firing = self._windows, self._firing()

@@ -7,11 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from snapline.api.state_nodes import map_with_state, update_state
+import snapline as sl
 from snapline.errors import ConfigurationError
 from snapline.operators.state_functions import MapColumnsWithState, MapWithState, UpdateState
 
 ROWS = pa.schema([("user", pa.string()), ("value", pa.int64())])
+
+
+def keyed() -> sl.KeyedStream:
+    return sl.Job("states").source(sl.sources.Generate(lambda start, count: None, schema=ROWS), "rows").key_by("user")
 
 
 def added(state: Any, row: Any) -> Any:
@@ -25,25 +29,25 @@ def mapped(
     schema: Any = "user STRING, n BIGINT",
     columns: Any = None,
     ttl: Any = None,
-) -> Any:
-    return map_with_state(function, ROWS, ("user",), state=state, schema=schema, columns=columns, ttl=ttl)
+) -> sl.Stream:
+    return keyed().map_with_state(function, state=state, schema=schema, columns=columns, ttl=ttl)
 
 
 def test_columns_choose_the_operator() -> None:
     schema = pa.schema([("user", pa.string()), ("n", pa.int64())])
-    for (operator, made), kind in (
+    for stream, kind in (
         (mapped(), MapWithState),
         (mapped(columns=("value",)), MapColumnsWithState),
-        (update_state(print, state=int, schema=schema, ttl="1h"), UpdateState),
+        (keyed().update_state(print, state=int, schema=schema, ttl="1h"), UpdateState),
     ):
-        assert type(operator) is kind
-        assert made == schema
+        assert type(stream._inputs[0].node.operator) is kind
+        assert stream.schema == schema
 
 
 def test_update_state_takes_a_function() -> None:
     wrong: Any = 5
     with pytest.raises(ConfigurationError, match=r"update_state\(5\): give a function"):
-        update_state(wrong, state=int, schema="n BIGINT", ttl=None)
+        keyed().update_state(wrong, state=int, schema="n BIGINT")
 
 
 @pytest.mark.parametrize(

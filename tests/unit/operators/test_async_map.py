@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 import snapline as sl
-from snapline.api.async_nodes import async_operator
 from snapline.errors import RestoreError, UserCodeError
 from snapline.types import IDLE, MAX_WATERMARK
 
@@ -25,17 +24,10 @@ def rows(*ids: int) -> pa.RecordBatch:
     return pa.record_batch({"id": pa.array(ids, pa.int64())})
 
 
-def asking(function: Any, **options: Any) -> Any:
-    defaults: dict[str, Any] = {
-        "schema": ROWS,
-        "ordered": True,
-        "timeout": "30s",
-        "capacity": 100,
-        "on_timeout": None,
-        "retries": 0,
-        "backoff": "1ms",
-    }
-    return async_operator(function, ROWS, **{**defaults, **options})[0]
+def asking(function: Any, rows: pa.Schema = ROWS, **options: Any) -> Any:
+    stream = sl.Job("calls").source(sl.sources.Generate(lambda start, count: None, schema=rows), "rows")
+    answers = stream.async_map(function, **{"schema": ROWS, "backoff": "1ms", **options})
+    return answers._inputs[0].node.operator
 
 
 def started(run: Run, function: Any, *, states: Any = None, **options: Any) -> Any:
@@ -211,17 +203,7 @@ def test_restored_rows_of_other_columns_are_refused(run: Run) -> None:
     harness.operator.process(rows(1), 0)
     harness.operator.snapshot(1)
     gate.let(1)
-    other = async_operator(
-        gate,
-        pa.schema([("number", pa.int64())]),
-        schema=ROWS,
-        ordered=True,
-        timeout="1s",
-        capacity=1,
-        on_timeout=None,
-        retries=0,
-        backoff="0ms",
-    )[0]
+    other = asking(gate, pa.schema([("number", pa.int64())]), timeout="1s", capacity=1)
     with pytest.raises(RestoreError, match="async_map 'it' was saved with pending rows of other columns"):
         run(other, states=harness.states).open()
 

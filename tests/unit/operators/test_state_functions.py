@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 import pytest
 
 import snapline as sl
-from snapline.api.state_nodes import map_with_state, update_state
 from snapline.errors import UserCodeError
 from snapline.state.groups import Groups
 
@@ -26,9 +25,16 @@ def harness(run: Run, operator: Any) -> Any:
     return made
 
 
+def keyed() -> sl.KeyedStream:
+    return sl.Job("states").source(sl.sources.Generate(lambda start, count: None, schema=ROWS), "rows").key_by("user")
+
+
 def by_row(function: Callable[..., Any], state: object = int, schema: Any = TOTALS, **options: Any) -> Any:
-    options = {"columns": None, "ttl": None, **options}
-    return map_with_state(function, ROWS, ("user",), state=state, schema=schema, **options)[0]
+    return operator_of(keyed().map_with_state(function, state=state, schema=schema, **options))
+
+
+def operator_of(stream: sl.Stream) -> Any:
+    return stream._inputs[0].node.operator
 
 
 def added(state: int | None, row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -142,7 +148,7 @@ def summed(old: pa.Array, groups: Groups, batch: pa.RecordBatch) -> tuple[pa.Arr
 
 
 def test_states_of_a_batch_are_updated_at_once(run: Run) -> None:
-    it = harness(run, update_state(summed, state=int, schema=TOTALS, ttl=None)[0])
+    it = harness(run, operator_of(keyed().update_state(summed, state=int, schema=TOTALS)))
     it.operator.process(BATCH, 0)
     it.operator.process(BATCH.slice(0, 1), 0)
     assert sorted(tuple(row.values()) for row in it.rows()) == [("a", 4), ("a", 5), ("b", 2), ("c", 4)]
@@ -162,8 +168,9 @@ def test_states_of_a_batch_are_updated_at_once(run: Run) -> None:
     ],
 )
 def test_wrong_updates_name_the_operator(run: Run, function: Any, complaint: str) -> None:
+    it = harness(run, operator_of(keyed().update_state(function, state=int, schema=TOTALS)))
     with pytest.raises(UserCodeError, match=complaint):
-        harness(run, update_state(function, state=int, schema=TOTALS, ttl=None)[0]).operator.process(BATCH, 0)
+        it.operator.process(BATCH, 0)
 
 
 def test_a_state_with_fields_is_a_tuple_with_columns(run: Any) -> None:
@@ -173,9 +180,7 @@ def test_a_state_with_fields_is_a_tuple_with_columns(run: Any) -> None:
         return (None if n < 0 else (count + 1, total + n)), (count + 1, total + n)
 
     schema = "user STRING, count BIGINT, total BIGINT"
-    operator = map_with_state(
-        step, ROWS, ("user",), state="count BIGINT, total BIGINT", schema=schema, columns=("value",), ttl=None
-    )[0]
+    operator = by_row(step, "count BIGINT, total BIGINT", schema, columns=("value",))
     harness = run(operator, key="string", key_columns=("user",))
     harness.open()
     for part in ([("a", 1), ("b", 2), ("a", 3)], [("a", 4), ("b", -1)], [("b", 7), ("a", 1)]):
@@ -195,15 +200,9 @@ def test_a_state_with_fields_is_a_tuple_with_columns(run: Any) -> None:
 
 @pytest.mark.parametrize("state", [5, {"count": 1, "total": 2}, (1,), (1, "x")])
 def test_a_state_that_is_no_such_tuple(run: Any, state: Any) -> None:
-    operator = map_with_state(
-        lambda old, n: (state, n),
-        ROWS,
-        ("user",),
-        state="count BIGINT, total BIGINT",
-        schema="user STRING, n BIGINT",
-        columns=("value",),
-        ttl=None,
-    )[0]
+    operator = by_row(
+        lambda old, n: (state, n), "count BIGINT, total BIGINT", "user STRING, n BIGINT", columns=("value",)
+    )
     harness = run(operator, key="string", key_columns=("user",))
     harness.open()
     with pytest.raises(UserCodeError, match=r"map_with_state .it. gave .* state"):
