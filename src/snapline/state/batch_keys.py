@@ -53,10 +53,8 @@ class KeyTypes:
             values = values.columns
         if isinstance(values, list | tuple) and values and isinstance(values[0], pa.Array | pa.ChunkedArray):
             columns = list(values)
-        elif isinstance(values, pa.ChunkedArray):
-            return self.columns(values.combine_chunks())
         else:
-            array = values if isinstance(values, pa.Array) else self._array(values)
+            array = values if isinstance(values, pa.Array | pa.ChunkedArray) else self._array(values)
             columns = array.flatten() if self._is_struct else [array]
         if len(columns) != len(self.kinds):
             raise UserCodeError(f"keys have {len(columns)} columns, but the state is keyed by {', '.join(self.names)}")
@@ -230,11 +228,9 @@ class _Lookup:
 
 
 class Attached:
-    """Has arrays indexed by the slots of a space. `owner` is the table it belongs to."""
+    """Has arrays indexed by the slots of a space. `owner` is the table it belongs to, if that is another object."""
 
-    @property
-    def owner(self) -> object:
-        return self
+    owner: object = None
 
     def grow(self, capacity: int) -> None:
         """Make room for slots below `capacity`."""
@@ -271,7 +267,7 @@ class Space:
 
     def detach(self, owner: object) -> None:
         """Drop what belongs to a table that was replaced."""
-        self._attached = [attached for attached in self._attached if attached.owner is not owner]
+        self._attached = [attached for attached in self._attached if owner not in (attached, attached.owner)]
 
     def find(self, rows: Rows) -> Ints:
         return self._index.find(rows.encoded, rows.hashes)

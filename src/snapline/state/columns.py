@@ -7,7 +7,9 @@ arrays, never one Python object per value. A frozen column may be read by anothe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +18,16 @@ import pyarrow as pa
 from snapline.state.arrays import MIN_CAPACITY, Bools, Ints, Values, grown
 
 
-class FrozenColumn(Protocol):
-    """The values of a column at the moment it was frozen."""
+@dataclass(frozen=True, slots=True)
+class FrozenColumn:
+    """The values of a column at the moment it was frozen.
 
-    def encode(self, slots: Ints) -> pa.Array:
-        """The values at slots in stored form: of the column's type, or pickled."""
-        ...
+    `encode` returns those at slots in stored form: of the column's type, or pickled. Call `release` when it is no
+    longer needed. Copy-on-write arrays need nothing to be done.
+    """
 
-    def release(self) -> None:
-        """Call when it is no longer needed. Copy-on-write arrays need nothing to be done."""
-        return
+    encode: Callable[[Ints], pa.Array]
+    release: Callable[[], None] = lambda: None
 
 
 class Column(ABC):

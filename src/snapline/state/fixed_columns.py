@@ -33,7 +33,7 @@ def dtype_of(kind: pa.DataType) -> np.dtype[Any] | None:
 def is_fixed_width(kind: pa.DataType) -> bool:
     """Whether values of a type are kept in numpy arrays."""
     if pa.types.is_struct(kind):
-        return all(is_fixed_width(kind.field(index).type) for index in range(kind.num_fields))
+        return all(is_fixed_width(field.type) for field in kind)
     return dtype_of(kind) is not None
 
 
@@ -71,14 +71,22 @@ class _Validity:
         if self._flags is not None:
             self._flags.keep(slots)
 
-    def freeze(self) -> Bools | None:
-        return None if self._flags is None else self._flags.freeze()
+    def freeze(self) -> Callable[[Ints], Bools | None]:
+        """Returns `mask` as of this moment."""
+        if self._flags is None:
+            return lambda _: None
+        valid = self._flags.freeze()
+        return lambda slots: ~valid[slots]
 
 
 def _either(nulls: Bools | None, absent: Bools | None) -> Bools | None:
     if nulls is None or absent is None:
         return absent if nulls is None else nulls
     return nulls | absent
+
+
+def _valid(array: pa.Array) -> Any:
+    return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else True
 
 
 def _fixed_array(kind: pa.DataType, values: npt.NDArray[Any], nulls: Bools | None) -> pa.Array:
@@ -116,8 +124,8 @@ class FixedColumn(Column):
         Slots in `absent` have no value yet. Returns False, with no value changed, if a sum might overflow.
         """
         numbers = self._numbers(values)
+        self._values.own()[absent] = _neutral(reduce, numbers.dtype)
         if reduce == "sum" and numbers.dtype == np.int64:
-            self._values.own()[absent] = 0
             added = len(numbers) * largest_absolute(numbers)
             if self._largest is None or self._largest + added > MAX_INT64:
                 self._largest = largest_absolute(self._values.array)
@@ -126,7 +134,6 @@ class FixedColumn(Column):
             self._largest += added
         else:
             self._largest = None
-            self._values.own()[absent] = 0 if reduce == "sum" else _neutral(reduce, numbers.dtype)
         self._validity.set(absent, True, len(self._values.array))
         _MERGES[reduce](self._values.own(), slots, numbers)
         return True
@@ -137,11 +144,9 @@ class FixedColumn(Column):
 
     def scatter(self, slots: Ints, values: Values) -> None:
         array = converted(values, self.kind)
+        self._validity.set(slots, _valid(array), len(self._values.array))
         if array.null_count:
-            self._validity.set(slots, array.is_valid().to_numpy(zero_copy_only=False), len(self._values.array))
-            array = _zero_filled(array, self.kind)
-        else:
-            self._validity.set(slots, True, len(self._values.array))
+            array = pc.fill_null(array, _fixed_array(self.kind, np.zeros(1, self._values.array.dtype), None)[0])
         self._largest = None
         np.put(self._values.own(), slots, self._numbers(array))
 
@@ -174,7 +179,8 @@ class FixedColumn(Column):
             self.scatter(np.array([slot]), [value])
 
     def freeze(self) -> FrozenColumn:
-        return _FrozenFixed(self.kind, self._values.freeze(), self._validity.freeze())
+        kind, values, nulls = self.kind, self._values.freeze(), self._validity.freeze()
+        return FrozenColumn(lambda slots: _fixed_array(kind, values.take(slots), nulls(slots)))
 
     def keep(self, slots: Ints) -> None:
         self._values.keep(slots)
@@ -190,30 +196,13 @@ _MERGES: dict[str, Callable[[npt.NDArray[Any], Ints, npt.NDArray[Any]], None]] =
 
 
 def _neutral(reduce: str, dtype: np.dtype[Any]) -> Any:
-    """The value that loses against every other."""
+    """The value that changes no other."""
+    if reduce == "sum":
+        return 0
     if dtype.kind == "f":
         return np.nan
     bounds = np.iinfo(dtype)
     return bounds.max if reduce == "min" else bounds.min
-
-
-def _zero_filled(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """`array` with zeros in place of nulls."""
-    dtype = dtype_of(kind)
-    assert dtype is not None
-    zero = pa.array(np.zeros(1, dtype=dtype))
-    return pc.fill_null(array, (zero if zero.type == kind else zero.view(kind))[0])
-
-
-class _FrozenFixed(FrozenColumn):
-    def __init__(self, kind: pa.DataType, values: npt.NDArray[Any], valid: Bools | None) -> None:
-        self._kind = kind
-        self._values = values
-        self._valid = valid
-
-    def encode(self, slots: Ints) -> pa.Array:
-        nulls = None if self._valid is None else ~self._valid[slots]
-        return _fixed_array(self._kind, self._values.take(slots), nulls)
 
 
 class StructColumn(Column):
@@ -221,7 +210,7 @@ class StructColumn(Column):
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
-        self._fields = [make_fixed_column(kind.field(index).type) for index in range(kind.num_fields)]
+        self._fields = [make_fixed_column(field.type) for field in kind]
         self._validity = _Validity()
         self._capacity = MIN_CAPACITY
 
@@ -237,24 +226,23 @@ class StructColumn(Column):
 
     def scatter(self, slots: Ints, values: Values) -> None:
         array = converted(values, self.kind)
-        valid: Bools | bool = True
-        if array.null_count:
-            valid = array.is_valid().to_numpy(zero_copy_only=False)
         for column, field in zip(self._fields, array.flatten(), strict=True):
             column.scatter(slots, field)
-        self._validity.set(slots, valid, self._capacity)
+        self._validity.set(slots, _valid(array), self._capacity)
 
     def get(self, slot: int) -> Any:
         if not self._validity.is_valid(slot):
             return None
-        names = (self.kind.field(index).name for index in range(self.kind.num_fields))
-        return {name: column.get(slot) for name, column in zip(names, self._fields, strict=True)}
+        return {field.name: column.get(slot) for field, column in zip(self.kind, self._fields, strict=True)}
 
     def set(self, slot: int, value: Any) -> None:
         self.scatter(np.array([slot]), [value])
 
     def freeze(self) -> FrozenColumn:
-        return _FrozenStruct(self.kind, [column.freeze() for column in self._fields], self._validity.freeze())
+        kind, nulls, fields = self.kind, self._validity.freeze(), [column.freeze() for column in self._fields]
+        return FrozenColumn(
+            lambda slots: _struct_array(kind, [field.encode(slots) for field in fields], nulls(slots), len(slots))
+        )
 
     def keep(self, slots: Ints) -> None:
         self._capacity = max(MIN_CAPACITY, len(slots))
@@ -267,19 +255,4 @@ def _struct_array(kind: pa.DataType, fields: Sequence[pa.Array], nulls: Bools | 
     if not fields:
         return pa.array([{}] * count, type=kind)
     mask = None if nulls is None else pa.array(nulls)
-    return pa.StructArray.from_arrays(fields, fields=[kind.field(index) for index in range(kind.num_fields)], mask=mask)
-
-
-class _FrozenStruct(FrozenColumn):
-    def __init__(self, kind: pa.DataType, fields: Sequence[FrozenColumn], valid: Bools | None) -> None:
-        self._kind = kind
-        self._fields = fields
-        self._valid = valid
-
-    def encode(self, slots: Ints) -> pa.Array:
-        nulls = None if self._valid is None else ~self._valid[slots]
-        return _struct_array(self._kind, [field.encode(slots) for field in self._fields], nulls, len(slots))
-
-    def release(self) -> None:
-        for field in self._fields:
-            field.release()
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=mask)

@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.errors import EngineError
@@ -61,7 +60,8 @@ class LogColumn(Column):
             self._compact()
 
     def freeze(self) -> FrozenColumn:
-        return _FrozenLog(self._refs.freeze(), self._log.freeze())
+        refs, log = self._refs.freeze(), self._log.freeze()
+        return FrozenColumn(lambda slots: log.take(refs[slots]))
 
     def keep(self, slots: Ints) -> None:
         self._refs.keep(slots)
@@ -159,12 +159,3 @@ def _taken(chunk: pa.Array, positions: Ints) -> pa.Array:
     """Values by position, null for -1."""
     absent = positions < 0
     return chunk.take(pa.array(positions, mask=absent) if absent.any() else pa.array(positions))
-
-
-class _FrozenLog(FrozenColumn):
-    def __init__(self, refs: npt.NDArray[np.int64], log: _Log) -> None:
-        self._refs = refs
-        self._log = log
-
-    def encode(self, slots: Ints) -> pa.Array:
-        return self._log.take(self._refs[slots])

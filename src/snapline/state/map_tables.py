@@ -43,19 +43,20 @@ class ScanBacking(Backing, Protocol):
         ...
 
 
-class Chain:
+class Chain(Attached):
     """Which entries belong to which owner: linked lists in arrays.
 
     Every entry refers to the one before it, every owner to its last entry. Owners and entries are slots of two spaces.
     """
 
-    def __init__(self, owners: Space, entries: Space, values: ValueTable, table: object) -> None:
+    def __init__(self, owners: Space, values: ValueTable, table: object) -> None:
+        self.owner = table
         self._values = values
         self._tails = SlotArray(np.int64, fill=-1)
         self._previous = SlotArray(np.int64, fill=-1)
         self._owners = SlotArray(np.int64, fill=-1)
-        owners.attach(_OwnerSide(self, table))
-        entries.attach(_EntrySide(self))
+        owners.attach(self)
+        values.space.attach(_EntrySide(self))
 
     def link(self, entries: Ints, owners: Ints) -> None:
         """Append the entries that are not linked yet to the chains of their owners, in order."""
@@ -173,23 +174,25 @@ class Chain:
             self._tails.array[owner] = -1
             self.link(entries[present], np.full(int(present.sum()), owner))
 
-    # When slots are renumbered.
+    # Called by the space of the owners.
 
-    def grow_owners(self, capacity: int) -> None:
+    def grow(self, capacity: int) -> None:
         self._tails.grow(capacity)
 
-    def used_owners(self, size: int) -> Bools:
+    def is_used(self, size: int) -> Bools:
         used = np.zeros(size, dtype=np.bool_)
         entries = np.flatnonzero(self._values.is_used(self._values.space.size))
         owners = self._owners.array[entries]
         used[owners[owners >= 0]] = True
         return used
 
-    def keep_owners(self, slots: Ints) -> None:
+    def keep(self, slots: Ints) -> None:
         renumbered = np.full(len(self._tails.array) + 1, -1, dtype=np.int64)
         renumbered[slots] = np.arange(len(slots))
         self._owners.array = renumbered[self._owners.array]
         self._tails.keep(slots)
+
+    # Called by the space of the entries.
 
     def grow_entries(self, capacity: int) -> None:
         self._previous.grow(capacity)
@@ -204,25 +207,6 @@ class Chain:
         self._tails.array[:] = -1
         linked = np.flatnonzero(owners >= 0)
         self.link(linked, owners[linked])
-
-
-class _OwnerSide(Attached):
-    def __init__(self, chain: Chain, table: object) -> None:
-        self._chain = chain
-        self._table = table
-
-    @property
-    def owner(self) -> object:
-        return self._table
-
-    def grow(self, capacity: int) -> None:
-        self._chain.grow_owners(capacity)
-
-    def is_used(self, size: int) -> Bools:
-        return self._chain.used_owners(size)
-
-    def keep(self, slots: Ints) -> None:
-        self._chain.keep_owners(slots)
 
 
 class _EntrySide(Attached):
@@ -251,7 +235,7 @@ class MapTable(Attached):
     ) -> None:
         self.owners = owners
         self.values = ValueTable(layout, layout.space(), kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
-        self._chain = Chain(owners, self.values.space, self.values, self)
+        self._chain = Chain(owners, self.values, self)
         self._backing = backing
         # Owners whose entries are all cached: no need to scan again.
         self._complete = SlotArray(np.bool_)

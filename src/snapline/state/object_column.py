@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from snapline.state.arrays import Bools, Ints, Values, objects
@@ -25,17 +27,18 @@ class ObjectColumn(Column):
         self._pages: list[list[Any]] = [[None] * _PAGE]
         self._shared_pages: set[int] = set()
         self._private: set[int] = set()
+        self._numbers = count()
         self._frozen: set[int] = set()
+        """The numbers of frozen columns in use; adding and removing one is safe from any thread."""
 
     def grow(self, capacity: int) -> None:
         while len(self._pages) * _PAGE < capacity:
             self._pages.append([None] * _PAGE)
 
     def gather(self, slots: Ints, absent: Bools | None = None) -> list[Any]:
-        if absent is None:
-            return [self.get(slot) for slot in slots.tolist()]
-        pairs = zip(slots.tolist(), absent.tolist(), strict=True)
-        return [None if is_absent else self.get(slot) for slot, is_absent in pairs]
+        if absent is not None:
+            slots = np.where(absent, -1, slots)
+        return [None if slot < 0 else self.get(slot) for slot in slots.tolist()]
 
     def scatter(self, slots: Ints, values: Values) -> None:
         for slot, value in zip(slots.tolist(), objects(values), strict=True):
@@ -58,10 +61,15 @@ class ObjectColumn(Column):
         self._pages[number][slot % _PAGE] = value
 
     def freeze(self) -> FrozenColumn:
-        frozen = _FrozenObjects(list(self._pages), self._frozen)
+        pages, frozen, number = list(self._pages), self._frozen, next(self._numbers)
+
+        def encode(slots: Ints) -> pa.Array:
+            return pa.array([pickled(pages[slot // _PAGE][slot % _PAGE]) for slot in slots.tolist()], pa.binary())
+
+        frozen.add(number)
         self._private = set()
-        self._shared_pages = set(range(len(self._pages)))
-        return frozen
+        self._shared_pages = set(range(len(pages)))
+        return FrozenColumn(encode, lambda: frozen.discard(number))
 
     def keep(self, slots: Ints) -> None:
         values = [self._pages[slot // _PAGE][slot % _PAGE] for slot in slots.tolist()]
@@ -72,19 +80,3 @@ class ObjectColumn(Column):
 
     def decode(self, stored: pa.Array) -> Values:
         return [unpickled(data) for data in stored.to_pylist()]
-
-
-class _FrozenObjects(FrozenColumn):
-    """`users` holds the ids of frozen columns in use; adding and removing one is safe from any thread."""
-
-    def __init__(self, pages: list[list[Any]], users: set[int]) -> None:
-        self._pages = pages
-        self._users = users
-        users.add(id(self))
-
-    def encode(self, slots: Ints) -> pa.Array:
-        pages = self._pages
-        return pa.array([pickled(pages[slot // _PAGE][slot % _PAGE]) for slot in slots.tolist()], pa.binary())
-
-    def release(self) -> None:
-        self._users.discard(id(self))

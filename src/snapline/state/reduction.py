@@ -32,11 +32,11 @@ class Reduction:
     def _forget(self) -> None:
         layout = Layout(self._key)
         self._space = layout.space()
-        self._touched = _Touched()
+        self._touched = _Touched(np.bool_)
         self._space.attach(self._touched)
         scope = Scope(_Batches(), None)
         self._tables = [
-            ValueTable(layout, self._space, StateType(kind), ttl_ms=None, clock=_no_time) for kind, _ in self._parts
+            ValueTable(layout, self._space, StateType(kind), ttl_ms=None, clock=lambda: 0) for kind, _ in self._parts
         ]
         self._states = [
             ReducingState(ValueState(scope, table), reduce)
@@ -77,9 +77,6 @@ class Reduction:
 class _Touched(SlotArray, Attached):
     """Which keys were added since the last drain."""
 
-    def __init__(self) -> None:
-        super().__init__(np.bool_)
-
     def is_used(self, size: int) -> Bools:
         return np.asarray(self.array[:size])
 
@@ -92,8 +89,3 @@ class _Batches:
 
     def current(self) -> tuple[Rows, int, Any]:
         raise EngineError("a reduction has no current key")
-
-
-def _no_time() -> int:
-    """Never read: a reduction has no time to live."""
-    return 0

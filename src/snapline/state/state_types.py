@@ -45,11 +45,14 @@ class StateType:
     def is_object(self) -> bool:
         return self.arrow is None
 
+    @property
+    def stored(self) -> pa.DataType:
+        """The type of the column that holds the values."""
+        return pa.binary() if self.arrow is None else self.arrow
+
     def accepts(self, stored: StateType) -> bool:
         """Whether state written with the type `stored` can be read as this type: the same, or a wider one."""
-        if self == stored:
-            return True
-        return any(
+        return self == stored or any(
             self.arrow in family and stored.arrow in family and family.index(stored.arrow) < family.index(self.arrow)
             for family in _WIDER
         )

@@ -86,7 +86,7 @@ class Timers:
 
     def next_ms(self, domain: TimeDomain) -> int | None:
         """A lower bound of the time of the next timer, or None if there is none."""
-        return self._of(domain).next_ms()
+        return self._of(domain).queue.next_ms()
 
     def due(self, domain: TimeDomain, now_ms: int, limit: int | None = None) -> DueTimers | None:
         """Remove and return timers up to and including a time, about `limit` at most, or None if none is due.
@@ -129,7 +129,7 @@ class _DomainTimers(Attached):
         self._layout = layout
         self._space = layout.space()
         self._present = CopyOnWrite(np.bool_)
-        self._queue = SlotQueue()
+        self.queue = SlotQueue()
         self.count = 0
         self._space.attach(self)
 
@@ -141,9 +141,9 @@ class _DomainTimers(Attached):
 
     def keep(self, slots: Ints) -> None:
         self._present.keep(slots)
-        self._queue = SlotQueue()
+        self.queue = SlotQueue()
         present = np.flatnonzero(self._present.array[: len(slots)])
-        self._queue.add(present, self._space.columns()[-1].take(present).to_arrow().to_numpy())
+        self.queue.add(present, self._space.columns()[-1].take(present).to_arrow().to_numpy())
 
     def add(self, rows: Rows, times: Ints) -> None:
         if not len(rows):
@@ -156,14 +156,14 @@ class _DomainTimers(Attached):
         slots, times = slots[is_new], times[is_new]
         self._present.own()[slots] = True
         self.count += len(slots)
-        self._queue.add(slots, times)
+        self.queue.add(slots, times)
 
     def add_one(self, single: Single, time: int) -> None:
         slot = self._space.ensure_one(single.inside([time & _WORD_MASK]))
         if not self._present.array[slot]:
             self._present.own()[slot] = True
             self.count += 1
-            self._queue.add_one(slot, time)
+            self.queue.add_one(slot, time)
 
     def remove_one(self, single: Single, time: int) -> None:
         slot = self._space.find_one(single.inside([time & _WORD_MASK]))
@@ -178,27 +178,20 @@ class _DomainTimers(Attached):
         self._present.own()[slots] = False
         self.count -= len(slots)
 
-    def next_ms(self) -> int | None:
-        return self._queue.next_ms()
-
     def due(self, now_ms: int, limit: int | None) -> DueTimers | None:
-        while (taken := self._queue.take(now_ms, limit)) is not None:
+        while (taken := self.queue.take(now_ms, limit)) is not None:
             slots, times = taken
             is_present = self._present.array[slots]
             # A timer that was deleted and registered again is in the queue twice.
             is_present[1:] &= slots[1:] != slots[:-1]
             slots, times = slots[is_present], times[is_present]
             if slots.size:
-                return self._remove_due(slots, times)
+                self._present.own()[slots] = False
+                self.count -= len(slots)
+                arrays = self._layout.arrays([column.take(slots) for column in self._space.columns()])
+                rows = Rows.of(self._layout.key.encode(arrays["key"]))
+                return DueTimers(rows, arrays["key"], arrays.get("namespace"), times)
         return None
-
-    def _remove_due(self, slots: Ints, times: Ints) -> DueTimers:
-        self._present.own()[slots] = False
-        self.count -= len(slots)
-        columns = [column.take(slots) for column in self._space.columns()]
-        arrays = self._layout.arrays(columns)
-        rows = Rows.of(self._layout.key.encode(arrays["key"]))
-        return DueTimers(rows, arrays["key"], arrays.get("namespace"), times)
 
     def freeze(self) -> tuple[list[FrozenKeys], Words, Bools]:
         return self._space.columns(), self._space.key_hashes(), self._present.freeze()[: self._space.size]

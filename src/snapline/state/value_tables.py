@@ -30,13 +30,6 @@ Clock = Callable[[], int]
 """Processing time in milliseconds."""
 
 
-def make_column(kind: StateType) -> Column:
-    """Create an empty column for values of a declared type."""
-    if kind.arrow is None:
-        return ObjectColumn()
-    return make_fixed_column(kind.arrow) if is_fixed_width(kind.arrow) else LogColumn(kind.arrow)
-
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The key columns of entries: the key, perhaps a namespace, perhaps a key inside the state."""
@@ -79,13 +72,15 @@ class Layout:
 class FrozenTable:
     """The entries of a state at one moment, in columns that no longer change.
 
-    Entries that are not `present`, or not updated after `expired_until_ms`, do not count.
+    Entries that are not `present`, or not updated after `expired_until_ms`, do not count. Those of a cache that changed
+    since they were last written, removed ones too, are `dirty`.
     """
 
     layout: Layout
     keys: list[FrozenKeys]
     key_hashes: Words
     present: Bools
+    dirty: Bools
     values: FrozenColumn
     updated: Ints | None
     expired_until_ms: int | None
@@ -130,25 +125,6 @@ class FrozenRows:
         return pa.table(columns)
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenChanges:
-    """The entries of a cache that changed since they were last written: `present` ones, and removed ones."""
-
-    keys: list[FrozenKeys]
-    key_hashes: Words
-    dirty: Bools
-    present: Bools
-    values: FrozenColumn
-    updated: Ints | None
-
-    def slots(self) -> Ints:
-        """The slots of changed entries."""
-        return np.flatnonzero(self.dirty)
-
-    def release(self) -> None:
-        self.values.release()
-
-
 class Backing(Protocol):
     """The store below a table that is a cache."""
 
@@ -176,7 +152,9 @@ class ValueTable(Attached):
         self.layout = layout
         self.space = space
         self.kind = kind
-        self.values = make_column(kind)
+        self.values: Column = ObjectColumn()
+        if kind.arrow is not None:
+            self.values = make_fixed_column(kind.arrow) if is_fixed_width(kind.arrow) else LogColumn(kind.arrow)
         self.ttl_ms = ttl_ms
         self.refresh_on_read = False
         self._present = CopyOnWrite(np.bool_)
@@ -204,10 +182,7 @@ class ValueTable(Attached):
     def is_used(self, size: int) -> Bools:
         if self._backing is not None:
             return np.asarray(self._dirty.array[:size] | self._known.array[:size])
-        used = self._present.array[:size]
-        if self._updated is not None and self.ttl_ms is not None:
-            used = used & (self._updated.array[:size] > self._clock() - self.ttl_ms)
-        return np.asarray(used)
+        return np.asarray(self._present.array[:size] & self._is_alive(slice(size)))
 
     def keep(self, slots: Ints) -> None:
         self.erasures += 1
@@ -229,8 +204,8 @@ class ValueTable(Attached):
         self._load(slots)
         present = self._present.array.take(slots)
         present &= slots >= 0
-        if self._updated is not None and self.ttl_ms is not None:
-            present &= self._updated.array[slots] > self._clock() - self.ttl_ms
+        if self._updated is not None:
+            present &= self._is_alive(slots)
         return np.asarray(present)
 
     def read(self, slots: Ints) -> Values:
@@ -251,24 +226,22 @@ class ValueTable(Attached):
             raise UserCodeError(f"{shortened(values)} is not a column of values; give an array or a list")
         if len(values) != len(slots):
             raise UserCodeError(f"{len(values)} values for {len(slots)} keys; give one for each")
+        valid: Bools | bool = True
         if self.kind.arrow is not None:
             values = converted(values, self.kind.arrow)
             if values.null_count:
                 valid = values.is_valid().to_numpy(zero_copy_only=False)
-                # In order, because the last one wins where a null and a value have the same key.
-                self.values.scatter(slots[valid], values.drop_null())
-                self._mark(slots, valid)
-                return
-            self.values.scatter(slots, values)
-            self._mark(slots, True, all_present=all_present)
-            return
-        values = objects(values)
-        if self._backing is not None:
-            for value in values:
-                pickled(value)
-        valid = np.array([value is not None for value in values], dtype=np.bool_)
-        self.values.scatter(slots[valid], [value for value in values if value is not None])
-        self._mark(slots, valid)
+                values = values.drop_null()
+        else:
+            values = objects(values)
+            if self._backing is not None:
+                for value in values:
+                    pickled(value)
+            valid = np.array([value is not None for value in values], dtype=np.bool_)
+            values = [value for value in values if value is not None]
+        # In order, because the last one wins where a null and a value have the same key.
+        self.values.scatter(slots if valid is True else slots[valid], values)
+        self._mark(slots, valid, all_present=all_present)
 
     def merge(self, reduce: str, slots: Ints, values: Values) -> bool:
         """Merge values into those at slots, in place; a slot may come more than once.
@@ -310,7 +283,7 @@ class ValueTable(Attached):
             return None
         if self._backing is not None and not self._known.array[slot]:
             self._load(np.array([slot]) if batch is None else batch)
-        if not self._present.array[slot] or self._is_expired(slot):
+        if not self._present.array[slot] or not self._is_alive(slot):
             return None
         if self.refresh_on_read:
             self._touch(np.array([slot]))
@@ -332,10 +305,10 @@ class ValueTable(Attached):
             self._known.own()[slot] = True
             self._dirty.own()[slot] = True
 
-    def _is_expired(self, slot: int) -> bool:
+    def _is_alive(self, slots: Any) -> Any:
         if self._updated is None or self.ttl_ms is None:
-            return False
-        return bool(self._updated.array[slot] <= self._clock() - self.ttl_ms)
+            return True
+        return self._updated.array[slots] > self._clock() - self.ttl_ms
 
     def _touch(self, slots: Ints) -> None:
         """Restart the time to live of entries."""
@@ -347,13 +320,13 @@ class ValueTable(Attached):
     # Snapshots and restores.
 
     def freeze(self) -> FrozenTable:
-        """All current entries. Only for tables without a backing."""
         size = self.space.size
         return FrozenTable(
             self.layout,
             self.space.columns(),
             self.space.key_hashes(),
             self._present.freeze()[:size],
+            self._dirty.array[:size],
             self.values.freeze(),
             None if self._updated is None else self._updated.freeze(),
             None if self.ttl_ms is None else self._clock() - self.ttl_ms,
@@ -403,16 +376,8 @@ class ValueTable(Attached):
             self._present.own()[slots] = True
             self._known.own()[slots] = True
 
-    def freeze_changes(self) -> FrozenChanges:
-        """The entries to write to the backing. They count as written from now on."""
-        size = self.space.size
-        dirty, self._dirty = self._dirty.array[:size], CopyOnWrite(np.bool_)
+    def freeze_changes(self) -> FrozenTable:
+        """Freeze a cache. Dirty entries count as written from now on."""
+        frozen, self._dirty = self.freeze(), CopyOnWrite(np.bool_)
         self._dirty.grow(len(self._present.array))
-        return FrozenChanges(
-            self.space.columns(),
-            self.space.key_hashes(),
-            dirty,
-            self._present.freeze(),
-            self.values.freeze(),
-            None if self._updated is None else self._updated.freeze(),
-        )
+        return frozen

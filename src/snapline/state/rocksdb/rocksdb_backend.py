@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,7 @@ from snapline.state.rocksdb.row_codec import (
 )
 from snapline.state.stable_hash import encode, key_groups
 from snapline.state.state_types import StateType
-from snapline.state.value_tables import Clock, FrozenChanges, Layout
+from snapline.state.value_tables import Clock, FrozenTable, Layout
 from snapline.storage.snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
@@ -165,11 +165,11 @@ class RocksDbBackend(KeyedBackend):
                 self._broken = error
                 raise
 
-    def _flush(self, name: str, changes: FrozenChanges) -> None:
+    def _flush(self, name: str, changes: FrozenTable) -> None:
         from rocksdict import WriteBatch
 
-        codec = self._codec(name)
-        all_slots = changes.slots()
+        codec = ValueCodec(self._states[name].values.kind.stored)
+        all_slots = np.flatnonzero(changes.dirty)
         all_groups = key_groups(changes.key_hashes.take(all_slots), self.max_parallelism)
         order = in_order(all_groups, [changes.keys[0].take(all_slots)])
         for start in range(0, len(all_slots), _BATCH_ENTRIES):
@@ -209,10 +209,6 @@ class RocksDbBackend(KeyedBackend):
                     batch.delete(key)
             self.db.write(batch)
 
-    def _codec(self, name: str) -> ValueCodec:
-        kind = self._states[name].values.kind
-        return ValueCodec(pa.binary() if kind.arrow is None else kind.arrow)
-
     # Snapshots.
 
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
@@ -231,8 +227,7 @@ class RocksDbBackend(KeyedBackend):
 
     def _entry(self, name: str) -> StateEntry:
         state = self._states[name]
-        columns = [(part, types.kind) for part, types in state.shape.layout.parts()]
-        schema = pa.schema([*columns, ("value", state.values.kind.arrow or pa.binary())])
+        schema = pa.schema([*state.shape.layout.types(), ("value", state.values.kind.stored)])
         return StateEntry(self._ids[name], state.info(self.uid, name, self.max_parallelism), schema)
 
     def flush_until(self, snapshot: RocksDbSnapshot) -> None:
@@ -350,7 +345,7 @@ class _StoredState:
         self._state = state
         self._layout = layout
         self._is_object = declared.is_object
-        self._codec = ValueCodec(pa.binary() if declared.arrow is None else declared.arrow)
+        self._codec = ValueCodec(declared.stored)
         self._has_times = has_times
 
     def load(self, space: Space, slots: Ints) -> tuple[Ints, Values, Ints | None]:
@@ -360,8 +355,7 @@ class _StoredState:
         order = in_order(groups, [space.columns()[0].take(slots)])
         if order is not None:
             slots = slots[order]
-        keys: list[Any] = list(self._keys(space, slots))
-        found: Any = self._backend.db[keys]
+        found: Any = self._backend.db[cast(Any, self._keys(space, slots))]
         exists = np.array([value is not None for value in found], dtype=np.bool_)
         values, updated = self._decode([value for value in found if value is not None])
         return slots[exists], values, updated

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from snapline.errors import ConfigurationError, DamagedError, SnaplineError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
@@ -208,12 +207,9 @@ def _table(info: StateInfo, shape: Shape, keys: list[bytes], values: list[bytes]
     arrays = iter(decode_keys(keys, HEAD_BYTES, kinds))
     for name, types in shape.layout.parts():
         columns[name] = types.together([next(arrays) for _ in types.kinds])
-    updated = None
-    if info.ttl_ms is not None:
-        values, times = unstamp(values)
-        updated = pa.array(times)
-    columns["value"] = ValueCodec(shape.values.arrow or pa.binary()).decode(values)
-    if updated is None or info.ttl_ms is None:
-        return pa.table(columns)
-    table = pa.table(columns | {"last_update_ms": updated})
-    return table if now_ms is None else table.filter(pc.greater(updated, now_ms - info.ttl_ms))
+    codec = ValueCodec(shape.values.stored)
+    if info.ttl_ms is None:
+        return pa.table(columns | {"value": codec.decode(values)})
+    values, times = unstamp(values)
+    table = pa.table(columns | {"value": codec.decode(values), "last_update_ms": pa.array(times)})
+    return table if now_ms is None else table.filter(pa.array(times > now_ms - info.ttl_ms))

@@ -13,7 +13,7 @@ from snapline.state import state_files
 from snapline.state.keyed_backend import KeyedSnapshot
 from snapline.state.rocksdb.rocksdb_files import NATIVE, Listing, encode_listing, open_database, read_state
 from snapline.state.timers import FrozenTimers, timers_info
-from snapline.state.value_tables import FrozenChanges
+from snapline.state.value_tables import FrozenTable
 from snapline.storage.snapshot_writer import SnapshotWriter
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class RocksDbSnapshot(KeyedSnapshot):
     """
 
     backend: RocksDbBackend
-    changes: dict[str, FrozenChanges]
+    changes: dict[str, FrozenTable]
     listing: Listing
     timers: FrozenTimers | None
     now_ms: int
