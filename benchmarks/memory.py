@@ -12,6 +12,7 @@ import json
 import shutil
 import sys
 import time
+from typing import Any
 
 from benchmarks.parts import Discard, conditions, spark_session, temporary
 
@@ -57,7 +58,7 @@ def main() -> int:
         shutil.rmtree(directory, ignore_errors=True)
     third = options.minutes * 20
     parts = [max(size for at_s, size in samples if low <= at_s < low + third) for low in (third, 2 * third)]
-    result = {
+    result: dict[str, Any] = {
         "largest_bytes": max(size for _, size in samples),
         "second_third_bytes": parts[0],
         "last_third_bytes": parts[1],
