@@ -158,5 +158,5 @@ def test_update_state_sums(items: list[Event], at: list[int]) -> None:
     totals: dict[str, int] = defaultdict(int)
     for user, value in items:
         totals[user] += value
-    found = operator._state.take(list(totals)).to_pylist() if totals else []  # type: ignore[attr-defined]
+    found = operator._state.take(list(totals)).to_pylist() if totals else []
     assert found == list(totals.values())

@@ -7,7 +7,7 @@ or the name of a boolean column. All but `count()` ignore nulls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,14 +17,7 @@ import pyarrow.compute as pc
 from snapline.config.setting_checks import count as checked_count
 from snapline.contracts.schemas import decoded_type, empty_batch, misfit, no_column
 from snapline.errors import ConfigurationError
-from snapline.operators.aggregates.accumulators import (
-    Accumulator,
-    Accumulators,
-    Counted,
-    Distinct,
-    Mean,
-    Reduced,
-)
+from snapline.operators.aggregates.accumulators import Accumulator, Accumulators, Counted, Distinct, Mean, Reduced
 from snapline.operators.aggregates.custom_accumulators import Custom, MergeableFunction
 from snapline.operators.aggregates.list_accumulators import Collected, Greatest
 from snapline.operators.projection import Evaluation
@@ -34,6 +27,9 @@ from snapline.state.value_states import check_reducer
 
 Where: TypeAlias = pc.Expression | str | None
 """Which rows count: an expression of `pyarrow.compute`, or the name of a boolean column. None counts all."""
+
+_PARTS = ("create", "add", "merge", "result")
+"""Methods of an aggregate function."""
 
 _SUM_DIGITS = 38
 """Of decimal sums: as many as 128 bits hold."""
@@ -53,108 +49,16 @@ class Aggregate(ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Count(Aggregate):
-    column: str | None
-    where: Where = None
+class _Made(Aggregate):
+    text: str
+    make: Callable[[pa.Schema, int | None], Accumulator]
+    where: Where
 
     def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        if self.column is not None:
-            _kind_of(self.column, schema)
-        return Counted(self.column, where)
+        return self.make(schema, where)
 
     def __str__(self) -> str:
-        return "count()" if self.column is None else f"count({self.column!r})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Reduce(Aggregate):
-    reduce: str
-    column: str
-    where: Where = None
-
-    def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        kind = _kind_of(self.column, schema)
-        if self.reduce == "mean":
-            return Mean(self.column, _reducible("sum", kind, "mean"), where)
-        return Reduced(self.column, self.reduce, _reducible(self.reduce, kind, self.reduce), where)
-
-    def __str__(self) -> str:
-        return f"{self.reduce}({self.column!r})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Distinct(Aggregate):
-    column: str
-    where: Where = None
-
-    def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        kind = _kind_of(self.column, schema)
-        try:
-            key_types(resolve(kind), "value")
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{kind} has no count_distinct; choose another column, or cast it") from error
-        return Distinct(self.column, kind, where)
-
-    def __str__(self) -> str:
-        return f"count_distinct({self.column!r})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _TopN(Aggregate):
-    column: str
-    n: int
-    by: str | None
-    where: Where = None
-
-    def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        by = self.column if self.by is None else self.by
-        kind, by_kind = _stored(self.column, schema), _stored(by, schema)
-        _reducible("max", by_kind, "top_n")
-        return Greatest(self.column, kind, checked_count(self.n, "n", least=1), by, by_kind, where)
-
-    def __str__(self) -> str:
-        by = "" if self.by is None else f", by={self.by!r}"
-        return f"top_n({self.column!r}, {self.n!r}{by})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Collect(Aggregate):
-    column: str
-    limit: int | None
-    where: Where = None
-
-    def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        limit = None if self.limit is None else checked_count(self.limit, "limit", least=1)
-        return Collected(self.column, _stored(self.column, schema), limit, where)
-
-    def __str__(self) -> str:
-        return f"collect({self.column!r})"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Custom(Aggregate):
-    function: MergeableFunction
-    columns: tuple[str, ...]
-    type: object
-    where: Where = None
-
-    def accumulator(self, schema: pa.Schema, where: int | None) -> Accumulator:
-        missing = [
-            name for name in ("create", "add", "merge", "result") if not callable(getattr(self.function, name, None))
-        ]
-        if missing:
-            raise ConfigurationError(f"the function has no {', '.join(missing)}; it needs create, add, merge, result")
-        if not self.columns:
-            raise ConfigurationError("name the column, or columns, whose values to add")
-        for column in self.columns:
-            _kind_of(column, schema)
-        result = resolve(self.type).arrow
-        if result is None:
-            raise ConfigurationError(f"type={self.type!r}: give the Arrow type of the result, such as pa.float64()")
-        return Custom(self.function, self.columns, result, where)
-
-    def __str__(self) -> str:
-        return f"aggregate({', '.join([type(self.function).__name__, *map(repr, self.columns)])})"
+        return self.text
 
 
 def accumulators(
@@ -247,27 +151,33 @@ def _sum_type(kind: pa.DataType) -> pa.DataType:
 
 def count(column: str | None = None, *, where: Where = None) -> Aggregate:
     """The number of rows; with a column, of those where it is not null."""
-    return _Count(column, where)
+
+    def make(schema: pa.Schema, condition: int | None) -> Accumulator:
+        if column is not None:
+            _kind_of(column, schema)
+        return Counted(column, condition)
+
+    return _Made("count()" if column is None else f"count({column!r})", make, where)
 
 
 def sum(column: str, *, where: Where = None) -> Aggregate:
     """The sum of numbers; null if there are none. Narrow types are summed as wide ones."""
-    return _Reduce("sum", column, where)
+    return _reduced("sum", column, where)
 
 
 def min(column: str, *, where: Where = None) -> Aggregate:
     """The least value; null if there is none."""
-    return _Reduce("min", column, where)
+    return _reduced("min", column, where)
 
 
 def max(column: str, *, where: Where = None) -> Aggregate:
     """The greatest value; null if there is none."""
-    return _Reduce("max", column, where)
+    return _reduced("max", column, where)
 
 
 def mean(column: str, *, where: Where = None) -> Aggregate:
     """The mean of numbers as a 64-bit float; null if there are none."""
-    return _Reduce("mean", column, where)
+    return _reduced("mean", column, where)
 
 
 def first(column: str, *, where: Where = None) -> Aggregate:
@@ -275,17 +185,36 @@ def first(column: str, *, where: Where = None) -> Aggregate:
 
     In sliding windows and sessions, values of different slices or merged sessions are in the order of event time.
     """
-    return _Reduce("first", column, where)
+    return _reduced("first", column, where)
 
 
 def last(column: str, *, where: Where = None) -> Aggregate:
     """The value that came last, in the order of `first`."""
-    return _Reduce("last", column, where)
+    return _reduced("last", column, where)
+
+
+def _reduced(reduce: str, column: str, where: Where) -> Aggregate:
+    def make(schema: pa.Schema, condition: int | None) -> Accumulator:
+        kind = _kind_of(column, schema)
+        if reduce == "mean":
+            return Mean(column, _reducible("sum", kind, "mean"), condition)
+        return Reduced(column, reduce, _reducible(reduce, kind, reduce), condition)
+
+    return _Made(f"{reduce}({column!r})", make, where)
 
 
 def count_distinct(column: str, *, where: Where = None) -> Aggregate:
     """The number of distinct values. All of them are kept in state."""
-    return _Distinct(column, where)
+
+    def make(schema: pa.Schema, condition: int | None) -> Accumulator:
+        kind = _kind_of(column, schema)
+        try:
+            key_types(resolve(kind), "value")
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{kind} has no count_distinct; choose another column, or cast it") from error
+        return Distinct(column, kind, condition)
+
+    return _Made(f"count_distinct({column!r})", make, where)
 
 
 def top_n(column: str, n: int, *, by: str | None = None, where: Where = None) -> Aggregate:
@@ -293,12 +222,24 @@ def top_n(column: str, n: int, *, by: str | None = None, where: Where = None) ->
 
     Equal values are in order of arrival.
     """
-    return _TopN(column, n, by, where)
+
+    def make(schema: pa.Schema, condition: int | None) -> Accumulator:
+        order = column if by is None else by
+        kind, order_kind = _stored(column, schema), _stored(order, schema)
+        _reducible("max", order_kind, "top_n")
+        return Greatest(column, kind, checked_count(n, "n", least=1), order, order_kind, condition)
+
+    return _Made(f"top_n({column!r}, {n!r}{'' if by is None else f', by={by!r}'})", make, where)
 
 
 def collect(column: str, limit: int | None = None, *, where: Where = None) -> Aggregate:
     """A list of all values in the order of `first`, or of the first `limit` of them."""
-    return _Collect(column, limit, where)
+
+    def make(schema: pa.Schema, condition: int | None) -> Accumulator:
+        most = None if limit is None else checked_count(limit, "limit", least=1)
+        return Collected(column, _stored(column, schema), most, condition)
+
+    return _Made(f"collect({column!r})", make, where)
 
 
 def aggregate(function: MergeableFunction, *columns: str, type: object, where: Where = None) -> Aggregate:
@@ -307,4 +248,18 @@ def aggregate(function: MergeableFunction, *columns: str, type: object, where: W
     `add` gets the values of one column, without nulls, or of several as a tuple. `type` is that of the result, which is
     null if no value was added.
     """
-    return _Custom(function, columns, type, where)
+
+    def make(schema: pa.Schema, condition: int | None) -> Accumulator:
+        missing = [name for name in _PARTS if not callable(getattr(function, name, None))]
+        if missing:
+            raise ConfigurationError(f"the function has no {', '.join(missing)}; it needs {', '.join(_PARTS)}")
+        if not columns:
+            raise ConfigurationError("name the column, or columns, whose values to add")
+        for column in columns:
+            _kind_of(column, schema)
+        result = resolve(type).arrow
+        if result is None:
+            raise ConfigurationError(f"type={type!r}: give the Arrow type of the result, such as pa.float64()")
+        return Custom(function, columns, result, condition)
+
+    return _Made(f"aggregate({', '.join([function.__class__.__name__, *map(repr, columns)])})", make, where)

@@ -13,43 +13,36 @@ from snapline.errors import ConfigurationError
 Kind = TypeVar("Kind", bound=type)
 
 _SPARK: Mapping[str, str] = {
-    "agg": "key_by(...).aggregate(n=snapline.count(), ...)",
-    "alias": "select(name=...) or rename({'old': 'new'})",
-    "cogroup": "connect(other), of two keyed streams",
-    "distinct": "key_by(...).deduplicate()",
-    "dropDuplicates": "key_by(...).deduplicate()",
-    "dropDuplicatesWithinWatermark": "key_by(...).deduplicate(ttl=...)",
-    "drop_duplicates": "key_by(...).deduplicate()",
-    "explode": "flat_map(...) or map_batches(...)",
-    "flatMap": "flat_map(...)",
-    "foreach": "sink(snapline.sinks.ForeachBatch(...), uid=...)",
-    "foreachBatch": "sink(snapline.sinks.ForeachBatch(...), uid=...)",
-    "groupBy": "key_by(...)",
-    "groupby": "key_by(...)",
-    "group_by": "key_by(...)",
-    "keyBy": "key_by(...)",
-    "mapInArrow": "map_batches(...)",
-    "mapInPandas": "map_batches(..., format='pandas')",
-    "orderBy": "key_by(...).top_n(...); an endless stream cannot be sorted",
-    "printSchema": "schema",
-    "repartition": "rebalance()",
-    "selectExpr": "select(name=pc.field(...) ...)",
-    "show": "collect(where), which returns a pyarrow.Table",
-    "sort": "key_by(...).top_n(...); an endless stream cannot be sorted",
-    "toArrow": "collect(where), which returns a pyarrow.Table",
-    "toDF": "to_dataframe(spark)",
-    "toPandas": "collect(where).to_pandas()",
-    "transformWithState": "key_by(...).transform_with_state(...)",
-    "transformWithStateInPandas": "key_by(...).transform_with_state(..., format='pandas')",
-    "unionAll": "union(...)",
-    "unionByName": "union(...)",
-    "where": "filter(...)",
-    "withColumn": "with_columns(name=...)",
-    "withColumnRenamed": "rename({'old': 'new'})",
-    "withColumns": "with_columns(name=...)",
-    "withWatermark": "with_watermarks(snapline.Watermarks(column, delay='5s'))",
-    "write": "sink(snapline.sinks.Files(directory), uid=...)",
-    "writeStream": "sink(snapline.sinks.Files(directory), uid=...)",
+    name: advice
+    for names, advice in (
+        ("agg", "key_by(...).aggregate(n=snapline.count(), ...)"),
+        ("alias", "select(name=...) or rename({'old': 'new'})"),
+        ("cogroup", "connect(other), of two keyed streams"),
+        ("distinct dropDuplicates drop_duplicates", "key_by(...).deduplicate()"),
+        ("dropDuplicatesWithinWatermark", "key_by(...).deduplicate(ttl=...)"),
+        ("explode", "flat_map(...) or map_batches(...)"),
+        ("flatMap", "flat_map(...)"),
+        ("foreach foreachBatch", "sink(snapline.sinks.ForeachBatch(...), uid=...)"),
+        ("groupBy groupby group_by keyBy", "key_by(...)"),
+        ("mapInArrow", "map_batches(...)"),
+        ("mapInPandas", "map_batches(..., format='pandas')"),
+        ("orderBy sort", "key_by(...).top_n(...); an endless stream cannot be sorted"),
+        ("printSchema", "schema"),
+        ("repartition", "rebalance()"),
+        ("selectExpr", "select(name=pc.field(...) ...)"),
+        ("show toArrow", "collect(where), which returns a pyarrow.Table"),
+        ("toDF", "to_dataframe(spark)"),
+        ("toPandas", "collect(where).to_pandas()"),
+        ("transformWithState", "key_by(...).transform_with_state(...)"),
+        ("transformWithStateInPandas", "key_by(...).transform_with_state(..., format='pandas')"),
+        ("unionAll unionByName", "union(...)"),
+        ("where", "filter(...)"),
+        ("withColumn withColumns", "with_columns(name=...)"),
+        ("withColumnRenamed", "rename({'old': 'new'})"),
+        ("withWatermark", "with_watermarks(snapline.Watermarks(column, delay='5s'))"),
+        ("write writeStream", "sink(snapline.sinks.Files(directory), uid=...)"),
+    )
+    for name in names.split()
 }
 """Names from PySpark, and likely slips, with the calls that streams have instead."""
 
@@ -81,14 +74,9 @@ def _advice(kind: type, name: str, others: tuple[tuple[type, str], ...]) -> str:
 def names_its_operators(kind: Kind) -> Kind:
     """Class decorator: errors of methods with `uid=` start with that uid, so that the user finds the call."""
     for name, found in list(vars(kind).items()):
-        if inspect.isfunction(found) and "uid" in found.__code__.co_varnames[: _arguments(found)]:
+        if inspect.isfunction(found) and "uid" in inspect.signature(found).parameters:
             setattr(kind, name, _naming(found))
     return kind
-
-
-def _arguments(function: Any) -> int:
-    code = function.__code__
-    return int(code.co_argcount + code.co_kwonlyargcount)
 
 
 def _naming(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,21 +28,21 @@ def duration_text(milliseconds: int) -> str:
 class _WindowSettings(Settings):
     """Base of windows and triggers, with a `repr` that looks as the user wrote it.
 
-    A duration field is named as its argument, with `_ms` appended; `_PLAIN` are positional arguments.
+    A duration field is named as its argument, with `_ms` appended. The first argument is positional.
     """
 
     __slots__ = ()
 
-    _PLAIN: ClassVar[tuple[str, ...]] = ()
+    _FIRST_IS_POSITIONAL: ClassVar[bool] = True
 
     def __repr__(self) -> str:
         parts: list[str] = []
-        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+        for index, field in enumerate(fields(self)):  # type: ignore[arg-type]  # every subclass is a dataclass
             value, name = getattr(self, field.name), field.name.removesuffix("_ms")
             if not value:  # a default: no offset, no early results, no purging
                 continue
             text = duration_text(value) if field.name.endswith("_ms") else repr(value)
-            parts.append(text if name in self._PLAIN else f"{name}={text}")
+            parts.append(text if index == 0 and self._FIRST_IS_POSITIONAL else f"{name}={text}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
@@ -52,8 +52,6 @@ class Tumbling(_WindowSettings):
 
     With `processing_time` a row belongs to the window in which it is processed, and no watermarks are needed.
     """
-
-    _PLAIN: ClassVar[tuple[str, ...]] = ("size",)
 
     size_ms: int
     offset_ms: int
@@ -75,8 +73,6 @@ class Tumbling(_WindowSettings):
 class Sliding(_WindowSettings):
     """Windows of one size, of which one starts every `every`, so that a row may be in several, or in none."""
 
-    _PLAIN: ClassVar[tuple[str, ...]] = ("size",)
-
     size_ms: int
     every_ms: int
     offset_ms: int
@@ -94,8 +90,6 @@ class Sliding(_WindowSettings):
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Session(_WindowSettings):
     """Rows of a key with no more than `gap` between one and the next; the window ends `gap` after the last."""
-
-    _PLAIN: ClassVar[tuple[str, ...]] = ("gap",)
 
     gap_ms: int
     processing_time: bool
@@ -128,23 +122,22 @@ class WhenComplete(_WindowSettings):
     early_every: also at this interval of processing time, for windows with new rows, and before every checkpoint.
     """
 
+    _FIRST_IS_POSITIONAL: ClassVar[bool] = False
+
     early_rows: int | None
     early_every_ms: int | None
 
     def __init__(self, *, early_rows: int | None = None, early_every: Duration | None = None) -> None:
+        early_every_ms = None if early_every is None else positive_duration_ms(early_every, "WhenComplete: early_every")
         self._fill(
             early_rows=None if early_rows is None else count(early_rows, "WhenComplete: early_rows", least=1),
-            early_every_ms=None
-            if early_every is None
-            else positive_duration_ms(early_every, "WhenComplete: early_every"),
+            early_every_ms=early_every_ms,
         )
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class EveryRows(_WindowSettings):
     """Emit results after every `n` rows of a key in a window, and only then; `purge` clears the window each time."""
-
-    _PLAIN: ClassVar[tuple[str, ...]] = ("n",)
 
     n: int
     purge: bool
@@ -156,8 +149,6 @@ class EveryRows(_WindowSettings):
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class EventTimeInterval(_WindowSettings):
     """Emit results whenever the watermark passes a multiple of `every`, and once the window is complete."""
-
-    _PLAIN: ClassVar[tuple[str, ...]] = ("every",)
 
     every_ms: int
 
