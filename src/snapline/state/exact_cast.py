@@ -19,7 +19,11 @@ def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
         array = pa.array(values, arrow)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise UserCodeError(_wrong_value(values, arrow, error)) from error
-    for value, converted in zip(values, _came_back(array), strict=True):
+    try:
+        came_back = array.to_pylist(maps_as_pydicts="strict")
+    except KeyError as error:
+        raise UserCodeError(f"a value of type {arrow} has a key twice: {error}") from error
+    for value, converted in zip(values, came_back, strict=True):
         try:
             problem = _difference(value, converted, arrow)
         except (TypeError, ValueError, KeyError) as error:
@@ -101,25 +105,16 @@ def _is_same(one: pa.Array, other: pa.Array) -> bool:
     return bool(one.equals(other))
 
 
-def _came_back(array: pa.Array) -> list[Any]:
-    try:
-        values: list[Any] = array.to_pylist(maps_as_pydicts="strict")
-    except KeyError as error:
-        raise UserCodeError(f"a value of type {array.type} has a key twice: {error}") from error
-    return values
-
-
 def _difference(given: Any, converted: Any, arrow: pa.DataType) -> str | None:
     """Says how a converted value differs from the one given; None if it does not."""
     if converted is None or given is None:
         return None if given is converted else f"{shortened(given)} would become {shortened(converted)}"
     if pa.types.is_struct(arrow):
-        fields = [arrow.field(index) for index in range(arrow.num_fields)]
         values = given if isinstance(given, Mapping) else dict(zip(converted, given, strict=True))
         for name in values:
             if name not in converted:
                 return f"it has no field {name!r}"
-        parts = [(values.get(field.name), converted[field.name], field) for field in fields]
+        parts = [(values.get(field.name), converted[field.name], field) for field in arrow]
     elif pa.types.is_map(arrow):
         values = dict(given)
         parts = [(key, key, arrow.key_field) for key in converted]

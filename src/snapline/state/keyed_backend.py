@@ -128,7 +128,14 @@ class KeyedBackend(ABC):
         `values` is an Arrow array, a list of keys, or for composite keys also a list of arrays.
         """
         rows = Rows.of(self.key.encode(values))
-        self._check_owned(rows)
+        if len(self.key_groups) < self.max_parallelism and len(rows):
+            groups = key_groups(rows.key_hashes, self.max_parallelism)
+            for group in (int(groups.min()), int(groups.max())):
+                if group not in self.key_groups:
+                    raise EngineError(
+                        f"a row of key group {group} came to a subtask that owns "
+                        f"{self.key_groups.start} to {self.key_groups.end}"
+                    )
         return rows
 
     def distinct(self, keys: Rows) -> tuple[Ints, Ints]:
@@ -167,17 +174,6 @@ class KeyedBackend(ABC):
         if self._keys is None:
             raise UserCodeError("no key is selected: state of a key can be used only while a row of it is processed")
         return self._keys, self._row, self._namespace
-
-    def _check_owned(self, rows: Rows) -> None:
-        if len(self.key_groups) == self.max_parallelism or not len(rows):
-            return
-        groups = key_groups(rows.key_hashes, self.max_parallelism)
-        for group in (int(groups.min()), int(groups.max())):
-            if group not in self.key_groups:
-                raise EngineError(
-                    f"a row of key group {group} came to a subtask that owns "
-                    f"{self.key_groups.start} to {self.key_groups.end}"
-                )
 
     # Declaring states.
 
@@ -253,36 +249,33 @@ class KeyedBackend(ABC):
     def _value_state(
         self, kind: StateKind, name: str, declared: object, ttl: Lifetime | None, namespace: object, default: Any = None
     ) -> ValueState:
-        spaces = _namespace_types(namespace)
-        table = self._declare(kind, name, resolve(declared), ttl, spaces, None)
+        scope, table = self._declare(kind, name, declared, ttl, namespace, None)
         assert isinstance(table, ValueTable)
-        return ValueState(Scope(self, spaces), table, default)
+        return ValueState(scope, table, default)
 
     def _map_table(
         self, kind: StateKind, name: str, declared: object, ttl: Lifetime | None, namespace: object, inner: KeyTypes
     ) -> tuple[Scope, MapTable]:
-        spaces = _namespace_types(namespace)
-        table = self._declare(kind, name, resolve(declared), ttl, spaces, inner)
+        scope, table = self._declare(kind, name, declared, ttl, namespace, inner)
         assert isinstance(table, MapTable)
-        return Scope(self, spaces), table
+        return scope, table
 
     def _declare(
         self,
         kind: StateKind,
         name: str,
-        declared: StateType,
+        declared: object,
         ttl: Lifetime | None,
-        namespace: KeyTypes | None,
+        namespace: object,
         inner: KeyTypes | None,
-    ) -> ValueTable | MapTable:
+    ) -> tuple[Scope, ValueTable | MapTable]:
+        spaces, values = _namespace_types(namespace), resolve(declared)
         _check_name(name)
         lifetime = as_ttl(ttl, f"state {name!r}")
         ttl_ms = None if lifetime is None else lifetime.duration_ms
-        if declared.arrow is not None and has_views(declared.arrow):
-            raise ConfigurationError(
-                f"state {name!r} cannot hold {declared}; declare string or binary instead of views"
-            )
-        shape = Shape(kind, Layout(self.key, namespace, inner), declared)
+        if values.arrow is not None and has_views(values.arrow):
+            raise ConfigurationError(f"state {name!r} cannot hold {values}; declare string or binary instead of views")
+        shape = Shape(kind, Layout(self.key, spaces, inner), values)
         known = self._states.get(name)
         if known is None:
             known = self._register(name, shape, ttl_ms)
@@ -294,23 +287,19 @@ class KeyedBackend(ABC):
                 )
         else:
             self._check_restored(name, known.shape, shape)
-            if known.values.kind != declared or known.values.ttl_ms != ttl_ms:
-                known = self._convert(name, known, declared, ttl_ms)
+            if known.values.kind != values or known.values.ttl_ms != ttl_ms:
+                known = self._convert(name, known, values, ttl_ms)
         known.is_declared = True
         known.values.refresh_on_read = lifetime is not None and lifetime.refresh_on_read
-        return known.table
+        return Scope(self, spaces), known.table
 
     def _register(self, name: str, shape: Shape, ttl_ms: int | None) -> Registered:
         if len(self._states) >= _MAX_STATES:
             raise ConfigurationError(f"an operator has at most {_MAX_STATES} states; use a map state instead")
-        layout, kind, clock = shape.layout, shape.values, self._clock
-        backing = self._backing(name, layout, kind, ttl_ms)
-        space = self._space(layout.namespace)
-        table: ValueTable | MapTable
-        if layout.inner is None:
-            table = ValueTable(layout, space, kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
-        else:
-            table = MapTable(layout, space, kind, ttl_ms=ttl_ms, clock=clock, backing=backing)
+        layout, space = shape.layout, self._space(shape.layout.namespace)
+        backing = self._backing(name, layout, shape.values, ttl_ms)
+        kind = ValueTable if layout.inner is None else MapTable
+        table = kind(layout, space, shape.values, ttl_ms=ttl_ms, clock=self._clock, backing=backing)
         registered = self._states[name] = Registered(shape, table)
         return registered
 
@@ -382,14 +371,14 @@ class KeyedBackend(ABC):
         known.table.restore(table)
         self._restored_some()
 
-    def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None:  # noqa: ARG002
+    def _restore_native(self, part: KeyedRestore, source: SnapshotReader) -> None:
         """Restore from a backend's own files. Backends that have such files override it."""
         raise RestoreError(
             f"{self.uid!r} was saved by the {part.part.native} backend in files of its own, which this backend cannot "
             "read; restore with that backend, or from a canonical savepoint"
         )
 
-    # What backends do differently.
+    # What backends do differently. Those without a store below their tables need less.
 
     @abstractmethod
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
@@ -398,11 +387,9 @@ class KeyedBackend(ABC):
         `full`: refer to nothing older. `canonical`: use the open format, not the backend's own.
         """
 
-    @abstractmethod
     def confirm(self, checkpoint_id: int) -> None:
         """Called when a checkpoint that this backend took part in is complete."""
 
-    @abstractmethod
     def abort(self, checkpoint_id: int) -> None:
         """Called when a checkpoint that this backend took part in has failed."""
 
@@ -410,19 +397,17 @@ class KeyedBackend(ABC):
     def close(self) -> None:
         """Free memory and files. Nothing may be called afterwards."""
 
-    @abstractmethod
     def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> ScanBacking | None:
         """The store below the table of a new state, or None."""
+        return None
 
     @abstractmethod
     def _stored_tables(self, name: str) -> list[pa.Table]:
         """All entries of a state in stored form."""
 
-    @abstractmethod
     def _forget(self, name: str) -> None:
         """Delete the entries of a state from the store below its table."""
 
-    @abstractmethod
     def _restored_some(self) -> None:
         """Called after each piece of a restore."""
 

@@ -12,9 +12,8 @@ from snapline.protocol.snapshot import KeyedPart
 from snapline.state import state_files
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
 from snapline.state.state_info import StateInfo
-from snapline.state.state_types import StateType
 from snapline.state.timers import FrozenTimers, timers_info
-from snapline.state.value_tables import FrozenTable, Layout
+from snapline.state.value_tables import FrozenTable
 from snapline.storage.snapshot_writer import SnapshotWriter
 
 
@@ -35,9 +34,6 @@ class MemoryBackend(KeyedBackend):
         self._spaces.clear()
         self._timers = None
 
-    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> None:
-        return None
-
     def _stored_tables(self, name: str) -> list[pa.Table]:
         frozen = self._states[name].values.freeze()
         try:
@@ -45,18 +41,6 @@ class MemoryBackend(KeyedBackend):
             return [rows.slice(0, rows.num_rows)]
         finally:
             frozen.release()
-
-    def confirm(self, checkpoint_id: int) -> None:
-        """Nothing to do: no snapshot refers to another."""
-
-    def abort(self, checkpoint_id: int) -> None:
-        """Nothing to do: no snapshot refers to another."""
-
-    def _forget(self, name: str) -> None:
-        """Nothing to do: everything is in memory."""
-
-    def _restored_some(self) -> None:
-        """Nothing to do: memory is not limited."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
@@ -36,6 +37,12 @@ _MODES: Final = {
     StateKind.OPERATOR_BROADCAST: OperatorStateMode.BROADCAST,
     StateKind.RAW_OPERATOR: OperatorStateMode.SPLIT,
 }
+_WORDS: Final = {
+    StateKind.OPERATOR_LIST: "a list of {value}",
+    StateKind.OPERATOR_UNION: "a union list of {value}",
+    StateKind.OPERATOR_BROADCAST: "a broadcast map of {map_key} to {value}",
+    StateKind.RAW_OPERATOR: "raw state",
+}
 _BYTES: Final = StateType(pa.binary())
 _H = TypeVar("_H", bound="_Handle")
 
@@ -60,10 +67,13 @@ class OperatorStates:
         """
         if self._handles or self._restored:
             raise EngineError(f"operator state of {self._uid!r} must be restored before it is declared, and once")
-        objects = _Objects(source)
-        self._restored = {
-            name: _restored_content(name, objects, elements) for name, elements in refs.items() if elements
-        }
+
+        @cache
+        def read(item: StoredObject) -> _Content:
+            # Reading the whole object checks all of it.
+            return _Content(*state_files.read(io.BytesIO(source.read(item))))
+
+        self._restored = {name: _restored_content(name, read, elements) for name, elements in refs.items() if elements}
 
     def list_state(self, name: str, type: object = object) -> OperatorList:
         """A list whose elements are split evenly over the subtasks when the parallelism changes.
@@ -91,12 +101,10 @@ class OperatorStates:
     def snapshot(self) -> OperatorSnapshot:
         """An encoded copy of everything, unaffected by later changes. Raises `UserCodeError` if encoding fails."""
         contents = [handle.content() for handle in self._handles.values()]
-        contents += [content for content in self._restored.values() if self._is_carried_on(content)]
+        # Every subtask has all of a union list: if each wrote it, the next restore would multiply it.
+        others = (StateKind.OPERATOR_UNION,) if self._subtask else ()
+        contents += [content for content in self._restored.values() if content.info.kind not in others]
         return OperatorSnapshot(tuple(content for content in contents if content.is_reported))
-
-    def _is_carried_on(self, content: _Content) -> bool:
-        """Every subtask has all of a union list: if each wrote it, the next restore would multiply it."""
-        return content.info.kind is not StateKind.OPERATOR_UNION or self._subtask == 0
 
     def _declare(self, handle: _H) -> _H:
         known = self._handles.get(handle.name)
@@ -172,7 +180,6 @@ class _Handle(ABC):
 
     @property
     def declaration(self) -> str:
-        """The declaration in words."""
         return _declaration(self._kind, self._columns)
 
     def is_declared_as(self, other: _Handle) -> bool:
@@ -181,7 +188,10 @@ class _Handle(ABC):
     def content(self) -> _Content:
         """The encoded entries."""
         columns = self._entries()
-        fields = [_field(name, kind) for name, kind in self._columns.items()]
+        fields = [
+            pa.field(name, kind.stored, metadata=PICKLED if kind.is_object and name == "map_key" else None)
+            for name, kind in self._columns.items()
+        ]
         arrays = [self._encoded(kind, columns[name]) for name, kind in self._columns.items()]
         is_pickled = self._columns.get("value", _BYTES).is_object
         encoding = ValueEncoding.PICKLE if is_pickled else ValueEncoding.ARROW
@@ -290,6 +300,8 @@ class BroadcastState(_Handle):
     def contains(self, key: Any) -> bool:
         return self._hashable(key) in self._map
 
+    __contains__ = contains
+
     def keys(self) -> list[Any]:
         return list(self._map)
 
@@ -298,9 +310,6 @@ class BroadcastState(_Handle):
 
     def clear(self) -> None:
         self._map = {}
-
-    def __contains__(self, key: object) -> bool:
-        return self.contains(key)
 
     def __len__(self) -> int:
         return len(self._map)
@@ -354,34 +363,19 @@ class RawOperatorState(_Handle):
         self._restored = columns["data"]
 
 
-class _Objects:
-    """Stored objects with operator state; reads each once."""
-
-    def __init__(self, source: SnapshotReader) -> None:
-        self._source = source
-        self._contents: dict[StoredObject, _Content] = {}
-
-    def rows(self, item: StoredObject, start: int, count: int) -> _Content:
-        if item not in self._contents:
-            # Reading the whole object checks all of it.
-            self._contents[item] = _Content(*state_files.read(io.BytesIO(self._source.read(item))))
-        content = self._contents[item]
-        if start + count > content.table.num_rows or content.info.kind not in _MODES:
-            raise DamagedError(f"{item.path} does not have the {start + count} elements that its metadata names")
-        return _Content(content.info, content.table.slice(start, count))
-
-
-def _restored_content(name: str, objects: _Objects, refs: Sequence[ElementRef]) -> _Content:
+def _restored_content(name: str, read: Callable[[StoredObject], _Content], refs: Sequence[ElementRef]) -> _Content:
     """The elements in order; those of one list may come from several objects."""
     # Consecutive elements of one object have the same difference between index and place in the list.
     runs = groupby(enumerate(refs), key=lambda entry: (entry[1].object, entry[1].index - entry[0]))
     pieces = []
     for (item, _), run in runs:
         indices = [ref.index for _, ref in run]
-        piece = objects.rows(item, indices[0], len(indices))
-        if piece.info.state != name:
-            raise DamagedError(f"{item.path} holds the state {piece.info.state!r}, but its metadata names {name!r}")
-        pieces.append(piece)
+        content = read(item)
+        if indices[-1] >= content.table.num_rows or content.info.kind not in _MODES:
+            raise DamagedError(f"{item.path} does not have the {indices[-1] + 1} elements that its metadata names")
+        if content.info.state != name:
+            raise DamagedError(f"{item.path} holds the state {content.info.state!r}, but its metadata names {name!r}")
+        pieces.append(_Content(content.info, content.table.slice(indices[0], len(indices))))
     widest = pieces[0]
     for piece in pieces[1:]:
         if _accepts(piece.info.kind, _stored_types(piece), widest):
@@ -408,22 +402,9 @@ def _stored_types(content: _Content) -> dict[str, StateType]:
     }
 
 
-def _field(name: str, kind: StateType) -> pa.Field:
-    if kind.arrow is not None:
-        return pa.field(name, kind.arrow)
-    return pa.field(name, pa.binary(), metadata=PICKLED if name == "map_key" else None)
-
-
 def _described(content: _Content) -> str:
     return _declaration(content.info.kind, _stored_types(content))
 
 
 def _declaration(kind: StateKind, columns: Mapping[str, StateType]) -> str:
-    match kind:
-        case StateKind.OPERATOR_LIST:
-            return f"a list of {columns['value']}"
-        case StateKind.OPERATOR_UNION:
-            return f"a union list of {columns['value']}"
-        case StateKind.OPERATOR_BROADCAST:
-            return f"a broadcast map of {columns['map_key']} to {columns['value']}"
-    return "raw state"
+    return _WORDS[kind].format(**columns)

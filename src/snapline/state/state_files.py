@@ -176,14 +176,12 @@ def _one_ahead(make: Callable[[tuple[int, int]], pa.Table], spans: Sequence[tupl
         yield from map(make, spans)
         return
     with ThreadPoolExecutor(1, thread_name_prefix="snapline-rows") as executor:
-        pending = None
-        for span in spans:
+        pending = executor.submit(make, spans[0])
+        for span in spans[1:]:
             following = executor.submit(make, span)
-            if pending is not None:
-                yield pending.result()
-            pending = following
-        if pending is not None:
             yield pending.result()
+            pending = following
+        yield pending.result()
 
 
 def read(file: BinaryIO, key_groups: KeyGroupRange | None = None) -> tuple[StateInfo, pa.Table]:

@@ -72,7 +72,6 @@ class StateType:
 
 
 OBJECT: Final = StateType(None)
-"""Any Python object."""
 
 
 def resolve(declared: object) -> StateType:
@@ -163,7 +162,7 @@ def _check_storable(arrow: pa.DataType, depth: int) -> None:
     if problem is not None:
         raise ConfigurationError(f"the type {arrow} cannot be held in state: {problem}, or `object`")
     if pa.types.is_struct(arrow):
-        names = [arrow.field(index).name for index in range(arrow.num_fields)]
+        names = [field.name for field in arrow]
         for name in names:
             if names.count(name) > 1:
                 raise ConfigurationError(f"the type {arrow} has two fields {name!r}; name them differently")

@@ -7,7 +7,7 @@ the task goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -80,15 +80,13 @@ class WrittenSnapshot:
     state_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
 class PendingSnapshot:
     """Frozen state to be written. Exactly one of `write` and `release` must be called."""
 
-    def __init__(
-        self, keyed: Sequence[KeyedSnapshot | RawKeyedSnapshot], operator: OperatorSnapshot, ended: bool
-    ) -> None:
-        self._keyed = keyed
-        self._operator = operator
-        self._ended = ended
+    _keyed: Sequence[KeyedSnapshot | RawKeyedSnapshot]
+    _operator: OperatorSnapshot
+    _ended: bool
 
     def write(self, target: SnapshotWriter, channels: Future[ChannelParts] | None = None) -> WrittenSnapshot:
         """The asynchronous part, on any thread. `channels` is the in-flight data that belongs to the snapshot.
@@ -101,7 +99,11 @@ class PendingSnapshot:
             in_flight = ChannelParts((), ()) if channels is None else channels.result()
             target.check()
         except BaseException:
-            _attempt(target.discard, f"what is left of checkpoint {target.checkpoint_id} could not be deleted")
+            try:
+                target.discard()
+            except SnaplineError as error:
+                # A later sweep deletes it.
+                _log.warning("what is left of checkpoint %d could not be deleted: %s", target.checkpoint_id, error)
             raise
         finally:
             self.release()
@@ -117,11 +119,3 @@ class PendingSnapshot:
         """Free the state without writing it. `write` does this itself."""
         for snapshot in self._keyed:
             snapshot.release()
-
-
-def _attempt(action: Callable[[], None], problem: str) -> None:
-    """Do something that a later sweep repeats: log a failure."""
-    try:
-        action()
-    except SnaplineError as error:
-        _log.warning("%s: %s", problem, error)
