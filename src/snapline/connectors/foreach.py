@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from snapline.config import Size, size_bytes
 from snapline.config.setting_checks import count
+from snapline.contracts.plain_data import stream_bytes
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, UserCodeError
 
@@ -70,7 +71,7 @@ class Print(Sink):
 
 
 class _Uncommitted(SinkWriter):
-    """A writer that has nothing to commit."""
+    """A writer that leaves nothing outside before the commit, and by default has nothing to commit."""
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         return ()
@@ -83,7 +84,7 @@ class _Uncommitted(SinkWriter):
 
 
 class _ForeachWriter(_Uncommitted):
-    def __init__(self, function: RowFunction, context: SinkContext) -> None:
+    def __init__(self, function: Callable[..., Any], context: SinkContext) -> None:
         self._function = function
         self._what = f"the function of the sink {context.uid!r}"
         _call_if_there(function, "open", context)
@@ -99,17 +100,15 @@ class _ForeachWriter(_Uncommitted):
         _call_if_there(self._function, "close")
 
 
-class _ForeachBatchWriter(SinkWriter):
-    """Prepares the rows themselves, as Arrow IPC streams."""
+class _ForeachBatchWriter(_ForeachWriter):
+    """Prepares the rows themselves, as Arrow IPC streams; they exist only in checkpoints."""
 
     def __init__(self, function: TableFunction, context: SinkContext, max_bytes: int) -> None:
-        self._function = function
-        self._what = f"the function of the sink {context.uid!r}"
+        super().__init__(function, context)
         self._uid = context.uid
         self._max_bytes = max_bytes
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
-        _call_if_there(function, "open", context)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
@@ -122,19 +121,12 @@ class _ForeachBatchWriter(SinkWriter):
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         batches, self._batches, self._bytes = self._batches, [], 0
-        if not batches:
-            return ()
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, batches[0].schema) as stream:
-            for batch in batches:
-                stream.write_batch(batch)
-        return (out.getvalue().to_pybytes(),)
+        return (stream_bytes(pa.Table.from_batches(batches)),) if batches else ()
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
         if not isinstance(committable.payload, bytes):
             raise _foreign(committable)
-        with pa.ipc.open_stream(committable.payload) as stream:
-            table = stream.read_all()
+        table = pa.ipc.open_stream(committable.payload).read_all()
         try:
             self._function(table, committable.name)
         except Exception as error:
@@ -142,12 +134,6 @@ class _ForeachBatchWriter(SinkWriter):
                 f"{self._what} raised {type(error).__name__} for {committable.name}: {error}"
             ) from error
         return CommitResult.COMMITTED
-
-    def abort_newer(self, checkpoint_id: int) -> None:
-        """Nothing to drop: prepared rows exist only in checkpoints."""
-
-    def close(self) -> None:
-        _call_if_there(self._function, "close")
 
 
 class _PrintWriter(_Uncommitted):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -43,6 +44,8 @@ class Generate(Source):
         is less, and few enough for every split to have some.
     """
 
+    in_step = True
+
     def __init__(
         self,
         function: RowsFunction,
@@ -73,10 +76,6 @@ class Generate(Source):
     @property
     def is_bounded(self) -> bool:
         return self._rows is not None
-
-    @property
-    def in_step(self) -> bool:
-        return True
 
     def splits(self, parallelism: int) -> Sequence[Split]:
         number = self._splits or parallelism
@@ -110,7 +109,7 @@ class GenerateReader(SourceReader):
     ) -> None:
         self._function = function
         self._schema = schema
-        self._rows = rows
+        self._end = MAX_ROWS if rows is None else rows
         self._rows_per_second = rows_per_second
         self._clock = clock
         self._splits: list[_Blocks] = []
@@ -123,7 +122,7 @@ class GenerateReader(SourceReader):
             raise _no_split(split) from None
         if not (0 <= first < step and block > 0):
             raise _no_split(split)
-        added = _Blocks(split, first, step, block, self._rows, 0 if position is None else position)
+        added = _Blocks(split, first, step, block, self._end, position or 0)
         if not added.is_done:
             self._splits.append(added)
 
@@ -131,7 +130,7 @@ class GenerateReader(SourceReader):
         if not self._splits:
             return None
         # Not round robin: a split that is behind would fall behind event time, and its rows would be late.
-        split = min(self._splits, key=_start)
+        split = min(self._splits, key=lambda split: split.start)
         if self._rows_per_second is None:
             return self._take(split, split.left)
         count, wait_s = self._due(split.left, sum(self._rows_per_second / other.step for other in self._splits))
@@ -168,38 +167,34 @@ class GenerateReader(SourceReader):
         return conform(batch, self._schema, "the function of Generate")
 
 
+@dataclass(slots=True, eq=False)
 class _Blocks:
     """Progress of a split: `taken` rows were read, and `start` is the number of the next. `end` ends the stream."""
 
-    def __init__(self, split: Split, first: int, step: int, block: int, end: int | None, taken: int) -> None:
-        self.split = split
-        self.step = step
-        self.taken = taken
-        self._first = first
-        self._block = block
-        self._end = MAX_ROWS if end is None else end
+    split: Split
+    first: int
+    step: int
+    block: int
+    end: int
+    taken: int
 
     @property
     def start(self) -> int:
-        blocks, within = divmod(self.taken, self._block)
-        return (self._first + blocks * self.step) * self._block + within
+        blocks, within = divmod(self.taken, self.block)
+        return (self.first + blocks * self.step) * self.block + within
 
     @property
     def left(self) -> int:
         """The rows left in the current block."""
-        return min(self._block - self.taken % self._block, self._end - self.start)
+        return min(self.block - self.taken % self.block, self.end - self.start)
 
     @property
     def is_done(self) -> bool:
-        return self.start >= self._end
+        return self.start >= self.end
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _start(split: _Blocks) -> int:
-    return split.start
 
 
 def _no_split(split: Split) -> RestoreError:

@@ -36,6 +36,8 @@ class Iterator(Source):
     schema: of the rows. None infers it from the first 1000 items of a list; a function always needs one.
     """
 
+    is_bounded = True
+
     def __init__(self, items: Sequence[Any] | Callable[[], Items], schema: SchemaLike | None = None) -> None:
         if not (callable(items) or isinstance(items, list | tuple)):
             raise ConfigurationError(
@@ -53,10 +55,6 @@ class Iterator(Source):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    @property
-    def is_bounded(self) -> bool:
-        return True
-
     def splits(self, parallelism: int) -> Sequence[Split]:
         """Ranges of items; a function has one split, of unknown length."""
         if callable(self._items):
@@ -67,11 +65,6 @@ class Iterator(Source):
 
     def reader(self, context: ReaderContext) -> SourceReader:
         return IteratorReader(self._items, self._schema, f"the iterator of the source {context.uid!r}")
-
-
-def _first(entry: tuple[Split, int]) -> int:
-    split, _ = entry
-    return int(split[0])
 
 
 class IteratorReader(SourceReader):
@@ -99,7 +92,7 @@ class IteratorReader(SourceReader):
         self._splits.append((split, 0 if position is None else int(position)))
         if self._open is None:
             # A restore may bring splits of several subtasks: later items must not make rows of earlier ones late.
-            self._splits.sort(key=_first)
+            self._splits.sort(key=lambda entry: int(entry[0][0]))
 
     def read(self) -> pa.RecordBatch | Wait | None:
         if not self._splits:

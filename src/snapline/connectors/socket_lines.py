@@ -28,6 +28,9 @@ class Socket(Source):
     than this machine need `remote`.
     """
 
+    schema = SCHEMA
+    is_bounded = True
+
     def __init__(self, host: str, port: int, *, remote: bool = False) -> None:
         self._port = count(port, "port", least=1, most=65_535)
         if not remote and not _is_loopback(host):
@@ -36,14 +39,6 @@ class Socket(Source):
                 "remote=True if you trust the network"
             )
         self._host = host
-
-    @property
-    def schema(self) -> pa.Schema:
-        return SCHEMA
-
-    @property
-    def is_bounded(self) -> bool:
-        return True
 
     def splits(self, parallelism: int) -> Sequence[Split]:
         return [[self._host, self._port]]

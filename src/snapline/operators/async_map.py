@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from snapline.contracts.functions import AsyncFunction
 from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.plain_data import stream_bytes
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import RestoreError, UserCodeError
 from snapline.operators.async_calls import AsyncCalls, CallOutcome, RetryPolicy
-from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of
+from snapline.operators.row_batches import MAX_ROWS, batch_of, rows_of, user_code
 from snapline.text import shortened
 from snapline.types import IDLE, MAX_WATERMARK
 
@@ -96,12 +97,10 @@ class AsyncMap(Operator):
             f"{context.uid}-{context.subtask}",
         )
         if isinstance(self._function, AsyncFunction):
-            try:
+            with user_code(self._what):
                 self._calls.run(self._function.open)
-            except Exception as error:
-                raise raised(self._what, error) from error
         for piece in self._requests:
-            for batch in _unpacked(piece):
+            for batch in pa.ipc.open_stream(piece):
                 self._take_in(self._restored(batch))
         self._start()
 
@@ -162,10 +161,8 @@ class AsyncMap(Operator):
                     f"{self._what}: no answer within {self._policy.timeout_s:g} s for the row {shortened(row)}; raise "
                     "timeout=, or return a row instead with on_timeout="
                 ) from error
-            try:
+            with user_code(f"{self._what}, on_timeout,"):
                 made = self._on_timeout(row)
-            except Exception as raised_error:
-                raise raised(f"{self._what}, on_timeout,", raised_error) from raised_error
         elif error is not None:
             raise UserCodeError(
                 f"{self._what} raised {type(error).__name__}: {error}, for the row {shortened(row)}"
@@ -250,7 +247,8 @@ class AsyncMap(Operator):
             some = list(same)
             batches.append(some[0].batch.take(pa.array([request.index for request in some])))
         table = pa.Table.from_batches(batches, self._rows_schema).unify_dictionaries().combine_chunks()
-        self._requests.set([_packed(batch) for batch in table.to_batches(max_chunksize=_PIECE_ROWS)])
+        pieces = [table.slice(start, _PIECE_ROWS) for start in range(0, table.num_rows, _PIECE_ROWS)]
+        self._requests.set(map(stream_bytes, pieces))
 
     def close(self) -> None:
         calls, self._calls = self._calls, None
@@ -261,16 +259,3 @@ class AsyncMap(Operator):
     def _opened(self) -> AsyncCalls[_Request]:
         assert self._calls is not None
         return self._calls
-
-
-def _packed(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    packed: bytes = sink.getvalue().to_pybytes()
-    return packed
-
-
-def _unpacked(data: bytes) -> list[pa.RecordBatch]:
-    with pa.ipc.open_stream(data) as reader:
-        return list(reader)

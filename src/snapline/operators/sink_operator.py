@@ -6,12 +6,12 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.plain_data import plain_data
 from snapline.contracts.sink import CommitResult, Committable, Sink, SinkContext, SinkWriter
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.protocol.commit import AbortNewer, Commit, CommitEffect, Committer, FailCommit
@@ -61,8 +61,9 @@ class SinkOperator(Operator):
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         self._last_id = max(self._last_id, checkpoint_id)
-        payloads = self._plain(self._opened.prepare(checkpoint_id))
         context = self.context
+        what = f"sink {context.uid!r} prepared something that"
+        payloads = plain_data(self._opened.prepare(checkpoint_id), what)
         prefix = f"{context.job_id}/{context.uid}/{context.subtask}/{context.attempt}/{checkpoint_id}"
         committables = [
             Committable(f"{prefix}/{number}", checkpoint_id, payload) for number, payload in enumerate(payloads)
@@ -151,17 +152,6 @@ class SinkOperator(Operator):
             )
         effects = self._committer.answered(committable.name, result)
         self._carry_out(effects, is_retry=result is CommitResult.RETRY_LATER)
-
-    def _plain(self, payloads: Sequence[Any]) -> list[Any]:
-        """Payloads as whoever restores them sees them."""
-        try:
-            plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(list(payloads)))
-        except (TypeError, msgspec.MsgspecError, OverflowError) as error:
-            raise UserCodeError(
-                f"sink {self.context.uid!r} prepared something that is no plain data: {error}; use numbers, text, "
-                "bytes, lists and dicts with text keys"
-            ) from error
-        return plain
 
     @property
     def _opened(self) -> SinkWriter:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from snapline.contracts.plain_data import plain_data
 from snapline.contracts.source import Source, Split
 from snapline.errors import DamagedError, EngineError, UserCodeError
 
@@ -110,11 +111,4 @@ class SplitAssigner:
 
     def _plain(self, data: list[Any]) -> list[Any]:
         """What travels and is kept is what every subtask sees, also the one that gets it first."""
-        try:
-            plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(data))
-        except (TypeError, msgspec.MsgspecError, OverflowError) as error:
-            raise UserCodeError(
-                f"a split of {type(self._source).__name__} is no plain data: {error}; use numbers, text, bytes, lists "
-                "and dicts with text keys"
-            ) from error
-        return plain
+        return plain_data(data, f"a split of {type(self._source).__name__}")

@@ -52,6 +52,8 @@ class DataFrameSource(Source):
     Only the driver holds the DataFrame: it is not pickled with the job.
     """
 
+    is_bounded = True
+
     def __init__(self, frame: Any, directory: AnyPath | None) -> None:
         if not _is_dataframe(frame):
             raise ConfigurationError(f"from_dataframe({frame!r}): give a DataFrame of Spark")
@@ -73,10 +75,6 @@ class DataFrameSource(Source):
     @property
     def schema(self) -> pa.Schema:
         return self._schema
-
-    @property
-    def is_bounded(self) -> bool:
-        return True
 
     def directory(self, job_id: str, uid: str, storage: str | None) -> Path:
         """Returns the directory of the files of a job."""

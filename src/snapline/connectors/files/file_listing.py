@@ -14,6 +14,7 @@ from snapline.storage.objects.object_paths import directory_location
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = (".", "_")
 _PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|[^*?\[]+|\[")
+_EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 class FileSet:
@@ -73,14 +74,8 @@ def _expression(pattern: str) -> str:
     """The regular expression equivalent to a pattern."""
     result = []
     for piece in _PIECE.findall(pattern):
-        if piece == "**/":
-            result.append("(?:.*/)?")
-        elif piece == "**":
-            result.append(".*")
-        elif piece == "*":
-            result.append("[^/]*")
-        elif piece == "?":
-            result.append("[^/]")
+        if piece in _EXPRESSIONS:
+            result.append(_EXPRESSIONS[piece])
         elif piece.startswith("[") and len(piece) > 2:
             inside = piece[1:-1].replace("\\", "\\\\")
             result.append(f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")

@@ -149,12 +149,8 @@ class FilesWriter(SinkWriter):
 
     def _final_name(self, pending: str) -> str:
         """Starts with the uid and sorts by checkpoint."""
-        match = _PENDING_FILE.fullmatch(pending)
-        assert match is not None
-        checkpoint = f"{int(match['checkpoint']):010d}"
-        rest = pending.split("-", 3)[3]
-        uid = self._context.uid[:_MAX_UID_IN_NAME]
-        return f"{uid}-{checkpoint}-{match['subtask']}-{match['attempt']}-{rest}"
+        attempt, checkpoint, subtask, rest = pending.split("-", 3)
+        return f"{self._context.uid[:_MAX_UID_IN_NAME]}-{int(checkpoint):010d}-{subtask}-{attempt}-{rest}"
 
 
 class _OpenFile:

@@ -32,6 +32,8 @@ class Files(Source):
     schema: the columns to read; None reads all columns of the first file found now. Other columns are dropped.
     """
 
+    in_step = False
+
     def __init__(
         self,
         path: AnyPath,
@@ -66,10 +68,6 @@ class Files(Source):
     @property
     def is_bounded(self) -> bool:
         return self._watch_ms is None
-
-    @property
-    def in_step(self) -> bool:
-        return False
 
     @property
     def discovery_interval_ms(self) -> int | None:

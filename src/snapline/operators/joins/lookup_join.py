@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.plain_data import stream_bytes
 from snapline.operators.joins.join_rows import Pairs
 from snapline.operators.kept_rows import kept_column
 from snapline.operators.projection import combined
@@ -17,14 +18,11 @@ from snapline.state.key_index import KeyIndex
 
 
 class StaticTable:
-    """A table by key, pickled with the job as one IPC stream, which drops what is behind slices."""
+    """A table by key, pickled with the job as one IPC stream."""
 
     def __init__(self, table: pa.Table, key_columns: Sequence[str]) -> None:
         self.key_columns = tuple(key_columns)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        self._data: bytes = sink.getvalue().to_pybytes()
+        self._data = stream_bytes(table)
 
     def index(self) -> TableIndex:
         """The table with an index of its keys."""

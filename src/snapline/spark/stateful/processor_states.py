@@ -282,32 +282,18 @@ class ProcessorHandle(StatefulProcessorHandle):
         """From now on, declaring or deleting a state raises `UserCodeError`."""
         self._is_initializing = False
 
-    def getValueState(
-        self,
-        stateName: str,
-        schema: Any,
-        ttlDurationMs: int | None = None,
-    ) -> ProcessorValueState:
+    def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ProcessorValueState:
         ttl = self._declaring("getValueState", stateName, ttlDurationMs)
         codec = Codec(schema, f"value state {stateName!r}")
         return ProcessorValueState(self._keyed.value_state(stateName, codec.kind, ttl=ttl), codec)
 
-    def getListState(
-        self,
-        stateName: str,
-        schema: Any,
-        ttlDurationMs: int | None = None,
-    ) -> ProcessorListState:
+    def getListState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ProcessorListState:
         ttl = self._declaring("getListState", stateName, ttlDurationMs)
         codec = Codec(schema, f"list state {stateName!r}")
         return ProcessorListState(self._keyed.list_state(stateName, codec.kind, ttl=ttl), codec, stateName)
 
     def getMapState(
-        self,
-        stateName: str,
-        userKeySchema: Any,
-        valueSchema: Any,
-        ttlDurationMs: int | None = None,
+        self, stateName: str, userKeySchema: Any, valueSchema: Any, ttlDurationMs: int | None = None
     ) -> ProcessorMapState:
         ttl = self._declaring("getMapState", stateName, ttlDurationMs)
         keys = MapKeyCodec(userKeySchema, f"the keys of map state {stateName!r}")
