@@ -9,7 +9,7 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, NoReturn
 
@@ -27,6 +27,7 @@ from snapline.state.inspection.state_rows import select_state, state_rows
 from snapline.state.state_info import is_pickled
 from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.text import size_text
 
 DEFAULT_LIMIT = 20
 """Rows of a state shown without `--limit`."""
@@ -244,12 +245,12 @@ def _plain(value: Any) -> Any:
 def _print_job(job: JobFacts) -> None:
     console = _console()
     _say(console, f"Job directory {job.location}")
-    table = _table("checkpoint", "taken at", "size", "condition", "published")
+    rows = []
     for it in job.checkpoints:
         published = "?" if it.is_published is None else "yes" if it.is_published else "no"
         condition = it.condition.value if it.problem is None else f"{it.condition.value}: {it.problem}"
-        _row(table, f"chk-{it.id}", _time(it.timestamp_ms) or "", _size(it.size_bytes), condition, published)
-    console.print(table)
+        rows.append((f"chk-{it.id}", _time(it.timestamp_ms) or "", size_text(it.size_bytes), condition, published))
+    _print_table(console, ("checkpoint", "taken at", "size", "condition", "published"), rows)
     if job.restore_from is None:
         _say(console, f"Nothing to restore from: {job.note}.")
     else:
@@ -267,71 +268,67 @@ def _print_snapshot(facts: SnapshotFacts) -> None:
     _say(console, f"in {facts.location}")
     _say(
         console,
-        f"{_size(facts.size_bytes)} in {facts.files} files: {_size(facts.shared_bytes)} of it outside the directory, "
-        f"{_size(facts.inline_bytes)} inside the metadata",
+        f"{size_text(facts.size_bytes)} in {facts.files} files: {size_text(facts.shared_bytes)} of it outside the "
+        f"directory, {size_text(facts.inline_bytes)} inside the metadata",
     )
     for operator in facts.operators:
         _print_operator(console, operator)
     if facts.hooks:
-        table = _table("hook", "size", title="Hooks")
-        for name, size_bytes in facts.hooks:
-            _row(table, name, _size(size_bytes))
-        console.print(table)
+        hooks = [(name, size_text(size_bytes)) for name, size_bytes in facts.hooks]
+        _print_table(console, ("hook", "size"), hooks, title="Hooks")
 
 
 def _print_operator(console: Console, operator: OperatorFacts) -> None:
     finished = sum(it.finished for it in operator.subtasks)
     marks = [
         f"parallelism {operator.parallelism} of at most {operator.max_parallelism}",
-        _size(operator.size_bytes),
+        size_text(operator.size_bytes),
         "finished" if operator.fully_finished else f"{finished} subtasks finished" if finished else "",
-        "" if operator.coordinator_bytes is None else f"coordinator {_size(operator.coordinator_bytes)}",
+        "" if operator.coordinator_bytes is None else f"coordinator {size_text(operator.coordinator_bytes)}",
     ]
     _say(console, "")
     _say(console, f"Operator {operator.uid}: {', '.join(filter(None, marks))}")
     if operator.states:
-        table = _table("state", "kind", "columns", "rows", "size", "subtasks")
+        rows: list[Sequence[str]] = []
         for state in operator.states:
             columns = ", ".join(f"{name} {kind}" for name, kind in state.columns)
             columns += f" ({state.encoding.value})" if state.encoding.value != "arrow" else ""
             columns += f", kept for {state.ttl_ms} ms" if state.ttl_ms is not None else ""
-            size = _size(state.size_bytes)
-            _row(table, state.name, state.kind.value, columns, f"{state.rows:,}", size, str(len(state.subtasks)))
-        console.print(table)
+            figures = f"{state.rows:,}", size_text(state.size_bytes), str(len(state.subtasks))
+            rows.append((state.name, state.kind.value, columns, *figures))
+        _print_table(console, ("state", "kind", "columns", "rows", "size", "subtasks"), rows)
     if operator.subtasks:
-        table = _table("subtask", "key groups", "keyed", "operator", "in flight", "")
+        rows = []
         for it in operator.subtasks:
             groups = ", ".join(f"{part.start}-{part.end}" for part in it.key_groups)
-            sizes = [_size(size) for size in (it.keyed_bytes, it.operator_bytes, it.channel_bytes)]
-            _row(table, str(it.index), groups, *sizes, "finished" if it.finished else "ended" if it.ended else "")
-        console.print(table)
+            sizes = [size_text(size) for size in (it.keyed_bytes, it.operator_bytes, it.channel_bytes)]
+            rows.append((str(it.index), groups, *sizes, "finished" if it.finished else "ended" if it.ended else ""))
+        _print_table(console, ("subtask", "key groups", "keyed", "operator", "in flight", ""), rows)
     if operator.native:
-        table = _table("state", "kind")
-        for name, kind in dict.fromkeys(state for part in operator.native for state in part.states):
-            _row(table, name, kind)
-        console.print(table)
-        table = _table("subtask", "backend", "key groups", "file", "size", "")
+        states = dict.fromkeys(state for part in operator.native for state in part.states)
+        _print_table(console, ("state", "kind"), states)
+        rows = []
         for part in operator.native:
             groups = f"{part.key_groups.start}-{part.key_groups.end}"
             for file in part.files:
                 name, shared = file.path.rsplit("/", 1)[-1], "shared" if file.is_shared else ""
-                _row(table, str(part.subtask), part.backend, groups, name, _size(file.size_bytes), shared)
-        console.print(table)
+                rows.append((str(part.subtask), part.backend, groups, name, size_text(file.size_bytes), shared))
+        _print_table(console, ("subtask", "backend", "key groups", "file", "size", ""), rows)
     if operator.in_flight:
-        table = _table("edge", "captured at", "channels", "size")
-        for edge in operator.in_flight:
-            _row(table, edge.edge, edge.side, str(edge.channels), _size(edge.size_bytes))
-        console.print(table)
+        edges = [(it.edge, it.side, str(it.channels), size_text(it.size_bytes)) for it in operator.in_flight]
+        _print_table(console, ("edge", "captured at", "channels", "size"), edges)
 
 
 def _print_rows(shown: dict[str, Any]) -> None:
     console = _console()
     _say(console, f"{shown['uid']}/{shown['state']}: {shown['kind'] or 'no rows'}")
-    table = _table("subtask", *shown["columns"])
-    for row in shown["rows"]:
-        cells = (row.get(name) for name in ("subtask", *shown["columns"]))
-        _row(table, *(cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells))
-    console.print(table)
+    columns = ("subtask", *shown["columns"])
+    rows = [[row.get(name) for name in columns] for row in shown["rows"]]
+    _print_table(
+        console,
+        columns,
+        ([cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells] for cells in rows),
+    )
     if shown["has_more"]:
         _say(console, f"There are more rows than these {len(shown['rows'])}; --limit 0 shows all.")
 
@@ -341,15 +338,15 @@ def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, color_system=None)
 
 
-def _table(*columns: str, title: str | None = None) -> Table:
+def _print_table(
+    console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None
+) -> None:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(Text(_printable(column)), overflow="fold")
-    return table
-
-
-def _row(table: Table, *cells: str) -> None:
-    table.add_row(*(Text(_printable(cell)) for cell in cells))
+    for cells in rows:
+        table.add_row(*(Text(_printable(cell)) for cell in cells))
+    console.print(table)
 
 
 def _say(console: Console, text: str) -> None:
@@ -361,17 +358,6 @@ def _printable(text: str) -> str:
     text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _size(size_bytes: int) -> str:
-    if size_bytes < 1000:
-        return f"{size_bytes} B"
-    amount = float(size_bytes)
-    for unit in ("kB", "MB", "GB", "TB"):
-        amount /= 1000
-        if amount < 999.95 or unit == "TB":
-            break
-    return f"{amount:.1f} {unit}"
 
 
 def _time(timestamp_ms: int | None) -> str | None:

@@ -21,13 +21,14 @@ from snapline.api.job_handle import JobFailedError
 from snapline.config import Duration, duration_ms
 from snapline.demo.clicks import clicks_job
 from snapline.demo.results import Results
-from snapline.demo.screen import Screen, open_screen, size
+from snapline.demo.screen import Screen, open_screen
 from snapline.demo.story import Story, View
 from snapline.devtools.kit import processes
 from snapline.devtools.kit.exactly_once import prove
 from snapline.errors import ConfigurationError, SnaplineError
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.scheduler.system_threads import wall_clock_ms
+from snapline.text import size_text
 from snapline.types import JobStatus
 
 DEFAULT_DURATION = "40s"
@@ -45,6 +46,8 @@ STOP_TIMEOUT_S = 6.0
 PROCESS_END_S = 2.0
 
 _FIRST_KILL_AT, _SECOND_KILL_AT = 0.25, 0.6  # of the clicks
+_OPERATORS = ("the operator process of a slot", "its counts in memory are gone")
+_WORKER = ("a Python worker of Spark", "the slot is gone with everything in it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +125,7 @@ class _Demo:
         self._output = directory / "output"
         self._results = Results(self._output)
         self._story = Story(options.rows, wall_clock_ms())
-        self._kills_left: list[tuple[float, Callable[[], None]]] = []
-        if options.kill:
-            self._kills_left = [(_FIRST_KILL_AT, self._kill_operators), (_SECOND_KILL_AT, self._kill_worker)]
+        self._kills_left = [(_FIRST_KILL_AT, False), (_SECOND_KILL_AT, True)] if options.kill else []
         self._handle: MasterHandle | None = None
         self._checkpoints_at_recovery = 0
 
@@ -209,24 +210,20 @@ class _Demo:
             # At least two checkpoints between kills.
             self._checkpoints_at_recovery = view.completed
             return
-        part, kill = self._kills_left[0]
+        part, worker = self._kills_left[0]
         if view.rows >= part * view.total_rows and view.completed >= self._checkpoints_at_recovery + 2:
             del self._kills_left[0]
-            kill()
+            self._kill(worker=worker)
 
-    def _kill_operators(self) -> None:
+    def _kill(self, *, worker: bool) -> None:
+        """Kill the operator process of a slot, or its parent, the worker."""
         found = processes.operator_processes(os.getpid())
-        if found and processes.send(found[0].pid):
-            self._story.killed(
-                wall_clock_ms(), found[0].pid, "the operator process of a slot", "its counts in memory are gone"
-            )
-
-    def _kill_worker(self) -> None:
-        found = processes.operator_processes(os.getpid())
-        if found and processes.send(found[-1].parent):
-            self._story.killed(
-                wall_clock_ms(), found[-1].parent, "a Python worker of Spark", "the slot is gone with everything in it"
-            )
+        if not found:
+            return
+        pid = found[-1].parent if worker else found[0].pid
+        victim, consequence = _WORKER if worker else _OPERATORS
+        if processes.send(pid):
+            self._story.killed(wall_clock_ms(), pid, victim, consequence)
 
     def _check_interrupt(self) -> None:
         number = self._was_interrupted()
@@ -262,7 +259,7 @@ class _Demo:
         lines += [
             "",
             f"{seconds:.1f} s in all, {statistics.counts.completed} checkpoints (median {took.p50:.0f} ms, at most "
-            f"{size(statistics.summary.checkpointed_bytes.max)}), {len(self._story.restarts)} restarts",
+            f"{size_text(statistics.summary.checkpointed_bytes.max)}), {len(self._story.restarts)} restarts",
         ]
         for restart in self._story.restarts:
             start = "the beginning" if restart.checkpoint_id is None else f"checkpoint {restart.checkpoint_id}"

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from snapline.demo.story import RECENT_CHECKPOINTS, TOP_USERS, CheckpointLine, Moment, View
 from snapline.protocol.statistics.checkpoint_records import CheckpointStatus
+from snapline.text import size_text
 from snapline.types import JobStatus
 
 WIDTH = 100
@@ -141,7 +142,7 @@ def line(view: View) -> str:
     ]
     done = next((it for it in view.checkpoints if it.status is CheckpointStatus.COMPLETED), None)
     if done is not None:
-        parts.append(f"checkpoint {done.id} took {done.duration_ms} ms, {size(done.size_bytes or 0)}")
+        parts.append(f"checkpoint {done.id} took {done.duration_ms} ms, {size_text(done.size_bytes or 0)}")
     if view.top:
         parts.append("top: " + " ".join(f"{user} {count:,}" for user, count in view.top[:3]))
     return " | ".join(parts)
@@ -161,13 +162,6 @@ def picture(view: View, *, narrow: bool = False) -> RenderableType:
     grid.add_row(figures, results)
     grid.add_row(checkpoints, moments)
     return Group(_header(view), grid)
-
-
-def size(size_bytes: int) -> str:
-    """A size as text."""
-    if size_bytes < 1000:
-        return f"{size_bytes} B"
-    return f"{size_bytes / 1000:.1f} kB" if size_bytes < 1_000_000 else f"{size_bytes / 1_000_000:.1f} MB"
 
 
 def _panel(title: str, body: RenderableType, lines: int) -> Panel:
@@ -227,7 +221,7 @@ def _checkpoints(lines: Sequence[CheckpointLine]) -> RenderableType:
             failed = it.status is CheckpointStatus.FAILED
             mark = Text("failed" if failed else "under way", style="red" if failed else "yellow")
         took = "" if it.duration_ms is None else f"{it.duration_ms} ms"
-        table.add_row(str(it.id), took, "" if it.size_bytes is None else size(it.size_bytes), mark)
+        table.add_row(str(it.id), took, "" if it.size_bytes is None else size_text(it.size_bytes), mark)
     return table
 
 

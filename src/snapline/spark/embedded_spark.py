@@ -49,16 +49,12 @@ class EmbeddedSpark:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         check_java(os.environ)
-        self._master = master or f"local[{cores}]"
+        self.master = master or f"local[{cores}]"
         self._settings = dict(settings or {})
         self._directory = directory
         self._log = log
         self._gateway: Any = None
         self._context: SparkContext | None = None
-
-    @property
-    def master(self) -> str:
-        return self._master
 
     def start(self) -> SparkSession:
         """Start Spark, which takes some seconds. Raises `ConfigurationError` if it does not start."""

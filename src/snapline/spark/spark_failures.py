@@ -21,6 +21,11 @@ _WRAPPING = re.compile(
 _PYTHON_ERROR = re.compile(r"([A-Za-z_]\w*\.)*[A-Za-z_]\w*(: .*)?$")
 
 _WRONG_PYTHON = ("No module named", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+_PYTHON_ADVICE = (
+    "Spark's executors use another Python, or one that lacks a package: install snapline with its dependencies where "
+    "they run and name that interpreter, with PYSPARK_PYTHON or spark.pyspark.python, before the SparkSession is "
+    f"created; on this machine it would be {sys.executable}"
+)
 _FATAL = {
     "SPARK-24942": "barrier stages need spark.dynamicAllocation.enabled=false",
     "SparkContext was shut down": "Spark was stopped while the job ran",
@@ -33,7 +38,7 @@ def describe(error: BaseException) -> tuple[str, bool]:
     text = str(error) or type(error).__name__
     summary = summarize(text)
     if any(mark in text for mark in _WRONG_PYTHON):
-        return f"{summary}\n{_python_advice()}", True
+        return f"{summary}\n{_PYTHON_ADVICE}", True
     for mark, advice in _FATAL.items():
         if mark in text:
             return advice, True
@@ -66,11 +71,3 @@ def _unwrapped(line: str) -> str:
     while match := _WRAPPING.match(line):
         line = line[match.end() :]
     return line
-
-
-def _python_advice() -> str:
-    return (
-        "Spark's executors use another Python, or one that lacks a package: install snapline with its dependencies "
-        "where they run and name that interpreter, with PYSPARK_PYTHON or spark.pyspark.python, before the "
-        f"SparkSession is created; on this machine it would be {sys.executable}"
-    )

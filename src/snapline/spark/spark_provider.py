@@ -34,20 +34,16 @@ class SparkProvider:
         self._context = context
         self._allow_plaintext = allow_plaintext
         self._pool: str | None = context.getLocalProperty("spark.scheduler.pool")
-        self._driver_host = LOOPBACK if capacity.is_local(context) else str(context.getConf().get("spark.driver.host"))
+        self.driver_host = LOOPBACK if capacity.is_local(context) else str(context.getConf().get("spark.driver.host"))
         self._guard = threading.Lock()
         self._job: BarrierJob | None = None
         self._is_closed = False
 
     @property
-    def driver_host(self) -> str:
-        return self._driver_host
-
-    @property
     def bind_host(self) -> str:
         if capacity.is_local(self._context):
             return LOOPBACK
-        return str(self._context.getConf().get("spark.driver.bindAddress", self._driver_host))
+        return str(self._context.getConf().get("spark.driver.bindAddress", self.driver_host))
 
     def check(self, slots: int) -> None:
         """Reserve slots until `close`.
@@ -103,7 +99,7 @@ class SparkProvider:
                 f"{encrypted[0]} is on, and Snapline does not encrypt the connections between its processes (it only "
                 "authenticates them); if the network is safe, say so with Execution(allow_plaintext=True)"
             )
-        if not _has_pinned_threads(self._context):
+        if type(self._context._gateway).__name__ != "ClientServer":
             raise ConfigurationError(
                 "PYSPARK_PIN_THREAD=false is set, so Snapline could not set a job group for its own Spark job; unset it"
             )
@@ -126,7 +122,3 @@ def check_running(context: Any) -> None:
 
 def _is_on(settings: Any, name: str) -> bool:
     return str(settings.get(name, "false")).strip().lower() == "true"
-
-
-def _has_pinned_threads(context: Any) -> bool:
-    return type(context._gateway).__name__ == "ClientServer"

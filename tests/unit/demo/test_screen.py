@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from snapline.demo.screen import LineScreen, LiveScreen, line, open_screen, picture, size
+from snapline.demo.screen import LineScreen, LiveScreen, line, open_screen, picture
 from snapline.demo.story import CheckpointLine, Moment, View
 from snapline.protocol.statistics.checkpoint_records import CheckpointStatus
 from snapline.types import JobStatus
@@ -98,8 +98,3 @@ def test_a_terminal_gets_a_picture_and_is_left_in_order() -> None:
     assert "500,001" in text
     assert "It holds." in text
     assert text.count("\x1b[?25h") >= text.count("\x1b[?25l") > 0, "the cursor is shown again"
-
-
-@pytest.mark.parametrize(("size_bytes", "text"), [(0, "0 B"), (999, "999 B"), (6811, "6.8 kB"), (2_500_000, "2.5 MB")])
-def test_sizes(size_bytes: int, text: str) -> None:
-    assert size(size_bytes) == text
