@@ -28,30 +28,27 @@ class FixedKeyColumn:
 
     def __init__(self, kind: pa.DataType) -> None:
         self.kind = kind
-        self._words: Words = np.zeros(MIN_CAPACITY, dtype=np.uint64)
+        self.words: Words = np.zeros(MIN_CAPACITY, dtype=np.uint64)
 
     def append(self, size: int, keys: FixedKeys) -> None:
         end = size + len(keys)
-        if end > len(self._words):
-            self._words = grown(self._words, max(end, 2 * len(self._words)))
-        self._words[size:end] = keys.words
-
-    def words_at(self, slots: Ints) -> Words:
-        return self._words.take(slots)
+        if end > len(self.words):
+            self.words = grown(self.words, max(end, 2 * len(self.words)))
+        self.words[size:end] = keys.words
 
     def append_one(self, size: int, word: Word) -> None:
-        if size >= len(self._words):
-            self._words = grown(self._words, 2 * len(self._words))
-        self._words[size] = word
+        if size >= len(self.words):
+            self.words = grown(self.words, 2 * len(self.words))
+        self.words[size] = word
 
     def equals(self, slots: Ints, keys: FixedKeys) -> Bools:
-        return np.asarray(self._words[slots] == keys.words)
+        return np.asarray(self.words[slots] == keys.words)
 
     def equals_one(self, slot: int, word: Word) -> bool:
-        return bool(self._words[slot] == word)
+        return bool(self.words[slot] == word)
 
     def frozen(self, size: int) -> FrozenFixedKeys:
-        return FrozenFixedKeys(self.kind, self._words[:size])
+        return FrozenFixedKeys(self.kind, self.words[:size])
 
 
 class BytesKeyColumn:
@@ -98,12 +95,9 @@ class BytesKeyColumn:
 
     def _array(self) -> pa.Array:
         if self._stored is None:
-            self._stored = _bytes_array(self._offsets[: self._size + 1], self._data)
+            buffers = [None, pa.py_buffer(self._offsets[: self._size + 1]), pa.py_buffer(self._data)]
+            self._stored = pa.Array.from_buffers(pa.large_binary(), self._size, buffers)
         return self._stored
-
-
-def _bytes_array(offsets: Ints, data: Octets) -> pa.Array:
-    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +153,6 @@ class FrozenBytesKeys:
 FrozenKeys: TypeAlias = FrozenFixedKeys | FrozenBytesKeys
 
 
-def key_column(kind: pa.DataType) -> FixedKeyColumn | BytesKeyColumn:
-    """Create an empty column for keys of a type."""
-    return BytesKeyColumn(kind) if is_text(kind) or is_bytes(kind) else FixedKeyColumn(kind)
-
-
 def _firsts(hashes: Words) -> Ints:
     """The first row of each hash, ascending."""
     rows = np.arange(len(hashes))
@@ -188,7 +177,9 @@ class KeyIndex:
 
     def __init__(self, kinds: Sequence[pa.DataType]) -> None:
         self.size = 0
-        self._columns = [key_column(kind) for kind in kinds]
+        self._columns = [
+            BytesKeyColumn(kind) if is_text(kind) or is_bytes(kind) else FixedKeyColumn(kind) for kind in kinds
+        ]
         self._hashes: Words = np.zeros(MIN_CAPACITY, dtype=np.uint64)
         self._buckets: npt.NDArray[np.int32] = np.full(_LOAD * MIN_CAPACITY, -1, dtype=np.int32)
 
@@ -280,7 +271,7 @@ class KeyIndex:
         """The last column at slots. It must be of fixed width."""
         column = self._columns[-1]
         assert isinstance(column, FixedKeyColumn)
-        return column.words_at(slots)
+        return column.words.take(slots)
 
     def frozen_keys(self) -> list[FrozenKeys]:
         """The key columns of all slots so far."""

@@ -84,11 +84,8 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """The lower-case word, for comparison with keywords; empty for other tokens."""
-        return self.value.lower() if self.kind == "word" else ""
-
-    def is_sign(self, sign: str) -> bool:
-        return self.kind == "sign" and self.value == sign
+        """The lower-case word, or the sign, for comparison; empty for other tokens."""
+        return self.value.lower() if self.kind in ("word", "sign") else ""
 
     def __str__(self) -> str:
         return "the end" if self.kind == "end" else repr(self.value)
@@ -111,7 +108,7 @@ class _Parser:
     def _is_column_list(self) -> bool:
         """Whether columns begin here: a type has one word, or a bracket next, or is one of the few of several words."""
         first, second = self._peek(), self._peek(1)
-        if first.kind == "quoted" or second.is_sign(":"):
+        if first.kind == "quoted" or second.word == ":":
             return True
         if second.kind != "word":
             return False
@@ -133,18 +130,18 @@ class _Parser:
         if name in _UNSUPPORTED:
             self._refuse(_UNSUPPORTED[name])
         if name not in _TYPES:
-            self._fail("a type" + _suggestion(name))
+            close = difflib.get_close_matches(name, _TYPES, n=1)
+            self._fail("a type" + (f" (is {close[0]!r} meant?)" if close else f" ({', '.join(sorted(_TYPES))})"))
         self._next += 1
         if name in _SIMPLE:
             return _SIMPLE[name]
         match name:
             case "string":
-                if self._peek().word == "collate":
-                    self._next += 1
+                if self._accept("collate"):
                     self._name("a collation")
                 return pa.string()
             case "char" | "character" | "varchar":
-                self._numbers(1, 1, f"the length of {name}")
+                self._numbers(1, f"the length of {name}")
                 return pa.string()
             case "decimal" | "dec" | "numeric":
                 return self._decimal()
@@ -154,22 +151,17 @@ class _Parser:
                 return self._time()
             case "interval":
                 return self._interval(token)
-            case "array":
-                self._sign("<")
-                element = self._type(depth + 1)
-                self._sign(">")
-                return pa.list_(pa.field("element", element))
-            case "map":
-                self._sign("<")
-                key = self._type(depth + 1)
-                self._sign(",")
-                value = self._type(depth + 1)
-                self._sign(">")
-                return pa.map_(key, value)
-        self._sign("<")
-        fields = self._columns(depth + 1)
-        self._sign(">")
-        return fields
+        self._expect("<")
+        if name == "array":
+            result = pa.list_(pa.field("element", self._type(depth + 1)))
+        elif name == "map":
+            key = self._type(depth + 1)
+            self._expect(",")
+            result = pa.map_(key, self._type(depth + 1))
+        else:
+            result = self._columns(depth + 1)
+        self._expect(">")
+        return result
 
     def _columns(self, depth: int) -> pa.DataType:
         fields: dict[str, pa.Field] = {}
@@ -178,22 +170,18 @@ class _Parser:
             name = self._name("the name of a column")
             if name in fields:
                 self._refuse(f"there are two columns {name!r}", token)
-            if self._peek().is_sign(":"):
-                self._next += 1
+            self._accept(":")
             column_type = self._type(depth)
             fields[name] = pa.field(name, column_type, nullable=self._column_options())
-            if not self._peek().is_sign(","):
+            if not self._accept(","):
                 return pa.struct(list(fields.values()))
-            self._next += 1
 
     def _column_options(self) -> bool:
         """Whether the column may be null."""
-        nullable = self._peek().word != "not"
+        nullable = not self._accept("not")
         if not nullable:
-            self._next += 1
-            self._words("null")
-        if self._peek().word == "comment":
-            self._next += 1
+            self._expect("null")
+        if self._accept("comment"):
             if self._peek().kind != "text":
                 self._fail("a comment in quotes")
             while self._peek().kind == "text":
@@ -203,9 +191,8 @@ class _Parser:
     def _decimal(self) -> pa.DataType:
         token = self._peek()
         precision, scale = 10, 0
-        if token.is_sign("("):
-            numbers = self._numbers(1, 2, "precision and scale")
-            precision, scale = numbers[0], numbers[1] if len(numbers) > 1 else 0
+        if token.word == "(":
+            precision, scale = (*self._numbers(2, "precision and scale"), 0)[:2]
         if not 1 <= precision <= _MAX_DECIMAL_PRECISION or scale > precision:
             self._refuse(
                 f"a decimal has a precision of 1 to {_MAX_DECIMAL_PRECISION} and a scale of at most its precision",
@@ -214,17 +201,16 @@ class _Parser:
         return pa.decimal128(precision, scale)
 
     def _timestamp(self) -> pa.DataType:
-        match self._peek().word:
-            case "without":
-                self._words("without", "time", "zone")
-                return _SIMPLE["timestamp_ntz"]
-            case "with":
-                self._words("with", "local", "time", "zone")
+        if self._accept("without"):
+            self._expect("time", "zone")
+            return _SIMPLE["timestamp_ntz"]
+        if self._accept("with"):
+            self._expect("local", "time", "zone")
         return _SIMPLE["timestamp_ltz"]
 
     def _time(self) -> pa.DataType:
         token = self._peek()
-        if token.is_sign("(") and self._numbers(1, 1, "a precision")[0] > _MAX_TIME_PRECISION:
+        if token.word == "(" and self._numbers(1, "a precision")[0] > _MAX_TIME_PRECISION:
             self._refuse(f"a time has a precision of 0 to {_MAX_TIME_PRECISION}", token)
         return pa.time64("ns")
 
@@ -235,16 +221,15 @@ class _Parser:
         if start not in _DAY_TIME_UNITS:
             self._refuse("an interval cannot be held in state; say `interval day to second`", token)
         self._next += 1
-        if self._peek().word == "to":
-            self._next += 1
+        if self._accept("to"):
             ends = _DAY_TIME_UNITS[_DAY_TIME_UNITS.index(start) + 1 :]
             if self._peek().word not in ends:
                 self._fail(" or ".join(ends) or "no unit behind `second`")
             self._next += 1
         return pa.duration("us")
 
-    def _numbers(self, least: int, most: int, what: str) -> list[int]:
-        self._sign("(")
+    def _numbers(self, most: int, what: str) -> list[int]:
+        self._expect("(")
         numbers: list[int] = []
         while True:
             token = self._peek()
@@ -253,32 +238,27 @@ class _Parser:
                 self._fail(f"{what} as a number")
             numbers.append(int(token.word))
             self._next += 1
-            if len(numbers) < most and self._peek().is_sign(","):
-                self._next += 1
-            elif len(numbers) >= least:
-                self._sign(")")
+            if len(numbers) == most or not self._accept(","):
+                self._expect(")")
                 return numbers
 
     def _name(self, what: str) -> str:
         token = self._peek()
-        if token.kind == "quoted":
-            self._next += 1
-            return token.value.replace("``", "`")
-        if token.kind != "word" or token.value.isdecimal():
+        if token.kind != "quoted" and (token.kind != "word" or token.value.isdecimal()):
             self._fail(what)
         self._next += 1
-        return token.value
+        return token.value.replace("``", "`")
 
-    def _words(self, *words: str) -> None:
+    def _expect(self, *words: str) -> None:
         for word in words:
-            if self._peek().word != word:
+            if not self._accept(word):
                 self._fail(f"{word.upper()!r}")
-            self._next += 1
 
-    def _sign(self, sign: str) -> None:
-        if not self._peek().is_sign(sign):
-            self._fail(f"{sign!r}")
-        self._next += 1
+    def _accept(self, word: str) -> bool:
+        """Go past a word or sign, if it is the next one."""
+        is_next = self._peek().word == word
+        self._next += is_next
+        return is_next
 
     def _peek(self, ahead: int = 0) -> _Token:
         return self._tokens[min(self._next + ahead, len(self._tokens) - 1)]
@@ -308,8 +288,3 @@ class _Parser:
         raise ConfigurationError(
             f"cannot read a type, at character {position + 1}: {problem}\n  {excerpt}\n  {' ' * (position - start)}^"
         )
-
-
-def _suggestion(word: str) -> str:
-    close = difflib.get_close_matches(word, _TYPES, n=1)
-    return f" (is {close[0]!r} meant?)" if close else f" ({', '.join(sorted(_TYPES))})"

@@ -50,18 +50,15 @@ class NullKeyError(UserCodeError):
     """
 
     def __init__(self, column: str, operator: str = "") -> None:
+        argument = column if column.isidentifier() else "key"
         super().__init__(
             f"{operator}{operator and ': '}the key column {column!r} has nulls, and a row without a key belongs "
             f"nowhere; filter such rows out before key_by(), with filter(pc.field({column!r}).is_valid()), or give "
             f"them a key of your own, with "
-            f"with_columns({_argument(column)}pc.coalesce(pc.field({column!r}), pc.scalar(...)))"
+            f"with_columns({argument}=pc.coalesce(pc.field({column!r}), pc.scalar(...)))"
         )
         self.column = column
         self.operator = operator
-
-
-def _argument(column: str) -> str:
-    return f"{column}=" if column.isidentifier() else "key="
 
 
 def check_no_nulls(columns: Sequence[pa.Array], names: Sequence[str], operator: str) -> None:
@@ -208,26 +205,28 @@ def encode(column: pa.Array | pa.ChunkedArray, name: str = "key") -> EncodedKeys
     if pa.types.is_integer(kind):
         numbers = column.to_numpy(zero_copy_only=False)
         words = numbers if kind == pa.uint64() else numbers.astype(np.int64, copy=False).view(np.uint64)
-        return FixedKeys(words, words)
-    if pa.types.is_boolean(kind):
+    elif pa.types.is_boolean(kind):
         words = column.cast(pa.uint8()).to_numpy().astype(np.uint64)
-        return FixedKeys(words, words)
-    if pa.types.is_floating(kind):
-        return _encode_floats(column.cast(pa.float64()).to_numpy())
-    if pa.types.is_date32(kind):
+    elif pa.types.is_floating(kind):
+        values = column.cast(pa.float64()).to_numpy()
+        words = (values + 0.0).view(np.uint64)
+        is_nan = np.isnan(values)
+        if is_nan.any():
+            words[is_nan] = _NAN_BITS
+    elif pa.types.is_date32(kind):
         words = column.view(pa.int32()).to_numpy().astype(np.int64).view(np.uint64)
-        return FixedKeys(words, words)
-    if pa.types.is_date64(kind):
+    elif pa.types.is_date64(kind):
         words = (column.view(pa.int64()).to_numpy() // DAY_MS).view(np.uint64)
-        return FixedKeys(words, words)
-    if pa.types.is_timestamp(kind):
+    elif pa.types.is_timestamp(kind):
         words = column.view(pa.int64()).to_numpy().view(np.uint64)
         factor = _NANOSECONDS[kind.unit]
         return FixedKeys(words, words if factor == 1 else words * _U(factor), is_hash_exact=factor == 1)
-    raise ConfigurationError(
-        f"the key column {name!r} has the type {kind}, which cannot be a key; "
-        "use whole numbers, floats, strings, binary, booleans, dates or timestamps, or several such columns"
-    )
+    else:
+        raise ConfigurationError(
+            f"the key column {name!r} has the type {kind}, which cannot be a key; "
+            "use whole numbers, floats, strings, binary, booleans, dates or timestamps, or several such columns"
+        )
+    return FixedKeys(words, words)
 
 
 def hash_columns(columns: Sequence[pa.Array | pa.ChunkedArray], names: Sequence[str] | None = None) -> Words:
@@ -313,11 +312,3 @@ def _mix(word: int) -> int:
     word ^= word >> 27
     word = (word * MIX_2) & _MASK
     return word ^ (word >> 31)
-
-
-def _encode_floats(values: npt.NDArray[np.float64]) -> FixedKeys:
-    words = (values + 0.0).view(np.uint64)
-    is_nan = np.isnan(values)
-    if is_nan.any():
-        words[is_nan] = _NAN_BITS
-    return FixedKeys(words, words)

@@ -10,14 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from snapline.errors import (
-    DamagedError,
-    EngineError,
-    FencedError,
-    ObjectNotFoundError,
-    RestoreError,
-    StorageError,
-)
+from snapline.errors import DamagedError, EngineError, FencedError, ObjectNotFoundError, RestoreError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.retention.orphans import orphans
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
@@ -338,11 +331,7 @@ class Archive(JournalClient):
         self._repeat(lambda: self._tidy(keep, retained, claimed, shared))
 
     def _tidy(
-        self,
-        keep: bool,
-        retained: RetainedSnapshots | None,
-        claimed: Snapshot | None,
-        shared: Sequence[StoredObject],
+        self, keep: bool, retained: RetainedSnapshots | None, claimed: Snapshot | None, shared: Sequence[StoredObject]
     ) -> None:
         journal = self._journal.read()
         own = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]

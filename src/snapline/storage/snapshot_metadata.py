@@ -218,7 +218,12 @@ class _Packer:
         return _Subtask(
             index,
             [
-                _Keyed((part.key_groups.start, part.key_groups.end), self._objects(part.objects), part.raw, part.native)
+                _Keyed(
+                    (part.key_groups.start, part.key_groups.end),
+                    list(map(self._object, part.objects)),
+                    part.raw,
+                    part.native,
+                )
                 for part in it.keyed
             ],
             [
@@ -234,16 +239,10 @@ class _Packer:
     def _channels(self, parts: Iterable[ChannelPart]) -> list[_Channel]:
         return [_Channel(part.edge, part.upstream, part.downstream, self._object(part.object)) for part in parts]
 
-    def _objects(self, items: Iterable[StoredObject]) -> list[_Object]:
-        return [self._object(item) for item in items]
-
     def _object(self, it: StoredObject) -> _Object:
-        if it.data is not None:
-            return _Object(it.path, it.size_bytes, it.offset, it.crc32, it.shared_key, data=it.data)
-        relative = self._relative(it.path)
-        if relative is None:
-            return _Object(it.path, it.size_bytes, it.offset, it.crc32, it.shared_key, external=True)
-        return _Object(relative, it.size_bytes, it.offset, it.crc32, it.shared_key)
+        path = it.path if it.data is not None else self._relative(it.path)
+        external = path is None
+        return _Object(path or it.path, it.size_bytes, it.offset, it.crc32, it.shared_key, external, it.data)
 
     def _relative(self, path: str) -> str | None:
         if path.startswith(self._own):
@@ -287,38 +286,28 @@ class _Unpacker:
 
     def _subtask(self, it: _Subtask) -> SubtaskState:
         return SubtaskState(
-            tuple(
-                [
-                    KeyedPart(
-                        KeyGroupRange(*part.key_groups), tuple(map(self._object, part.objects)), part.raw, part.native
-                    )
-                    for part in it.keyed
-                ]
-            ),
-            tuple(
-                [
-                    OperatorPart(part.name, part.mode, part.elements, self._object(part.object), part.raw)
-                    for part in it.operator
-                ]
-            ),
-            self._channels(it.inputs),
-            self._channels(it.outputs),
+            tuple(map(self._keyed, it.keyed)),
+            tuple(map(self._operator_part, it.operator)),
+            tuple(map(self._channel, it.inputs)),
+            tuple(map(self._channel, it.outputs)),
             it.ended,
             it.finished,
         )
 
-    def _channels(self, parts: Iterable[_Channel]) -> tuple[ChannelPart, ...]:
-        return tuple(
-            [ChannelPart(part.edge, part.upstream, part.downstream, self._object(part.object)) for part in parts]
-        )
+    def _keyed(self, it: _Keyed) -> KeyedPart:
+        return KeyedPart(KeyGroupRange(*it.key_groups), tuple(map(self._object, it.objects)), it.raw, it.native)
+
+    def _operator_part(self, it: _Operator) -> OperatorPart:
+        return OperatorPart(it.name, it.mode, it.elements, self._object(it.object), it.raw)
+
+    def _channel(self, it: _Channel) -> ChannelPart:
+        return ChannelPart(it.edge, it.upstream, it.downstream, self._object(it.object))
 
     def _object(self, it: _Object) -> StoredObject:
-        if it.data is None:
-            path = it.path if it.external else self._resolved(it.path)
-            return StoredObject(path, it.size_bytes, it.shared_key, False, it.offset, it.crc32)
-        if len(it.data) != it.size_bytes or it.external:
+        if it.data is not None and (len(it.data) != it.size_bytes or it.external):
             raise _WrongError(f"{it.path!r} holds {len(it.data)} bytes of data, not {it.size_bytes}")
-        return StoredObject(it.path, it.size_bytes, it.shared_key, False, it.offset, it.crc32, it.data)
+        path = it.path if it.external or it.data is not None else self._resolved(it.path)
+        return StoredObject(path, it.size_bytes, it.shared_key, False, it.offset, it.crc32, it.data)
 
     def _resolved(self, path: str) -> str:
         if self._shared is not None and path.startswith(_SHARED):

@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -127,16 +128,16 @@ def _is_larger(file: Path | None, item: StoredObject) -> bool:
 
 
 def _check_file(path: Path, item: StoredObject) -> None:
-    size = path.stat().st_size
-    if size != item.size_bytes:
-        raise DamagedError(f"{item.path} has {size} bytes, not {item.size_bytes}: it is damaged")
-    if item.crc32 is not None and file_crc32(path) != item.crc32:
-        raise DamagedError(f"{item.path} is damaged: checksum mismatch")
+    _check(item, path.stat().st_size, lambda: file_crc32(path))
 
 
 def _checked(data: bytes, item: StoredObject) -> bytes:
-    if len(data) != item.size_bytes:
-        raise DamagedError(f"{item.path} has {len(data)} bytes, not {item.size_bytes}: it is damaged")
-    if item.crc32 is not None and zlib.crc32(data) != item.crc32:
-        raise DamagedError(f"{item.path} is damaged: checksum mismatch")
+    _check(item, len(data), lambda: zlib.crc32(data))
     return data
+
+
+def _check(item: StoredObject, size: int, crc32: Callable[[], int]) -> None:
+    if size != item.size_bytes:
+        raise DamagedError(f"{item.path} has {size} bytes, not {item.size_bytes}: it is damaged")
+    if item.crc32 is not None and crc32() != item.crc32:
+        raise DamagedError(f"{item.path} is damaged: checksum mismatch")

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Protocol
 
 import msgspec
@@ -57,15 +57,15 @@ class JournalStore(Protocol):
         ...
 
     def sweep(self) -> None:
-        """Delete leftovers of drivers killed while creating a record. Call it after taking over.
+        """Delete leftovers of drivers killed while creating a record, if there can be any. Call it after taking over.
 
         A live driver that is creating a record at that moment fails and has to retry.
         """
-        ...
+        return
 
     def close(self) -> None:
-        """Close connections; the records stay. Idempotent; call nothing else afterwards."""
-        ...
+        """Close connections, if there are any; the records stay. Idempotent; call nothing else afterwards."""
+        return
 
 
 # Records as bytes.
@@ -97,18 +97,7 @@ def is_record_name(name: str) -> bool:
 
 
 def encode_record(record: Record) -> bytes:
-    """Returns a record in its stored form."""
-    stored = _Stored(
-        FORMAT_VERSION,
-        record.kind,
-        record.attempt,
-        record.token,
-        record.sequence,
-        record.checkpoint_id,
-        record.location,
-        record.status,
-    )
-    return msgspec.json.encode(stored)
+    return msgspec.json.encode(_Stored(FORMAT_VERSION, **asdict(record)))
 
 
 def decode_record(data: bytes, name: str, journal: str) -> Record:
@@ -120,15 +109,9 @@ def decode_record(data: bytes, name: str, journal: str) -> Record:
         stored = msgspec.json.decode(data, type=_Stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(name, journal, str(error)) from error
-    record = Record(
-        stored.kind,
-        stored.attempt,
-        stored.token,
-        stored.sequence,
-        stored.checkpoint_id,
-        stored.location,
-        stored.status,
-    )
+    fields = msgspec.structs.asdict(stored)
+    del fields["version"]
+    record = Record(**fields)
     if not _is_complete(record):
         raise _damaged(name, journal, f"it lacks fields of {record.kind.value} records")
     if record.name != name:
@@ -179,7 +162,7 @@ def read_at_one_moment(
 # Stores.
 
 
-class MemoryJournal:
+class MemoryJournal(JournalStore):
     """A journal lost with the driver: for jobs that keep checkpoints in the driver, and for tests."""
 
     outlives_driver = False
@@ -204,14 +187,8 @@ class MemoryJournal:
             for record in records:
                 self._records.pop(record.name, None)
 
-    def sweep(self) -> None:
-        pass
 
-    def close(self) -> None:
-        pass
-
-
-class ObjectJournal:
+class ObjectJournal(JournalStore):
     """A journal in checkpoint storage: one small object per record, under `directory`.
 
     Locations of snapshots beside that directory are stored as `../chk-<n>`: a copy of a job's directory is a separate
@@ -243,9 +220,6 @@ class ObjectJournal:
 
     def sweep(self) -> None:
         self._objects.sweep(self._directory, lambda path: f"/{TEMPORARY}" in path)
-
-    def close(self) -> None:
-        pass
 
     def _relative(self, record: Record) -> Record:
         if record.location is None or not record.location.startswith(self._beside):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from snapline.errors import ConfigurationError, StorageError
 from snapline.protocol.journal import Journal, Record
-from snapline.storage.journals.journal_store import encode_record, is_record_name, read_at_one_moment
+from snapline.storage.journals.journal_store import JournalStore, encode_record, is_record_name, read_at_one_moment
 
 DEFAULT_TIMEOUT_MS = 10_000
 
@@ -32,7 +32,7 @@ _SECRET_REQUESTS = frozenset({"Auth", "SASL"})
 T = TypeVar("T")
 
 
-class ZooKeeperJournal:
+class ZooKeeperJournal(JournalStore):
     """Records are the znodes `<path>/<record.name>`, reserved checkpoint ids included.
 
     Nothing is ephemeral: an expired session is simply replaced. Connects on first use. Each call returns or raises
@@ -62,7 +62,12 @@ class ZooKeeperJournal:
             raise ConfigurationError(f"ZooKeeper path {path!r}: use one like /snapline/<job-id>")
         if timeout_ms < 1:
             raise ConfigurationError(f"a ZooKeeper timeout of {timeout_ms} ms; use at least 1")
-        _require_kazoo()
+        try:
+            import kazoo  # noqa: F401
+        except ImportError as error:
+            raise ConfigurationError(
+                "a journal in ZooKeeper needs the package kazoo: pip install 'snapline[zookeeper]'"
+            ) from error
         self._hosts = hosts
         self._path = path
         self._timeout_s = timeout_ms / 1000
@@ -86,8 +91,10 @@ class ZooKeeperJournal:
 
     def create(self, record: Record) -> bool:
         from kazoo import exceptions as ke
+        from kazoo.security import CREATOR_ALL_ACL
 
-        path, data, acl = f"{self._path}/{record.name}", encode_record(record), self._acl()
+        path, data = f"{self._path}/{record.name}", encode_record(record)
+        acl = None if self._auth is None and self._sasl is None else CREATOR_ALL_ACL
         deadline_s = time.monotonic() + self._timeout_s
         client = self._connect(deadline_s)
         for _ in range(PARENT_TRIES):
@@ -122,14 +129,12 @@ class ZooKeeperJournal:
         if names:
             self._repeat(delete, "delete records of")
 
-    def sweep(self) -> None:
-        """Nothing to do: a znode is created in one step."""
-
     def close(self) -> None:
         with self._lock:
             client, self._client, self._is_closed = self._client, None, True
             if client is not None:
-                _stop(client)
+                client.stop()
+                client.close()
 
     # Reading.
 
@@ -156,10 +161,8 @@ class ZooKeeperJournal:
 
         contents = {}
         for batch in _batches(names):
-            asked = [(name, client.get_async(f"{self._path}/{name}")) for name in batch]
-            for name, answer in asked:
-                found = _unless(ke.NoNodeError, answer, deadline_s, None)
-                if found is not None:
+            for name, answer in [(name, client.get_async(f"{self._path}/{name}")) for name in batch]:
+                if (found := _unless(ke.NoNodeError, answer, deadline_s, None)) is not None:
                     contents[name] = bytes(found[0])
         return contents
 
@@ -218,11 +221,6 @@ class ZooKeeperJournal:
         client.start_async()
         return client
 
-    def _acl(self) -> Any:
-        from kazoo.security import CREATOR_ALL_ACL
-
-        return None if self._auth is None and self._sasl is None else CREATOR_ALL_ACL
-
     def _refused(self, verb: str, error: Exception) -> StorageError:
         return StorageError(
             f"ZooKeeper at {self._hosts} refused to {verb} {self._path}: {type(error).__name__} {error}; check that "
@@ -230,27 +228,13 @@ class ZooKeeperJournal:
         )
 
 
-def _require_kazoo() -> None:
-    try:
-        import kazoo  # noqa: F401
-    except ImportError as error:
-        raise ConfigurationError(
-            "a journal in ZooKeeper needs the package kazoo: pip install 'snapline[zookeeper]'"
-        ) from error
-
-
 def _broken() -> tuple[type[Exception], ...]:
     """The errors for a missing or late answer."""
     from kazoo import exceptions as ke
     from kazoo.handlers.threading import KazooTimeoutError
 
-    return (
-        ke.ConnectionLoss,
-        ke.ConnectionClosedError,
-        ke.SessionExpiredError,
-        ke.OperationTimeoutError,
-        KazooTimeoutError,
-    )
+    lost = (ke.ConnectionLoss, ke.ConnectionClosedError, ke.SessionExpiredError)
+    return *lost, ke.OperationTimeoutError, KazooTimeoutError
 
 
 def _wait(answer: Any, deadline_s: float) -> Any:
@@ -268,11 +252,6 @@ def _unless(expected: Any, answer: Any, deadline_s: float, default: Any) -> Any:
 def _batches(items: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(items), PIPELINED):
         yield items[start : start + PIPELINED]
-
-
-def _stop(client: Any) -> None:
-    client.stop()
-    client.close()
 
 
 def _is_discreet(record: logging.LogRecord) -> bool:

@@ -86,14 +86,11 @@ class FileObjects:
     def create(self, path: str, data: Bytes) -> bool:
         backend, name = self._route(object_location(path))
         token = uuid.uuid4().hex
-        return self._run(
-            backend,
-            "create",
-            path,
-            lambda: backend.create(name, _flat(data), token),
-            changes=True,
-            repeat_in_doubt=False,
-        )
+
+        def create() -> bool:
+            return backend.create(name, _flat(data), token)
+
+        return self._run(backend, "create", path, create, changes=True, repeat_in_doubt=False)
 
     def write(self, path: str, data: Bytes) -> None:
         backend, name = self._route(object_location(path))
@@ -144,7 +141,7 @@ class FileObjects:
 
     def list(self, directory: str) -> list[ObjectInfo]:
         backend, name = self._route(directory_location(directory))
-        start = directory if directory.endswith("/") else f"{directory}/"
+        start = directory.removesuffix("/") + "/"
 
         def found() -> list[ObjectInfo]:
             try:
@@ -186,14 +183,12 @@ class FileObjects:
 
     def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
         backend, name = self._route(directory_location(directory))
-        start = directory if directory.endswith("/") else f"{directory}/"
-        self._run(
-            backend,
-            "sweep",
-            directory,
-            lambda: backend.sweep(name, lambda below: is_waste(start + below)),
-            changes=True,
-        )
+        start = directory.removesuffix("/") + "/"
+
+        def sweep() -> None:
+            backend.sweep(name, lambda below: is_waste(start + below))
+
+        self._run(backend, "sweep", directory, sweep, changes=True)
 
     def _delete_batch(self, backend: Backend, batch: Sequence[tuple[str, str]]) -> tuple[int, StorageError] | None:
         """Delete one batch. Returns how many objects are left and why, or None."""
@@ -287,20 +282,19 @@ class _Ranges(io.RawIOBase):
 
     def readall(self) -> bytes:
         # The inherited method would send one request for every few kilobytes.
-        length = max(0, self._size_bytes - self._position)
-        data = self._objects.read(self._path, self._position, length) if length else b""
-        self._position += len(data)
-        return data
+        return self._read(self._size_bytes)
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
-        length = min(len(view), max(0, self._size_bytes - self._position))
-        if length == 0:
-            return 0
-        data = self._objects.read(self._path, self._position, length)
+        data = self._read(len(view))
         view[: len(data)] = data
-        self._position += len(data)
         return len(data)
+
+    def _read(self, most: int) -> bytes:
+        length = min(most, max(0, self._size_bytes - self._position))
+        data = self._objects.read(self._path, self._position, length) if length else b""
+        self._position += len(data)
+        return data
 
 
 def _flat(data: Bytes) -> Bytes:

@@ -76,7 +76,8 @@ class MemoryObjects:
         return None if data is None else len(data)
 
     def list(self, directory: str) -> list[ObjectInfo]:
-        start = _start_of(directory)
+        directory_location(directory)
+        start = directory.removesuffix("/") + "/"
         with self._lock:
             return [
                 ObjectInfo(path, len(data)) for path, data in sorted(self._objects.items()) if path.startswith(start)
@@ -111,8 +112,3 @@ class MemoryObjects:
         if data is None:
             raise ObjectNotFoundError(f"no object at {path!r}; check the path", path=path)
         return data
-
-
-def _start_of(directory: str) -> str:
-    directory_location(directory)
-    return directory if directory.endswith("/") else f"{directory}/"
