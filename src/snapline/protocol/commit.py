@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeAlias
@@ -94,6 +94,12 @@ COMMIT = TransitionTable(
         (_C.COMMITTING, "out of retries", _C.FAILED),
     ],
 )
+_CAUSES = {
+    CommitResult.COMMITTED: "committed",
+    CommitResult.ALREADY_COMMITTED: "already committed",
+    CommitResult.FAILED_KNOWN: "known failure",
+    CommitResult.FAILED_UNKNOWN: "unknown failure",
+}
 
 
 class Committer:
@@ -161,20 +167,13 @@ class Committer:
         if name not in self._open:
             return []
         entry, phase = self._open[name]
-        match result:
-            case CommitResult.COMMITTED | CommitResult.ALREADY_COMMITTED:
-                cause = "committed" if result is CommitResult.COMMITTED else "already committed"
-                COMMIT.step(phase, cause)
-                del self._open[name]
-            case CommitResult.FAILED_KNOWN:
-                COMMIT.step(phase, "known failure")
-                del self._open[name]
-                self.dropped += 1
-            case CommitResult.FAILED_UNKNOWN:
-                COMMIT.step(phase, "unknown failure")
-                return [FailCommit(entry, f"commit of {name} failed for an unknown reason")]
-            case CommitResult.RETRY_LATER:
-                return self._retry(entry, phase, update)
+        if result is CommitResult.RETRY_LATER:
+            return self._retry(entry, phase, update)
+        COMMIT.step(phase, _CAUSES[result])
+        if result is CommitResult.FAILED_UNKNOWN:
+            return [FailCommit(entry, f"commit of {name} failed for an unknown reason")]
+        del self._open[name]
+        self.dropped += result is CommitResult.FAILED_KNOWN
         return self._commit_permitted()
 
     def _retry(self, entry: Committable, phase: CommitPhase, update: Any) -> list[CommitEffect]:
@@ -188,19 +187,13 @@ class Committer:
 
     def _commit_permitted(self) -> list[CommitEffect]:
         """Commits the oldest checkpoint that the permit covers; the next follows when that is done."""
+        oldest = min((entry.checkpoint_id for entry, _ in self._open.values()), default=NO_CHECKPOINT)
         effects: list[CommitEffect] = []
-        for entry, phase in self._oldest_permitted().values():
-            if phase is CommitPhase.PREPARED:
-                self._open[entry.name] = (entry, COMMIT.step(phase, "permit"))
+        for name, (entry, phase) in self._open.items():
+            if phase is CommitPhase.PREPARED and entry.checkpoint_id == oldest <= self.permitted_id:
+                self._open[name] = (entry, COMMIT.step(phase, "permit"))
                 effects.append(self._commit(entry))
         return effects
-
-    def _oldest_permitted(self) -> Mapping[str, tuple[Committable, CommitPhase]]:
-        covered = [entry.checkpoint_id for entry, _ in self._open.values() if entry.checkpoint_id <= self.permitted_id]
-        if not covered:
-            return {}
-        oldest = min(covered)
-        return {name: (entry, phase) for name, (entry, phase) in self._open.items() if entry.checkpoint_id == oldest}
 
     def _commit(self, entry: Committable) -> Commit:
         assert self._permit is not None

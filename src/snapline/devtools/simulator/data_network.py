@@ -8,8 +8,7 @@ from typing import Any, cast
 from snapline.devtools.simulator.kernel import Kernel, Process
 from snapline.errors import FencedError, PeerError
 from snapline.runtime.network.channels import RemoteChannel, RemoteInput
-from snapline.runtime.network.data_plane import Lost
-from snapline.runtime.network.exchange import Wiring
+from snapline.runtime.network.exchange import Lost, Wiring
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.output_queue import ChannelLimits
 from snapline.runtime.wire.channel_items import ItemKind
@@ -33,7 +32,7 @@ class DataNetwork:
 
 
 class SimDataPlane:
-    """`DataPlane` of one simulated operator process."""
+    """Stands where the exchange of an operator process stands."""
 
     secret = b""
     flusher: Any = None

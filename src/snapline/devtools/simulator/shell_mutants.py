@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import Any
 
 from snapline.devtools.simulator.mutant import Mutant, always, nothing
@@ -45,7 +44,7 @@ def _swaps(first: type, second: type) -> Callable[[Any], Any]:
 
     def build(_original: Any) -> Any:
         def feed(self: Task, event: Any) -> None:
-            effects: list[Any] = self._machine.handle(event, self._clock())
+            effects: list[Any] = self._machine.handle(event, self.clock())
             places = {type(effect): place for place, effect in enumerate(effects)}
             if first in places and second in places:
                 one, other = places[first], places[second]
@@ -118,13 +117,11 @@ def _read_twice(original: Any) -> Any:
 
 
 def _whatever_incarnation(original: Any) -> Any:
-    def on_greeted(self: SlotBoard, hello: Any) -> list[Any]:
-        if isinstance(hello, slot_board.ProcessGreeted) and 0 <= hello.slot < self._count:
-            hello = replace(hello, incarnation=self._slots[hello.slot].incarnation)
-        effects: list[Any] = original(self, hello)
+    def process_greeted(self: SlotBoard, generation: int, index: int, _incarnation: int, *where: Any) -> list[Any]:
+        effects: list[Any] = original(self, generation, index, self._slots[index].incarnation, *where)
         return effects
 
-    return on_greeted
+    return process_greeted
 
 
 def _all_unread(original: Any) -> Any:
@@ -202,7 +199,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "stale-incarnation",
         "an operator process that was replaced is welcomed",
         SlotBoard,
-        "_on_greeted",
+        "process_greeted",
         _whatever_incarnation,
     ),
     Mutant("old-attempt-heard", "reports of an old attempt count", JobLifecycle, "_is_current", always(True)),

@@ -267,7 +267,7 @@ class Simulation:
         if tasks:
             task = self.kernel.random.choice(tasks)
             self._struck(fault, str(task.execution))
-            task._mailbox.post(_crash)
+            task.mailbox.post(_crash)
 
     def _live_slots(self, driver: SimDriver) -> list[SimSlot]:
         return [slot for slot in driver.farm.slots if slot.process.alive]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from snapline.devtools.simulator.checkers import Checker
 from snapline.devtools.simulator.control_network import Connection, Link, Network
@@ -17,8 +16,10 @@ from snapline.devtools.simulator.sim_state import make_sim_states
 from snapline.devtools.simulator.sim_storage import SimObjects
 from snapline.errors import PeerError
 from snapline.runtime.master.slots import Slots
+from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.output_queue import ChannelLimits
 from snapline.runtime.slot.bootstrap import Bootstrap
+from snapline.runtime.slot.process_directory import ProcessDirectory
 from snapline.runtime.slot.process_launcher import Ended
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.slot.supervisor import Supervisor
@@ -173,11 +174,12 @@ class SimChild:
         self.host = SimHost(
             bootstrap,
             shipment,
-            world.data_network.open(process, bootstrap.slot, limits),
+            cast(Exchange, world.data_network.open(process, bootstrap.slot, limits)),
             world.objects,
             environment,
             connect(process, bootstrap.secret),
-            _NoSurroundings(),
+            ProcessDirectory(None),
+            lambda: "",
         )
         self.host.checker = world.checker
         self._bootstrap = bootstrap
@@ -224,22 +226,6 @@ class SimHost(TaskHost):
             head: Any = chain.operators[0] if chain.source is None else chain.source._reader
             self.checker.task_finished(self._shipment.job_id, execution, head)
         super().task_changed(execution, status, error, trace, is_final=is_final)
-
-
-class _NoSurroundings:
-    """A process without files, memory or a log."""
-
-    def directory(self) -> Path:
-        raise AssertionError("a simulated operator has no files")
-
-    def remove_directory(self) -> None:
-        """There is none."""
-
-    def memory_bytes(self) -> int:
-        return 0
-
-    def log_text(self) -> str:
-        return ""
 
 
 def _turn_ms(world: World, thread: str) -> int:

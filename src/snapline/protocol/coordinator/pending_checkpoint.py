@@ -38,12 +38,7 @@ PENDING = TransitionTable(
         (_P.COLLECTING, "fully acknowledged", _P.WRITING_METADATA),
         (_P.WRITING_METADATA, "metadata written", _P.PUBLISHING),
         (_P.PUBLISHING, "published", _P.COMPLETED),
-        (_P.LOCATING, "aborted", _P.ABORTED),
-        (_P.COORDINATORS, "aborted", _P.ABORTED),
-        (_P.HOOKS, "aborted", _P.ABORTED),
-        (_P.COLLECTING, "aborted", _P.ABORTED),
-        (_P.WRITING_METADATA, "aborted", _P.ABORTED),
-        (_P.PUBLISHING, "aborted", _P.ABORTED),
+        *((phase, "aborted", _P.ABORTED) for phase in _P if phase not in (_P.COMPLETED, _P.ABORTED)),
     ],
 )
 
@@ -144,37 +139,16 @@ class PendingCheckpoint:
     def to_snapshot(self, vertices: Iterable[VertexInfo], attempt: int) -> Snapshot:
         """The complete snapshot, with marks for tasks and operators that had finished before."""
         assert self.location is not None
-        finished_vertices = set(self.plan.finished_vertices)
-        operators: dict[str, OperatorState] = {}
-        for vertex in vertices:
-            for uid in vertex.operators:
-                if vertex.id in finished_vertices:
-                    subtasks: dict[int, SubtaskState] = {}
-                else:
-                    subtasks = {
-                        subtask.index: SubtaskState(finished=True)
-                        for subtask in self.plan.finished_subtasks
-                        if subtask.vertex == vertex.id
-                    }
-                    for subtask in vertex.subtasks():
-                        if subtask in self._tasks:
-                            subtasks[subtask.index] = self._tasks[subtask].get(uid, SubtaskState())
-                operators[uid] = OperatorState(
-                    uid,
-                    vertex.parallelism,
-                    vertex.max_parallelism,
-                    subtasks,
-                    self._coordinators.get(uid),
-                    vertex.id in finished_vertices,
-                )
-        request = self.request
-        return Snapshot(
-            self.id,
-            request.kind,
-            attempt,
-            self.timestamp_ms,
-            self.location,
-            operators,
-            dict(self._hooks),
-            request.format,
-        )
+        kind, format = self.request.kind, self.request.format
+        operators = {uid: self._operator(uid, vertex) for vertex in vertices for uid in vertex.operators}
+        return Snapshot(self.id, kind, attempt, self.timestamp_ms, self.location, operators, dict(self._hooks), format)
+
+    def _operator(self, uid: str, vertex: VertexInfo) -> OperatorState:
+        is_finished = vertex.id in self.plan.finished_vertices
+        left = () if is_finished else self.plan.finished_subtasks
+        subtasks = {subtask.index: SubtaskState(finished=True) for subtask in left if subtask.vertex == vertex.id}
+        for subtask in vertex.subtasks():
+            if subtask in self._tasks:
+                subtasks[subtask.index] = self._tasks[subtask].get(uid, SubtaskState())
+        coordinator = self._coordinators.get(uid)
+        return OperatorState(uid, vertex.parallelism, vertex.max_parallelism, subtasks, coordinator, is_finished)

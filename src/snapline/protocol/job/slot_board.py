@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from snapline.protocol.machine import Story, TransitionTable, recorded
+from snapline.protocol.machine import TransitionTable
 
 
 class Possession(Enum):
@@ -57,145 +57,6 @@ PROCESS = TransitionTable(
 
 Address: TypeAlias = tuple[str, int]
 
-# Events.
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsWanted:
-    """An operator process is needed in every slot."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsUnwanted:
-    """Nobody waits for slots any more; those that are held stay."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsWantedSoon:
-    """Processes will be needed: those that are missing may be started early."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsIdle:
-    """No task runs: doomed slots may be given back early."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseRequested:
-    """All slots are to be given back."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsReleased:
-    """Nothing is left of the slots that were given back."""
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorGreeted:
-    """A supervisor says which slot it is."""
-
-    generation: int
-    slot: int
-    host: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessGreeted:
-    """An operator process says which one it is, and where its data port is."""
-
-    generation: int
-    slot: int
-    incarnation: int
-    pid: int
-    address: Address
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessReached:
-    """The data port of a process answers."""
-
-    slot: int
-    incarnation: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessUnreached:
-    """The data port of a process does not answer."""
-
-    slot: int
-    incarnation: int
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessEnded:
-    """The supervisor reports that a process has ended by itself, or could not be started."""
-
-    slot: int
-    incarnation: int
-    error: str
-    log: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessLost:
-    """The connection of the process that counts has ended; `may_live` if only this side has hung up."""
-
-    slot: int
-    reason: str
-    may_live: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorLost:
-    """The connection of a supervisor has ended."""
-
-    slot: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class KillRequested:
-    """A process does not do what it should; another is started when slots are next wanted."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderFailed:
-    """The slots of a generation have ended, or never began; `is_fatal` if another try would not help."""
-
-    generation: int
-    error: str
-    is_fatal: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StartTimedOut:
-    """Tasks should run by now."""
-
-    timeout_ms: int
-
-
-SlotEvent: TypeAlias = (
-    SlotsWanted
-    | SlotsUnwanted
-    | SlotsWantedSoon
-    | SlotsIdle
-    | ReleaseRequested
-    | SlotsReleased
-    | SupervisorGreeted
-    | ProcessGreeted
-    | ProcessReached
-    | ProcessUnreached
-    | ProcessEnded
-    | ProcessLost
-    | SupervisorLost
-    | KillRequested
-    | ProviderFailed
-    | StartTimedOut
-)
-
 # Effects.
 
 
@@ -208,7 +69,7 @@ class OrderSlots:
 
 @dataclass(frozen=True, slots=True)
 class GiveSlotsBack:
-    """Tell all supervisors to return, have the provider end the rest, and report `SlotsReleased`."""
+    """Tell all supervisors to return, have the provider end the rest, then call `released`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +90,7 @@ class KillSlotProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProbeProcess:
-    """Dial the data port of a process; report `ProcessReached` or `ProcessUnreached`."""
+    """Dial the data port of a process, then call `process_reached` or `process_unreached`."""
 
     slot: int
     incarnation: int
@@ -331,12 +192,14 @@ class _Slot:
 
 
 class SlotBoard:
-    """Keeps as many slots as the job needs, orders them, and replaces what is lost, when they are wanted."""
+    """Keeps as many slots as the job needs, orders them, and replaces what is lost, when they are wanted.
+
+    Each method takes a fact and returns the effects that follow.
+    """
 
     def __init__(self, count: int) -> None:
         self.possession = POSSESSION.initial
         self.generation = 0
-        self.story = Story()
         self._count = count
         self._slots = [_Slot(index) for index in range(count)]
         self._is_wanted = False
@@ -346,49 +209,35 @@ class SlotBoard:
         """The slots whose process has greeted and is not gone."""
         return [slot.index for slot in self._slots if slot.has_process]
 
-    @recorded
-    def handle(self, event: SlotEvent) -> list[SlotEffect]:
-        """Take one fact, return the orders that follow."""
-        match event:
-            case SlotsWanted():
-                self._is_wanted = True
-                return self._advance()
-            case SlotsUnwanted():
-                self._is_wanted = False
-                return []
-            case SlotsWantedSoon():
-                return self._start_processes() if self.possession is Possession.HELD else []
-            case SlotsIdle():
-                return self._give_back() if self.possession is Possession.DOOMED else []
-            case ReleaseRequested():
-                return self._give_back() if self._is_held else []
-            case SlotsReleased():
-                return self._on_released()
-            case SupervisorGreeted() | ProcessGreeted():
-                return self._on_greeted(event)
-            case ProcessReached(index, incarnation):
-                slot = self._slots[index]
-                if slot.incarnation != incarnation or slot.process is not ProcessState.GREETED:
-                    return []
-                slot.step("data port reached")
-                return self._advance()
-            case ProcessUnreached(index, incarnation, error):
-                return self._on_unreached(self._slots[index], incarnation, error)
-            case ProcessEnded():
-                return self._on_ended(self._slots[event.slot], event)
-            case ProcessLost(index, reason, may_live):
-                return self._on_process_lost(self._slots[index], reason, may_live) if self._is_held else []
-            case SupervisorLost(index, reason):
-                return self._on_supervisor_lost(self._slots[index], reason) if self._is_held else []
-            case KillRequested(index):
-                return self._kill(self._slots[index])
-            case ProviderFailed(generation, error, is_fatal):
-                if generation != self.generation or not self._is_held:
-                    return []
-                self._doom()
-                return [ReportNoSlots(error, is_fatal)]
-            case StartTimedOut(timeout_ms):
-                return self._on_start_timed_out(timeout_ms / 1000)
+    # What the job needs.
+
+    def wanted(self) -> list[SlotEffect]:
+        """An operator process is needed in every slot."""
+        self._is_wanted = True
+        return self._advance()
+
+    def unwanted(self) -> None:
+        """Nobody waits for slots any more; those that are held stay."""
+        self._is_wanted = False
+
+    def wanted_soon(self) -> list[SlotEffect]:
+        """Processes will be needed: those that are missing are started early."""
+        return self._start_processes() if self.possession is Possession.HELD else []
+
+    def idle(self) -> list[SlotEffect]:
+        """No task runs: doomed slots are given back early."""
+        return self._give_back() if self.possession is Possession.DOOMED else []
+
+    def release(self) -> list[SlotEffect]:
+        """All slots are to be given back."""
+        return self._give_back() if self._is_held else []
+
+    def released(self) -> list[SlotEffect]:
+        """Nothing is left of the slots that were given back."""
+        gone = [ReportProcessGone(index) for index in self.live_processes]
+        self._slots = [_Slot(index) for index in range(self._count)]
+        self._step("released")
+        return [DropAll(), *gone, *self._advance()]
 
     @property
     def _is_held(self) -> bool:
@@ -423,83 +272,110 @@ class SlotBoard:
         self._step("given back")
         return [GiveSlotsBack()]
 
-    def _on_released(self) -> list[SlotEffect]:
-        gone = [ReportProcessGone(index) for index in self.live_processes]
-        self._slots = [_Slot(index) for index in range(self._count)]
-        self._step("released")
-        return [DropAll(), *gone, *self._advance()]
-
     # Greetings.
 
-    def _on_greeted(self, hello: SupervisorGreeted | ProcessGreeted) -> list[SlotEffect]:
-        if not self._is_held or hello.generation != self.generation:
-            return [RefusePeer(f"slot {hello.slot} is of generation {hello.generation}, which is no longer wanted")]
-        if not 0 <= hello.slot < self._count:
-            return [RefusePeer(f"there is no slot {hello.slot}")]
-        slot = self._slots[hello.slot]
-        if isinstance(hello, SupervisorGreeted):
-            if slot.is_registered or slot.incarnation > 0:
-                return [RefusePeer(f"slot {hello.slot} is taken")]
-            slot.is_registered, slot.host = True, hello.host
-            return self._advance()
-        if slot.process is not ProcessState.STARTING or slot.incarnation != hello.incarnation:
-            return [RefusePeer(f"operator process {hello.incarnation} of slot {hello.slot} is not the one awaited")]
-        slot.step("greeting")
-        slot.pid, slot.address = hello.pid, hello.address
-        return [ProbeProcess(slot.index, slot.incarnation, hello.address), *self._advance()]
+    def supervisor_greeted(self, generation: int, index: int, host: str) -> list[SlotEffect]:
+        """A supervisor says which slot it is."""
+        refusal = self._refusal(generation, index)
+        if refusal is not None:
+            return [RefusePeer(refusal)]
+        slot = self._slots[index]
+        if slot.is_registered or slot.incarnation > 0:
+            return [RefusePeer(f"slot {index} is taken")]
+        slot.is_registered, slot.host = True, host
+        return self._advance()
 
-    def _on_unreached(self, slot: _Slot, incarnation: int, error: str) -> list[SlotEffect]:
+    def process_greeted(
+        self, generation: int, index: int, incarnation: int, pid: int, address: Address
+    ) -> list[SlotEffect]:
+        """An operator process says which one it is, and where its data port is."""
+        refusal = self._refusal(generation, index)
+        if refusal is not None:
+            return [RefusePeer(refusal)]
+        slot = self._slots[index]
+        if slot.process is not ProcessState.STARTING or slot.incarnation != incarnation:
+            return [RefusePeer(f"operator process {incarnation} of slot {index} is not the one awaited")]
+        slot.step("greeting")
+        slot.pid, slot.address = pid, address
+        return [ProbeProcess(index, incarnation, address), *self._advance()]
+
+    def _refusal(self, generation: int, index: int) -> str | None:
+        if not self._is_held or generation != self.generation:
+            return f"slot {index} is of generation {generation}, which is no longer wanted"
+        return None if 0 <= index < self._count else f"there is no slot {index}"
+
+    def process_reached(self, index: int, incarnation: int) -> list[SlotEffect]:
+        """The data port of a process answers."""
+        slot = self._slots[index]
+        if slot.incarnation != incarnation or slot.process is not ProcessState.GREETED:
+            return []
+        slot.step("data port reached")
+        return self._advance()
+
+    def process_unreached(self, index: int, incarnation: int, error: str) -> list[SlotEffect]:
+        """The data port of a process does not answer."""
+        slot = self._slots[index]
         if slot.incarnation != incarnation or slot.address is None:
             return []
         host, port = slot.address
         cause = (
-            f"slot {slot.index} cannot be reached at {host}:{port}: {error}; slots exchange data there, so open the "
+            f"slot {index} cannot be reached at {host}:{port}: {error}; slots exchange data there, so open the "
             "network between them, or set `host` to an address at which each machine is reached"
         )
-        return [*self._kill(slot), ReportSlotFailure(cause)]
+        return [*self.kill(index), ReportSlotFailure(cause)]
 
     # Losses.
 
-    def _kill(self, slot: _Slot) -> list[SlotEffect]:
-        effects: list[SlotEffect] = []
+    def kill(self, index: int) -> list[SlotEffect]:
+        """A process does not do what it should; another is started when slots are next wanted."""
+        slot, effects = self._slots[index], list[SlotEffect]()
         if slot.is_registered:
-            effects.append(KillSlotProcess(slot.index, slot.incarnation))
-        if slot.has_process:
-            effects.append(DropProcess(slot.index))
-        slot.forget_process()
-        return effects
+            effects.append(KillSlotProcess(index, slot.incarnation))
+        return effects + self._drop_process(slot)
 
-    def _on_ended(self, slot: _Slot, ended: ProcessEnded) -> list[SlotEffect]:
-        if ended.incarnation > slot.incarnation or self.possession is Possession.RELEASING:
+    def process_ended(self, index: int, incarnation: int, error: str, log: str) -> list[SlotEffect]:
+        """The supervisor reports that a process has ended by itself, or could not be started."""
+        slot = self._slots[index]
+        if incarnation > slot.incarnation or self.possession is Possession.RELEASING:
             return []
-        cause = f"the operator process of slot {slot.index} on {slot.host} has ended: {ended.error}"
-        if ended.incarnation < slot.incarnation:
-            return [ReportSlotFailure(cause, ended.log, explains=True)]
-        dropped: list[SlotEffect] = [DropProcess(slot.index)] if slot.has_process else []
-        slot.forget_process()
-        return [*dropped, ReportProcessGone(slot.index), ReportSlotFailure(cause, ended.log)]
+        cause = f"the operator process of slot {index} on {slot.host} has ended: {error}"
+        if incarnation < slot.incarnation:
+            return [ReportSlotFailure(cause, log, explains=True)]
+        return [*self._drop_process(slot), ReportProcessGone(index), ReportSlotFailure(cause, log)]
 
-    def _on_process_lost(self, slot: _Slot, reason: str, may_live: bool) -> list[SlotEffect]:
-        cause = f"the operator process of slot {slot.index} on {slot.host} (process {slot.pid}) is lost: {reason}"
+    def process_lost(self, index: int, reason: str, *, may_live: bool) -> list[SlotEffect]:
+        """The connection of the process that counts has ended; `may_live` if only this side has hung up."""
+        if not self._is_held:
+            return []
+        slot, effects = self._slots[index], list[SlotEffect]()
+        cause = f"the operator process of slot {index} on {slot.host} (process {slot.pid}) is lost: {reason}"
         slot.forget_process()
-        effects: list[SlotEffect] = []
         if may_live and slot.is_registered:
-            effects.append(KillSlotProcess(slot.index, slot.incarnation))
-        return [*effects, ReportProcessGone(slot.index), ReportSlotFailure(cause)]
+            effects.append(KillSlotProcess(index, slot.incarnation))
+        return [*effects, ReportProcessGone(index), ReportSlotFailure(cause)]
 
-    def _on_supervisor_lost(self, slot: _Slot, reason: str) -> list[SlotEffect]:
-        dropped: list[SlotEffect] = [DropProcess(slot.index)] if slot.has_process else []
+    def supervisor_lost(self, index: int, reason: str) -> list[SlotEffect]:
+        """The connection of a supervisor has ended."""
+        if not self._is_held:
+            return []
+        slot = self._slots[index]
         slot.is_registered = False
-        slot.forget_process()
         self._doom()
-        cause = f"slot {slot.index} on {slot.host} is lost: {reason}"
-        return [*dropped, ReportProcessGone(slot.index), ReportSlotFailure(cause)]
+        cause = f"slot {index} on {slot.host} is lost: {reason}"
+        return [*self._drop_process(slot), ReportProcessGone(index), ReportSlotFailure(cause)]
 
-    def _on_start_timed_out(self, timeout_s: float) -> list[SlotEffect]:
-        """Give up what is not ready, and say what to check; nothing if all slots are ready."""
+    def provider_failed(self, generation: int, error: str, is_fatal: bool) -> list[SlotEffect]:
+        """The slots of a generation have ended, or never began; `is_fatal` if another try would not help."""
+        if generation != self.generation or not self._is_held:
+            return []
+        self._doom()
+        return [ReportNoSlots(error, is_fatal)]
+
+    def start_timed_out(self, timeout_s: float) -> list[SlotEffect]:
+        """Tasks should run by now: give up what is not ready, and say what to check. Nothing if all slots are ready."""
         registered = [slot for slot in self._slots if slot.is_registered]
         unready = [slot for slot in registered if slot.process is not ProcessState.READY]
-        effects = [effect for slot in unready for effect in self._kill(slot)]
+        effects = [effect for slot in unready for effect in self.kill(slot.index)]
         if len(registered) < self._count:
             self._doom()
             cause = (
@@ -516,6 +392,11 @@ class SlotBoard:
             )
             return [*effects, ReportSlotFailure(cause)]
         return []
+
+    def _drop_process(self, slot: _Slot) -> list[SlotEffect]:
+        dropped: list[SlotEffect] = [DropProcess(slot.index)] if slot.has_process else []
+        slot.forget_process()
+        return dropped
 
     def _doom(self) -> None:
         if self.possession is Possession.HELD:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange, default_max_parallelism, key_group_range
@@ -401,11 +401,10 @@ class _EdgeShape:
             operators = subtasks[SubtaskId(vertex_id, owner)]
             before = operators.get(uid, SubtaskRestore())
             if is_input:
-                inputs = (*before.inputs, ChannelRestore(channel, filtered))
-                operators[uid] = SubtaskRestore(before.keyed, before.operator, inputs, before.outputs)
+                operators[uid] = replace(before, inputs=(*before.inputs, ChannelRestore(channel, filtered)))
             else:
-                outputs = (*before.outputs, ChannelRestore(channel, filtered, targets))
-                operators[uid] = SubtaskRestore(before.keyed, before.operator, before.inputs, outputs)
+                restored = ChannelRestore(channel, filtered, targets)
+                operators[uid] = replace(before, outputs=(*before.outputs, restored))
 
 
 def _old_max_parallelism(snapshot: Snapshot, vertex: RestoreVertex, default: int) -> int:

@@ -5,7 +5,7 @@ Times are epoch milliseconds; -1 (`NO_ACK`) is a time or duration that is not kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 from snapline.protocol.statistics.summary import EMPTY, Summary
@@ -124,17 +124,13 @@ class VertexStatistics:
     def summary(self) -> VertexSummary:
         """Computed on each call, since few vertices are looked at this closely."""
         reported = [subtask.metrics for subtask in self.subtasks if subtask.metrics is not None]
-        return VertexSummary(
-            checkpointed_bytes=Summary.of(metrics.checkpointed_bytes for metrics in reported),
-            state_bytes=Summary.of(metrics.state_bytes for metrics in reported),
-            end_to_end_duration_ms=Summary.of(subtask.end_to_end_duration_ms for subtask in self.subtasks),
-            sync_ms=Summary.of(metrics.sync_ms for metrics in reported),
-            async_ms=Summary.of(metrics.async_ms for metrics in reported),
-            processed_bytes=Summary.of(metrics.processed_bytes for metrics in reported),
-            persisted_bytes=Summary.of(metrics.persisted_bytes for metrics in reported),
-            alignment_ms=Summary.of(metrics.alignment_ms for metrics in reported),
-            start_delay_ms=Summary.of(metrics.start_delay_ms for metrics in reported),
-        )
+        measured = {
+            item.name: Summary.of(getattr(metrics, item.name) for metrics in reported)
+            for item in fields(VertexSummary)
+            if item.name != "end_to_end_duration_ms"
+        }
+        durations = Summary.of(subtask.end_to_end_duration_ms for subtask in self.subtasks)
+        return VertexSummary(end_to_end_duration_ms=durations, **measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,18 +238,6 @@ class CompletedSummary:
     end_to_end_duration_ms: Summary = EMPTY
     processed_bytes: Summary = EMPTY
     persisted_bytes: Summary = EMPTY
-
-    @staticmethod
-    def measurements_of(record: CheckpointRecord) -> tuple[int, int, int, int, int]:
-        """The measurements of one completed checkpoint, in the order of the fields."""
-        totals = record.totals
-        return (
-            totals.checkpointed_bytes,
-            totals.state_bytes,
-            record.end_to_end_duration_ms,
-            totals.processed_bytes,
-            totals.persisted_bytes,
-        )
 
 
 @dataclass(frozen=True, slots=True)

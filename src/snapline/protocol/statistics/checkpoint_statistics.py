@@ -51,12 +51,10 @@ class CheckpointStatistics:
         self._restored_count = self._completed_count = self._failed_count = 0
         self._in_progress: dict[int, _Checkpoint] = {}
         self._history: deque[_Checkpoint] = deque(maxlen=history)
-        self._completed: _Checkpoint | None = None
-        self._savepoint: _Checkpoint | None = None
-        self._failed: _Checkpoint | None = None
+        self._latest: dict[str, _Checkpoint] = {}
         self._restored: RestoredCheckpoint | None = None
         self._not_started: Failure | None = None
-        self._tallies = tuple(Tally(percentile_window) for _ in fields(CompletedSummary))
+        self._tallies = {field.name: Tally(percentile_window) for field in fields(CompletedSummary)}
         self._snapshot: StatisticsSnapshot | None = StatisticsSnapshot()
 
     def created(
@@ -104,12 +102,10 @@ class CheckpointStatistics:
         if checkpoint is None:
             return False
         checkpoint.end(completion=Completion(now_ms, external_path, metadata_bytes))
-        if checkpoint.record.kind.is_savepoint:
-            self._savepoint = _newer(self._savepoint, checkpoint)
-        else:
-            self._completed = _newer(self._completed, checkpoint)
-        for tally, value in zip(self._tallies, CompletedSummary.measurements_of(checkpoint.record), strict=True):
-            tally.add(value)
+        record = checkpoint.record
+        self._note_latest("savepoint" if record.kind.is_savepoint else "completed", checkpoint)
+        for name, tally in self._tallies.items():
+            tally.add(getattr(record if name == "end_to_end_duration_ms" else record.totals, name))
         self._completed_count += 1
         self._snapshot = None
         return True
@@ -124,15 +120,15 @@ class CheckpointStatistics:
             if checkpoint is None:
                 return False
             checkpoint.end(failure=failure)
-            self._failed = _newer(self._failed, checkpoint)
+            self._note_latest("failed", checkpoint)
         self._failed_count += 1
         self._snapshot = None
         return True
 
     def discarded(self, checkpoint_id: int) -> bool:
         """The files of a completed checkpoint are deleted. False if it is no longer remembered."""
-        candidates = (*reversed(self._history), self._completed, self._savepoint)
-        if not any(known is not None and known.id == checkpoint_id and known.discard() for known in candidates):
+        candidates = (*reversed(self._history), *self._latest.values())
+        if not any(known.id == checkpoint_id and known.discard() for known in candidates):
             return False
         self._snapshot = None
         return True
@@ -152,16 +148,19 @@ class CheckpointStatistics:
                     self._restored_count, in_progress + completed + failed, in_progress, completed, failed
                 ),
                 LatestCheckpoints(
-                    completed=_record(self._completed),
-                    savepoint=_record(self._savepoint),
-                    failed=_record(self._failed),
                     restored=self._restored,
                     not_started=self._not_started,
+                    **{name: checkpoint.record for name, checkpoint in self._latest.items()},
                 ),
                 tuple(checkpoint.record for checkpoint in reversed(self._history)),
-                CompletedSummary(*(tally.summary() for tally in self._tallies)),
+                CompletedSummary(**{name: tally.summary() for name, tally in self._tallies.items()}),
             )
         return self._snapshot
+
+    def _note_latest(self, kind: str, checkpoint: _Checkpoint) -> None:
+        # A savepoint may end after one that was started later, and then is not the latest.
+        if kind not in self._latest or checkpoint.id >= self._latest[kind].id:
+            self._latest[kind] = checkpoint
 
 
 class _Checkpoint:
@@ -226,15 +225,6 @@ class _Vertex:
         self._subtasks[index] = SubtaskStatistics(index, ack_ms, duration_ms(self._trigger_ms, ack_ms), metrics)
         self._totals = self._totals.with_ack(ack_ms, metrics)
         return True
-
-
-def _newer(known: _Checkpoint | None, checkpoint: _Checkpoint) -> _Checkpoint:
-    # A savepoint may end after one that was started later, and then is not the latest.
-    return checkpoint if known is None or checkpoint.id >= known.id else known
-
-
-def _record(checkpoint: _Checkpoint | None) -> CheckpointRecord | None:
-    return None if checkpoint is None else checkpoint.record
 
 
 def _shortened(message: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from snapline.graph.execution_plan import ExecutionPlan
+from snapline.graph.job_spec import JobSpec
 from snapline.runtime.master.job_recovery import Recovery
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
@@ -16,19 +16,13 @@ class Deployment:
     """The tasks of the newest attempt. Calls `stopped(attempt)` when nothing of an attempt runs any more."""
 
     def __init__(
-        self,
-        plan: ExecutionPlan,
-        scheduler: Scheduler,
-        slots: Slots,
-        shared: str | None,
-        cancel_timeout_ms: int,
-        stopped: Callable[[int], None],
+        self, spec: JobSpec, scheduler: Scheduler, slots: Slots, shared: str | None, stopped: Callable[[int], None]
     ) -> None:
-        self._plan = plan
+        self._plan = spec.plan
         self._scheduler = scheduler
         self._slots = slots
         self._shared = shared
-        self._cancel_timeout_ms = cancel_timeout_ms
+        self._cancel_timeout_s = spec.execution.cancel_timeout_ms / 1000
         self._stopped = stopped
         self._recovery: Recovery | None = None
         self._subtasks: Collection[SubtaskId] = ()
@@ -83,8 +77,7 @@ class Deployment:
         for slot in self._waiting:
             self._slots.send(slot, Cancel(attempt))
         self._cancel_timer()
-        delay_s = self._cancel_timeout_ms / 1000
-        self._timer = self._scheduler.call_later(delay_s, self._cancel_timed_out, attempt)
+        self._timer = self._scheduler.call_later(self._cancel_timeout_s, self._cancel_timed_out, attempt)
         self._tell_if_stopped()
 
     def tasks_cancelled(self, slot: int, attempt: int) -> None:

@@ -23,7 +23,6 @@ from snapline.protocol.job.last_checkpoint import (
     SetLastCheckpointTimer,
 )
 from snapline.protocol.job.restart_policy import RestartPolicy
-from snapline.protocol.journal import Journal, RecordKind
 from snapline.protocol.messages import Acknowledge, Decline, OperatorEventReceived, TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
@@ -32,7 +31,7 @@ from snapline.runtime.master.coordinator_shell import CoordinatorShell, MasterCa
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_end import EndRecorder
 from snapline.runtime.master.job_log import EventLog
-from snapline.runtime.master.job_recovery import Recovery, all_subtasks, make_coordinator, recover
+from snapline.runtime.master.job_recovery import Claim, Recovery, all_subtasks, claim, make_coordinator, recover
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators, prepare_coordinators
 from snapline.runtime.master.slot_generations import SlotGenerations
@@ -109,14 +108,7 @@ class JobMaster:
         """Begin; `slots` reports to this master and shares its effects."""
         shared = None if self._storage.is_in_driver else self._archive.shared_directory
         self._slots = slots
-        self._deployment = Deployment(
-            self._spec.plan,
-            self._scheduler,
-            slots,
-            shared,
-            self._spec.execution.cancel_timeout_ms,
-            self._tasks_stopped,
-        )
+        self._deployment = Deployment(self._spec, self._scheduler, slots, shared, self._tasks_stopped)
         self._job_event(j.JobSubmitted())
         self._heartbeat()
 
@@ -366,24 +358,10 @@ class JobMaster:
             self._job_event(j.PreparationFailed(self._fatal, recoverable=False))
             return
         own_attempt = self._lifecycle.attempt
+        self._calls.journal.run(lambda: claim(self._archive, own_attempt), self._claimed, self._preparation_failed)
 
-        def claim() -> tuple[Journal, bool, Snapshot | None]:
-            journal, is_ours = self._archive.claim(own_attempt)
-            return journal, is_ours, None if journal.ended is None else self._stop_of(journal)
-
-        self._calls.journal.run(claim, lambda claimed: self._claimed(*claimed), self._preparation_failed)
-
-    def _stop_of(self, journal: Journal) -> Snapshot | None:
-        """The savepoint a job had ended with under an earlier driver. Blocks."""
-        latest = journal.latest
-        if latest is None or latest.kind is not RecordKind.STOP:
-            return None
-        try:
-            return self._archive.read_snapshot(str(latest.location))
-        except RestoreError:
-            return None
-
-    def _claimed(self, journal: Journal, is_ours: bool, stop: Snapshot | None) -> None:
+    def _claimed(self, found: Claim) -> None:
+        journal = found.journal
         if journal.ended is not None:
             _log.warning(
                 "job %s has run before under the id %s and ended (%s), so nothing is run; to run it again give it "
@@ -394,8 +372,8 @@ class JobMaster:
             )
             if journal.ended is JobStatus.FAILED:
                 self.failure.replaced("it had failed under an earlier driver; submit it under a new id to run it again")
-            self._job_event(j.JobHadEnded(journal.ended, stop))
-        elif is_ours:
+            self._job_event(j.JobHadEnded(journal.ended, found.stop))
+        elif found.is_ours:
             self.attempt = max(self.attempt, journal.attempt)
             self._events.add(f"attempt {journal.attempt} claimed")
             self._job_event(j.AttemptClaimed(journal.attempt))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.journal import Journal, RecordKind
 from snapline.protocol.restore.restore_plan import (
     RestoreEdge,
     RestoreOptions,
@@ -26,6 +28,7 @@ from snapline.protocol.restore.restore_plan import (
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, VertexInfo
 from snapline.runtime.master.job_storage import MasterStorage
+from snapline.storage.archive import Archive
 from snapline.types import NO_CHECKPOINT, SubtaskId
 
 
@@ -47,6 +50,25 @@ class Recovery:
     @property
     def restored_id(self) -> int:
         return self.snapshot.id if self.snapshot is not None else NO_CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a driver finds when it takes a job over; `stop` is the savepoint the job had ended with, if it had."""
+
+    journal: Journal
+    is_ours: bool
+    stop: Snapshot | None
+
+
+def claim(archive: Archive, own_attempt: int) -> Claim:
+    """Claim the next attempt; `own_attempt` is the one this driver has run so far. Blocks."""
+    journal, is_ours = archive.claim(own_attempt)
+    latest, stop = journal.latest, None
+    if journal.ended is not None and latest is not None and latest.kind is RecordKind.STOP:
+        with contextlib.suppress(RestoreError):  # another job has claimed and deleted it
+            stop = archive.read_snapshot(str(latest.location))
+    return Claim(journal, is_ours, stop)
 
 
 def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:

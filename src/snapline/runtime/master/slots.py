@@ -105,25 +105,25 @@ class Slots:
     def acquire(self) -> None:
         """Have an operator process in every slot; `slots_ready` or a failure follows, unless `give_up` comes first."""
         if not self._is_closed:
-            self._feed(b.SlotsWanted())
+            self._add(self._board.wanted())
 
     def give_up(self) -> None:
-        self._feed(b.SlotsUnwanted())
+        self._board.unwanted()
 
     def warm_up(self) -> None:
         """Start early the processes that will be needed."""
-        self._feed(b.SlotsWantedSoon())
+        self._add(self._board.wanted_soon())
 
     def idle(self) -> None:
         """No task runs any more."""
-        self._feed(b.SlotsIdle())
+        self._add(self._board.idle())
 
     def close(self, done: Callable[[], None]) -> None:
         """Give all slots back and end the provider; `done` is called then."""
         self._is_closed = True
         self._on_closed = lambda: self._generations.close(done)
-        self._feed(b.SlotsUnwanted())
-        self._feed(b.ReleaseRequested())
+        self._board.unwanted()
+        self._add(self._board.release())
         if self._board.possession is b.Possession.NONE:
             self._finish_close()
         else:
@@ -136,9 +136,8 @@ class Slots:
 
     def start_timed_out(self) -> bool:
         """Give up slots that are not ready. Returns False if all are, so that something else is the reason."""
-        event = b.StartTimedOut(self._execution.start_timeout_ms)
-        effects = self._board.handle(event)
-        self._effects.add(self._carry_out, effects)
+        effects = self._board.start_timed_out(self._execution.start_timeout_ms / 1000)
+        self._add(effects)
         return bool(effects)
 
     # Messages.
@@ -156,7 +155,7 @@ class Slots:
 
     def kill_process(self, slot: int) -> None:
         """Kill an operator process; another is started when slots are next wanted."""
-        self._feed(b.KillRequested(slot))
+        self._add(self._board.kill(slot))
 
     # What the port reports.
 
@@ -166,19 +165,17 @@ class Slots:
 
     def greeted(self, peer: Peer, hello: SupervisorHello | ProcessHello) -> str | None:
         """Somebody who knows the secret says who it is. Returns why it is refused, or None if it is welcome."""
-        event: b.SupervisorGreeted | b.ProcessGreeted
         if isinstance(hello, SupervisorHello):
-            event = b.SupervisorGreeted(hello.generation, hello.slot, hello.host)
+            effects = self._board.supervisor_greeted(hello.generation, hello.slot, hello.host)
         else:
             address = (hello.host, hello.port)
-            event = b.ProcessGreeted(hello.generation, hello.slot, hello.incarnation, hello.pid, address)
-        effects = self._board.handle(event)
+            effects = self._board.process_greeted(hello.generation, hello.slot, hello.incarnation, hello.pid, address)
         if effects and isinstance(effects[0], b.RefusePeer):
             return effects[0].reason
         peers = self._supervisors if isinstance(hello, SupervisorHello) else self._processes
         peers[hello.slot] = peer
         self._peers[peer] = hello.slot
-        self._effects.add(self._carry_out, effects)
+        self._add(effects)
         return None
 
     def unable(self, error: str) -> None:
@@ -192,7 +189,7 @@ class Slots:
         if self._supervisors.get(slot) is peer:
             if not isinstance(message, ProcessDied):
                 raise PeerError(f"a supervisor may not say {type(message).__name__}")
-            self._feed(b.ProcessEnded(slot, message.incarnation, message.error, message.log))
+            self._add(self._board.process_ended(slot, message.incarnation, message.error, message.log))
         elif isinstance(message, ProcessUnable):
             self._owner.process_unable(f"slot {slot} on {peer.host}: {message.error}")
         else:
@@ -205,19 +202,19 @@ class Slots:
             return
         if self._supervisors.get(slot) is peer:
             del self._supervisors[slot]
-            self._feed(b.SupervisorLost(slot, reason))
+            self._add(self._board.supervisor_lost(slot, reason))
         elif self._processes.get(slot) is peer:
             del self._processes[slot]
-            self._feed(b.ProcessLost(slot, reason, may_live=bool(peer.close_reason)))
+            self._add(self._board.process_lost(slot, reason, may_live=bool(peer.close_reason)))
 
     def provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
         """The provider reports that its slots have ended, or never began."""
-        self._feed(b.ProviderFailed(generation, error, is_fatal))
+        self._add(self._board.provider_failed(generation, error, is_fatal))
 
     # The effects of the board.
 
-    def _feed(self, event: b.SlotEvent) -> None:
-        self._effects.add(self._carry_out, self._board.handle(event))
+    def _add(self, effects: list[b.SlotEffect]) -> None:
+        self._effects.add(self._carry_out, effects)
 
     def _carry_out(self, effect: b.SlotEffect) -> None:
         owner = self._owner
@@ -228,7 +225,7 @@ class Slots:
             case b.GiveSlotsBack():
                 for supervisor in self._supervisors.values():
                     supervisor.send(Drain())
-                self._generations.release(lambda: self._feed(b.SlotsReleased()))
+                self._generations.release(lambda: self._add(self._board.released()))
             case b.StartSlotProcess(slot, incarnation):
                 self._tell_supervisor(slot, StartProcess(incarnation))
             case b.KillSlotProcess(slot, incarnation):
@@ -265,10 +262,11 @@ class Slots:
 
         def probed(error: str | None) -> None:
             if error is None:
-                self._feed(b.ProcessReached(slot, incarnation))
+                self._add(self._board.process_reached(slot, incarnation))
             else:
-                unreached = b.ProcessUnreached(slot, incarnation, error)
-                self._scheduler.call_later(DEATH_IS_REPORTED_S, self._feed, unreached)
+                self._scheduler.call_later(
+                    DEATH_IS_REPORTED_S, lambda: self._add(self._board.process_unreached(slot, incarnation, error))
+                )
 
         self._probe(address, secret, probed)
 

@@ -8,7 +8,8 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -25,7 +26,6 @@ from snapline.runtime.network.channels import (
     Sender,
 )
 from snapline.runtime.network.data_connection import SOCKET_BUFFER_BYTES, DataConnection
-from snapline.runtime.network.data_plane import Lost
 from snapline.runtime.network.flusher import Flusher
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.output_queue import ChannelLimits
@@ -37,6 +37,9 @@ from snapline.runtime.wire.auth import (
     receive_within,
     send_within,
 )
+
+Lost: TypeAlias = Callable[[int, str], None]
+"""Called once for each slot to which the connection broke while the attempt was on: its number, and the reason."""
 
 _PARKED_LIMIT = 256
 _PARKED_TIMEOUT_S = 120.0

@@ -12,7 +12,7 @@ from snapline.graph.shipment import Shipment
 from snapline.protocol.barriers.barrier_events import aligned_only_vertices
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.network.channels import OutputChannel
-from snapline.runtime.network.data_plane import ChannelWiring, DataPlane, Lost
+from snapline.runtime.network.exchange import Exchange, Lost
 from snapline.runtime.network.partitioners import make_partitioner
 from snapline.runtime.task.input_gate import GateChannel
 from snapline.runtime.task.subtask_storage import SubtaskStorage
@@ -57,7 +57,7 @@ class Attempt:
         deploy: Deploy,
         slot: int,
         shipment: Shipment,
-        data_plane: DataPlane,
+        exchange: Exchange,
         objects: ObjectStore,
         environment: TaskEnvironment,
         reporter: Reporter,
@@ -73,7 +73,7 @@ class Attempt:
         self._environment = environment
         self._reporter = reporter
         self._directory = directory
-        self._wiring: ChannelWiring = data_plane.begin(deploy.attempt, deploy.peers, lost)
+        self._wiring = exchange.begin(deploy.attempt, deploy.peers, lost)
         edges = [(edge.source, edge.target, edge.partitioning) for edge in shipment.plan.edges]
         self._aligned_only = aligned_only_vertices(edges)
         self._given_up = threading.Event()

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from collections import deque
-from pathlib import Path
 from types import TracebackType
 
 from snapline.errors import SnaplineError
@@ -81,7 +80,8 @@ class OperatorProcess:
                 FileObjects(),
                 TaskEnvironment(threads, state, channels, background),
                 link,
-                _Surroundings(ProcessDirectory(settings.state_directory), self._log_lines),
+                ProcessDirectory(settings.state_directory),
+                self._log_lines.text,
             )
             with self._guard:
                 self._host = host
@@ -99,25 +99,6 @@ class OperatorProcess:
             self._is_stopped = True
             if self._host is not None:
                 self._host.stop()
-
-
-class _Surroundings:
-    """This process, as its host sees it."""
-
-    def __init__(self, directory: ProcessDirectory, log_lines: LogLines) -> None:
-        self._directory = directory
-        self.log_text = log_lines.text
-        self.remove_directory = directory.remove
-
-    def directory(self) -> Path:
-        return self._directory.path
-
-    def memory_bytes(self) -> int:
-        try:
-            with open("/proc/self/statm", encoding="ascii") as file:
-                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except OSError:
-            return 0
 
 
 class LogLines(logging.Handler):

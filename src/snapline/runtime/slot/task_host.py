@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from snapline.errors import (
     ConfigurationError,
@@ -28,10 +27,11 @@ from snapline.protocol.messages import (
     TaskReport,
     TriggerCheckpoint,
 )
-from snapline.runtime.network.data_plane import DataPlane
+from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.slot.attempt import Attempt, all_tasks
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.control_link import ControlLink
+from snapline.runtime.slot.process_directory import ProcessDirectory
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.object_store import ObjectStore
@@ -41,22 +41,6 @@ LOST_PEER_PAUSE_MS = 1000
 """How long a lost connection to another slot is kept quiet: whoever knows the cause has to report it first."""
 
 _log = logging.getLogger(__name__)
-
-
-class Surroundings(Protocol):
-    """What a host needs of the process it is in."""
-
-    def directory(self) -> Path:
-        """Returns a directory of this process alone, made when it is first asked for."""
-
-    def remove_directory(self) -> None:
-        """Remove it with all that is in it."""
-
-    def memory_bytes(self) -> int:
-        """Returns how much memory the process takes, 0 if unknown."""
-
-    def log_text(self) -> str:
-        """Returns the last lines of the log."""
 
 
 class TaskHost:
@@ -69,20 +53,22 @@ class TaskHost:
         self,
         bootstrap: Bootstrap,
         shipment: Shipment,
-        data_plane: DataPlane,
+        exchange: Exchange,
         objects: ObjectStore,
         environment: TaskEnvironment,
         link: ControlLink,
-        surroundings: Surroundings,
+        directory: ProcessDirectory,
+        log_text: Callable[[], str],
     ) -> None:
         threads = environment.threads
         self._bootstrap = bootstrap
         self._shipment = shipment
-        self._data_plane = data_plane
+        self._exchange = exchange
         self._objects = objects
         self._environment = environment
         self._link = link
-        self._surroundings = surroundings
+        self._directory = directory
+        self._log_text = log_text
         self._time_s = threads.time_s
         self._mailbox = threads.mailbox(self._time_ms)
         self._orders = threads.executor(1, "orders")
@@ -95,7 +81,7 @@ class TaskHost:
 
     def run(self) -> None:
         """Join the job, and serve."""
-        bootstrap, (host, port) = self._bootstrap, self._data_plane.address
+        bootstrap, (host, port) = self._bootstrap, self._exchange.address
         self._heard_ms = self._time_ms()
         try:
             self._link.start(self._received, self._lost)
@@ -122,7 +108,7 @@ class TaskHost:
         self._orders.shutdown(wait=True, cancel_futures=True)
         if self._attempt is not None:
             self._attempt.stop(self._shipment.execution.cancel_timeout_ms / 1000)
-        self._data_plane.close()
+        self._exchange.close()
         self._link.close()
         self._remove_directory()
 
@@ -195,7 +181,7 @@ class TaskHost:
                 deploy,
                 self._bootstrap.slot,
                 self._shipment,
-                self._data_plane,
+                self._exchange,
                 self._objects,
                 self._environment,
                 self,
@@ -225,12 +211,12 @@ class TaskHost:
 
     def _own_directory(self) -> Path:
         with self._directory_guard:
-            return self._surroundings.directory()
+            return self._directory.path
 
     def _remove_directory(self) -> None:
         """Leave nothing on this machine: once the driver knows that the tasks are gone, this process is killed."""
         with self._directory_guard:
-            self._surroundings.remove_directory()
+            self._directory.remove()
 
     def _probe_storage(self, deploy: m.Deploy) -> None:
         """Find out once whether this machine can write where the checkpoints go."""
@@ -271,7 +257,7 @@ class TaskHost:
     def task_changed(
         self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
     ) -> None:
-        log = self._surroundings.log_text() if status is TaskStatus.FAILED else ""
+        log = self._log_text() if status is TaskStatus.FAILED else ""
         attempt = self._attempt
         if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
             self._remove_directory()
@@ -308,7 +294,7 @@ class TaskHost:
     def _report_metrics(self) -> None:
         attempt = self._attempt
         if attempt is not None:
-            self._send(m.Metrics(attempt.metrics(), self._surroundings.memory_bytes()))
+            self._send(m.Metrics(attempt.metrics(), _memory_bytes()))
         self._at(self._shipment.execution.metrics_interval_ms, self._report_metrics)
 
 
@@ -325,3 +311,11 @@ def unpacking_failed(error: Exception) -> str:
         f"the job cannot be unpacked on the executors: {type(error).__name__}: {error}; do driver and executors have "
         "the same versions of Python, Snapline and all packages?"
     )
+
+
+def _memory_bytes() -> int:
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from snapline.graph.execution_plan import PlannedEdge
 from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.tracker import TrackingHandler
+from snapline.protocol.restore.restore_plan import ChannelRestore
 from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.network.partitioners import Partitioner
 from snapline.runtime.scheduler.effect_queue import EffectQueue
@@ -109,6 +110,14 @@ class InputGate:
     @property
     def queued_bytes(self) -> int:
         return sum(channel.queued_bytes for channel in self.channels)
+
+    def restored(self, part: ChannelRestore, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yields in-flight data of a channel that has to be processed again, with the number of its input."""
+        channel = next(channel for channel in self.channels if channel.edge.id == part.part.edge)
+        for batch in batches:
+            taken = channel.partitioner.owned(batch, channel.downstream) if part.filter else batch
+            if taken.num_rows:
+                yield channel.edge.input_index, taken
 
     # Reading.
 

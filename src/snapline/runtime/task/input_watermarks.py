@@ -16,17 +16,16 @@ class InputWatermarks:
         self._ended = [False] * channels
         self._current = _NOTHING_YET
         self._is_idle = False
-        self._owes_idle = False
 
     @property
     def current_ms(self) -> int | None:
         """The watermark; none before the first."""
         return None if self._current == _NOTHING_YET else self._current
 
-    def advance(self, channel: int, watermark: int) -> int | None:
-        """A channel brings a watermark, or `IDLE`: what the subtask has to pass on, if anything.
+    def advance(self, channel: int, watermark: int) -> list[int]:
+        """Take a watermark of a channel, or `IDLE`. Returns what the subtask has to pass on, in order.
 
-        After `MAX_WATERMARK` nothing of it is waited for.
+        After `MAX_WATERMARK` the channel is not waited for.
         """
         if watermark == IDLE:
             self._idle[channel] = True
@@ -37,34 +36,24 @@ class InputWatermarks:
             self._watermarks[channel] = max(watermark, self._watermarks[channel])
         return self._changed()
 
-    def take_idle(self) -> bool:
-        """Whether `IDLE` has to be passed on behind the watermark that was told last."""
-        owes_idle, self._owes_idle = self._owes_idle, False
-        return owes_idle
-
-    def _changed(self) -> int | None:
+    def _changed(self) -> list[int]:
         # Those that have ended count no more, or their last watermark would be that of all once the others are idle.
         left = [number for number, has_ended in enumerate(self._ended) if not has_ended]
         active = [self._watermarks[number] for number in left if not self._idle[number]]
+        was_idle, self._is_idle = self._is_idle, bool(left) and not active
         if not left:
-            if self._current == MAX_WATERMARK:
-                return None
-            self._current = MAX_WATERMARK
-            return MAX_WATERMARK
-        if not active:
+            least = MAX_WATERMARK
+        elif active:
+            least = min(active)
+        else:
             # What idle channels have promised counts: the greatest of it is what the subtask knows.
             least = max(self._watermarks[number] for number in left)
-            if least > self._current:
-                self._current = least
-                self._is_idle = self._owes_idle = True
-                return least
-            if self._is_idle:
-                return None
-            self._is_idle = True
-            return IDLE
-        least = min(active)
-        was_idle, self._is_idle = self._is_idle, False
+        advanced: list[int] = []
         if least > self._current:
             self._current = least
-            return least
-        return self._current if was_idle and self._current != _NOTHING_YET else None
+            advanced.append(least)
+        elif was_idle and active and self._current != _NOTHING_YET:
+            advanced.append(self._current)
+        if self._is_idle and (advanced or not was_idle):
+            advanced.append(IDLE)
+        return advanced

@@ -23,15 +23,13 @@ Emit: TypeAlias = Callable[[pa.RecordBatch], None]
 class OperatorChain:
     """The operators of a subtask from head to tail, behind a source if the chain begins with one.
 
-    Only the task's thread uses it. What the last one emits goes to `emit`; only the last one has side outputs that
-    anybody reads.
+    Only the task's thread uses it. Only the last operator has side outputs that anybody reads.
     """
 
     def __init__(
         self,
         planned: Sequence[PlannedOperator],
         members: Sequence[ChainMember],
-        emit: Emit,
         time_s: Callable[[], float] = time.monotonic,
     ) -> None:
         head = members[0]
@@ -40,7 +38,6 @@ class OperatorChain:
         self.operators = [member for member in members if not isinstance(member, SourceHead)]
         self._planned = planned
         self._members = list(zip(self.uids, members, strict=True))
-        self._emit = emit
         self._time_s = time_s
         self._states: dict[str, SubtaskStates] = {}
 
@@ -48,17 +45,17 @@ class OperatorChain:
         self,
         make_states: Callable[[PlannedOperator], SubtaskStates],
         make_context: Callable[[PlannedOperator, ChainMember, SubtaskStates, Emit], OperatorContext],
+        emit: Emit,
         restore: dict[str, SubtaskRestore],
         reader: SnapshotReader,
     ) -> None:
-        """Make and restore all state, then open the operators from tail to head, so that emitted rows are heard."""
+        """Make and restore all state, then open the operators from tail to head; the last one emits to `emit`."""
         for planned in self._planned:
             states = make_states(planned)
             self._states[planned.uid] = states
             part = restore.get(planned.uid)
             if part is not None:
                 states.restore(part, reader)
-        emit = self._emit
         for planned, (uid, member) in zip(reversed(self._planned), reversed(self._members), strict=True):
             member.open(make_context(planned, member, self._states[uid], emit))
             if not isinstance(member, SourceHead):
@@ -145,14 +142,14 @@ class OperatorChain:
         for operator in self.operators:
             operator.checkpoint_aborted(checkpoint_id)
 
-    def raiser_of(self, error: BaseException) -> str | None:
-        """Returns the uid of the operator in which an error was raised, or None."""
-        found = None
+    def described(self, error: BaseException) -> str:
+        """Returns an error in one line, with the operator in which it was raised."""
+        message, found = traceback.format_exception_only(error)[-1].partition("\n")[0], None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             caller = frame.f_locals.get("self")
             # The innermost counts: one operator calls the next when it emits.
             found = next((uid for uid, member in self._members if member is caller), found)
-        return found
+        return message if found is None or repr(found) in message else f"{message} (in the operator {found!r})"
 
     def close(self) -> list[Exception]:
         """Close everything. Returns what went wrong meanwhile."""

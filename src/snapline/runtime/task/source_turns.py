@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from snapline.operators.source_head import SourceHead
 from snapline.runtime.scheduler.mailbox import Mailbox, MailboxTimer
-from snapline.types import IDLE
+from snapline.runtime.task.task_environment import Reporter
+from snapline.runtime.task.task_meter import TaskMeter
+from snapline.types import IDLE, ExecutionId
 
 _LONGEST_WAIT_MS = 100
 """A source with nothing to read is looked at again after this time, to see whether it has become idle."""
@@ -18,20 +20,23 @@ _LONGEST_WAIT_MS = 100
 class SourceTask(Protocol):
     """A task, as its source sees it."""
 
+    execution: ExecutionId
+    reporter: Reporter
+    meter: TaskMeter
+    mailbox: Mailbox
+    clock: Callable[[], int]
+
     @property
     def is_busy(self) -> bool:
         """Whether operators work on rows elsewhere: the end of the data waits for them."""
 
-    def split_wanted(self) -> None:
-        """The source has read all it was given."""
-
-    def rows_read(self, batch: pa.RecordBatch) -> None:
-        """Pass on rows."""
+    def after_operators(self) -> None:
+        """Operators have had rows."""
 
     def pass_on(self, watermark: int) -> None:
         """Pass on a watermark, or `IDLE`."""
 
-    def source_ended(self) -> None:
+    def end_data(self) -> None:
         """Everything is read."""
 
 
@@ -41,16 +46,12 @@ class SourceTurns:
     `is_held` until the first checkpoint of the job has completed, `is_stopped` while the job stops with a savepoint.
     """
 
-    def __init__(
-        self, source: SourceHead, task: SourceTask, mailbox: Mailbox, clock: Callable[[], int], *, is_held: bool
-    ) -> None:
+    def __init__(self, source: SourceHead, task: SourceTask, *, is_held: bool) -> None:
         self.is_held = is_held
         self.is_stopped = False
         self.watermark: int | None = None
         self._source = source
         self._task = task
-        self._mailbox = mailbox
-        self._clock = clock
         self._timer: MailboxTimer | None = None
 
     def take(self) -> bool:
@@ -60,22 +61,26 @@ class SourceTurns:
         source, task = self._source, self._task
         if source.wants_split:
             source.asked()
-            task.split_wanted()
+            task.reporter.split_wanted(task.execution, source.context.uid)
         result = source.read()
         if isinstance(result, pa.RecordBatch):
-            task.rows_read(result)
+            task.meter.rows_in += result.num_rows
+            task.meter.bytes_in += result.nbytes
+            source.context.emit(result)
+            task.after_operators()
             self._advance(source.watermark_ms)
             return True
         if result is None and source.has_ended:
             if task.is_busy:
                 return False
-            task.source_ended()
+            task.end_data()
+            task.reporter.source_ended(task.execution)
             return True
         wait_ms = _LONGEST_WAIT_MS if result is None else round(result.seconds * 1000)
         if self._timer is not None:
             self._timer.cancel()
-        now_ms = self._clock()
-        self._timer = self._mailbox.at(now_ms + min(max(wait_ms, 1), _LONGEST_WAIT_MS), _nothing)
+        now_ms = task.clock()
+        self._timer = task.mailbox.at(now_ms + min(max(wait_ms, 1), _LONGEST_WAIT_MS), _nothing)
         if source.is_idle(now_ms):
             self._advance(IDLE)
         return False

@@ -6,16 +6,14 @@ import logging
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from snapline.contracts.operator import Operator, OperatorContext
+from snapline.contracts.operator import Operator
 from snapline.errors import ConfigurationError, RestoreError, SnaplineError
-from snapline.graph.execution_plan import PlannedOperator
-from snapline.operators.source_head import ChainMember, SourceHead
+from snapline.operators.source_head import ChainMember
 from snapline.protocol import messages as m
 from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.restore.restore_plan import SubtaskRestore
@@ -27,7 +25,8 @@ from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.mailbox import MailboxTimer
 from snapline.runtime.task.input_gate import GateChannel, InputGate, make_handler
 from snapline.runtime.task.input_watermarks import InputWatermarks
-from snapline.runtime.task.operator_chain import Emit, OperatorChain
+from snapline.runtime.task.operator_chain import OperatorChain
+from snapline.runtime.task.operator_contexts import OperatorContexts
 from snapline.runtime.task.source_turns import SourceTurns
 from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
 from snapline.runtime.task.subtask_storage import SubtaskStorage
@@ -36,17 +35,12 @@ from snapline.runtime.task.task_meter import TaskMeter, Waiting
 from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
 from snapline.runtime.wire.channel_items import Item, ItemKind
 from snapline.state.channel_state import ChannelStates, read_channel
-from snapline.state.subtask_states import SubtaskStates
 from snapline.types import IDLE, MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 
 _log = logging.getLogger(__name__)
 
 _NO_ROOM_PAUSE_MS = 10
 """While outputs are full, operators that want to be woken are looked at again after this time."""
-
-
-class _Cancelled(Exception):  # noqa: N818  # not an error: the way out of a turn
-    """The task has to stop now."""
 
 
 class Task:
@@ -71,13 +65,13 @@ class Task:
         self._plan = plan
         self._storage = storage
         self._environment = environment
-        self._reporter = reporter
-        self._clock = threads.now_ms
-        self._mailbox = threads.mailbox(threads.now_ms)
-        self._meter = TaskMeter(threads.time_s)
-        self._outputs = TaskOutputs((), self._meter)
+        self.reporter = reporter
+        self.clock = threads.now_ms
+        self.mailbox = threads.mailbox(threads.now_ms)
+        self.meter = TaskMeter(threads.time_s)
+        self._outputs = TaskOutputs((), self.meter)
         self._output_channels: list[tuple[str, OutputChannel]] = []
-        self._chain = OperatorChain(plan.vertex.operators, members, self._emit, threads.time_s)
+        self._chain = OperatorChain(plan.vertex.operators, members, threads.time_s)
         self._effects = EffectQueue()
         self._snapshots = SubtaskSnapshots(
             self._chain.uids,
@@ -85,7 +79,7 @@ class Task:
             environment.state,
             ChannelStates(environment.channels),
             self._feed,
-            self._mailbox.post,
+            self.mailbox.post,
             threads.time_s,
         )
         self._gate: InputGate | None = None
@@ -93,7 +87,7 @@ class Task:
         self._source: SourceTurns | None = None
         if self._chain.source is not None:
             is_held = plan.checkpoints.pause_sources_until_first and plan.restored_id == NO_CHECKPOINT
-            self._source = SourceTurns(self._chain.source, self, self._mailbox, self._clock, is_held=is_held)
+            self._source = SourceTurns(self._chain.source, self, is_held=is_held)
         self._replay: deque[tuple[int, pa.RecordBatch]] = deque()
         self._wakeup: MailboxTimer | None = None
         self._ended_inputs = 0
@@ -113,13 +107,13 @@ class Task:
     def connect(self, inputs: Sequence[GateChannel], outputs: Sequence[OutputEdge]) -> None:
         """Give the task its channels, before it is started."""
         plan = self._plan
-        self._outputs = TaskOutputs(outputs, self._meter)
+        self._outputs = TaskOutputs(outputs, self.meter)
         self._output_channels = [(edge.edge.id, channel) for edge in outputs for channel in edge.channels]
         if inputs:
             handler = make_handler(plan.checkpoints, len(inputs))
             self._watermarks = InputWatermarks(len(inputs))
             self._gate = InputGate(
-                inputs, handler, self._snapshots, self._mailbox, self._effects, self._feed, self._clock
+                inputs, handler, self._snapshots, self.mailbox, self._effects, self._feed, self.clock
             )
         self._machine = SubtaskMachine(
             plan.execution,
@@ -135,7 +129,7 @@ class Task:
     def cancel(self) -> None:
         """Stop without finishing anything, as soon as user code returns."""
         self._is_cancelled = True
-        self._mailbox.wake()
+        self.mailbox.wake()
 
     def join(self, timeout_s: float | None) -> bool:
         """Wait for the task's end. Returns False if it has not come in time."""
@@ -146,15 +140,17 @@ class Task:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def is_busy(self) -> bool:
+        return self._chain.is_busy
+
     def metrics(self) -> TaskMetrics:
-        gate, watermarks, source = self._gate, self._watermarks, self._source
-        watermark_ms = source.watermark if source is not None else None
-        if watermarks is not None:
-            watermark_ms = watermarks.current_ms
-        if watermark_ms == IDLE:
-            watermark_ms = None
-        queued_in = 0 if gate is None else gate.queued_bytes
-        return self._meter.read(
+        source, queued_in, watermark_ms = self._source, 0, None
+        if source is not None and source.watermark != IDLE:
+            watermark_ms = source.watermark
+        elif self._gate is not None and self._watermarks is not None:
+            watermark_ms, queued_in = self._watermarks.current_ms, self._gate.queued_bytes
+        return self.meter.read(
             self.execution, watermark_ms, queued_in, self._outputs.queued_bytes, self._chain.late_rows
         )
 
@@ -165,110 +161,55 @@ class Task:
         try:
             self._open()
             self._take_turns()
-        except _Cancelled:
-            self.status = TaskStatus.CANCELED
         except BaseException as raised:  # whatever it is, the driver must hear of it
             error = raised
             self.status = TaskStatus.FAILED
         finally:
             self._snapshots.cancel_all()
             for problem in self._chain.close():
-                if error is None and self.status is not TaskStatus.CANCELED:
-                    _log.warning("%s: closing it failed: %s", self.execution, problem, exc_info=problem)
-                else:
-                    _log.debug("%s: closing it failed: %s", self.execution, problem)
+                level = logging.WARNING if self.status is TaskStatus.FINISHED else logging.DEBUG
+                _log.log(level, "%s: closing it failed: %s", self.execution, problem, exc_info=problem)
         if self.status is TaskStatus.FINISHED:
             self.has_finished = True
             self._outputs.send(Item(ItemKind.END_OF_PARTITION))
             # Last of all, as the process may be gone once every task has finished.
-            self._reporter.task_changed(self.execution, TaskStatus.FINISHED)
+            self.reporter.task_changed(self.execution, TaskStatus.FINISHED)
             self._decline_triggers()
         if error is not None:
             self._report_failure(error)
 
     def _report_failure(self, error: BaseException) -> None:
         trace = "".join(traceback.format_exception(error))
-        message, uid = _one_line(error), self._chain.raiser_of(error)
-        if uid is not None and repr(uid) not in message:
-            message = f"{message} (in the operator {uid!r})"
+        message = self._chain.described(error)
         _log.warning("%s failed: %s", self.execution, message, exc_info=error)
         is_final = isinstance(error, RestoreError | ConfigurationError)
-        self._reporter.task_changed(self.execution, self.status, message, trace, is_final=is_final)
+        self.reporter.task_changed(self.execution, self.status, message, trace, is_final=is_final)
 
     def _open(self) -> None:
         plan = self._plan
         reader = self._storage.reader(plan.restored_id)
-        head, tail = self._chain.uids[0], self._chain.uids[-1]
-        self._chain.open(self._make_states, self._make_context, plan.restore, reader)
-        for part in plan.restore.get(head, SubtaskRestore()).inputs:
-            assert self._gate is not None
-            channel = next(channel for channel in self._gate.channels if channel.edge.id == part.part.edge)
-            for batch in read_channel(part.part, reader):
-                taken = channel.partitioner.owned(batch, channel.downstream) if part.filter else batch
-                if taken.num_rows:
-                    self._replay.append((channel.edge.input_index, taken))
-        for part in plan.restore.get(tail, SubtaskRestore()).outputs:
+        contexts = OperatorContexts(
+            plan, self._environment, self.mailbox, self._chain.uids, self._outputs, self.pass_on
+        )
+        self._chain.open(contexts.make_states, contexts.make_context, self._outputs.emit, plan.restore, reader)
+        if self._gate is not None:
+            for part in plan.restore.get(self._chain.uids[0], SubtaskRestore()).inputs:
+                self._replay.extend(self._gate.restored(part, read_channel(part.part, reader)))
+        for part in plan.restore.get(self._chain.uids[-1], SubtaskRestore()).outputs:
             self._outputs.restore(part, read_channel(part.part, reader))
-        interval_ms = plan.settings.latency_interval_ms
-        if self._source is not None and interval_ms > 0 and self._outputs.channels:
-            self._mailbox.at(self._clock() + interval_ms, self._send_latency_mark)
-        self._after_operators()
-
-    def _make_states(self, planned: PlannedOperator) -> SubtaskStates:
-        plan = self._plan
-        return self._environment.make_states(
-            planned,
-            subtask=self.execution.subtask.index,
-            parallelism=plan.vertex.parallelism,
-            max_parallelism=plan.max_parallelism,
-            execution=plan.settings,
-            incremental=plan.checkpoints.incremental,
-            directory=lambda: plan.directory() / f"{self._chain.uids.index(planned.uid)}",
-            clock=self._clock,
-        )
-
-    def _make_context(
-        self, planned: PlannedOperator, member: ChainMember, states: SubtaskStates, emit: Emit
-    ) -> OperatorContext:
-        plan, is_last = self._plan, planned.uid == self._chain.uids[-1]
-        behind = None if isinstance(member, SourceHead) else member
-        return OperatorContext(
-            job_id=plan.job_id,
-            uid=planned.uid,
-            subtask=self.execution.subtask.index,
-            parallelism=plan.vertex.parallelism,
-            max_parallelism=plan.max_parallelism,
-            attempt=self.execution.attempt,
-            key_columns=() if planned.key is None else planned.key.columns,
-            states=states,
-            restored_id=plan.restored_id,
-            prepared_until=plan.prepared_until,
-            committer_retries=plan.checkpoints.committer_retries,
-            takes_last_checkpoint=plan.takes_last_checkpoint,
-            clock=self._clock,
-            emit=emit,
-            emit_to=(lambda output, batch: self._outputs.emit(batch, output)) if is_last else _drop,
-            emit_watermark=lambda watermark: self.pass_on(watermark, behind),
-            background=self._in_background,
-            post=self._mailbox.post,
-            call_later=self._call_later,
-        )
-
-    def _call_later(self, delay_ms: int, call: Callable[[], None]) -> None:
-        self._mailbox.at(self._clock() + delay_ms, call)
-
-    def _in_background(self, call: Callable[[], Any], done: Callable[[Future[Any]], None]) -> None:
-        future = self._environment.background.submit(call)
-        future.add_done_callback(lambda ended: self._mailbox.post(lambda: done(ended)))
+        if self._source is not None and plan.settings.latency_interval_ms > 0 and self._outputs.channels:
+            self.mailbox.at(self.clock() + plan.settings.latency_interval_ms, self._send_latency_mark)
+        self.after_operators()
 
     # Turns: urgent things first, then mail, then one item.
 
     def _take_turns(self) -> None:
-        mailbox, meter = self._mailbox, self._meter
+        mailbox, meter = self.mailbox, self.meter
         while not self._is_over:
             mailbox.clear()
             if self._is_cancelled:
-                raise _Cancelled
+                self.status = TaskStatus.CANCELED
+                return
             if not self._turn():
                 meter.begin_wait(Waiting.IDLE if self._outputs.has_room else Waiting.BACKPRESSURED)
                 mailbox.wait()
@@ -281,19 +222,15 @@ class Task:
             gate.receive()
             if gate.read_urgent():
                 return True
-        mail = self._mailbox.take_mail()
+        mail = self.mailbox.take_mail()
         if mail is not None:
             mail()
-            self._after_operators()
+            self.after_operators()
             return True
-        if self.status is TaskStatus.DEPLOYING:
-            self._check_recovered()
-        return self._work()
-
-    def _check_recovered(self) -> None:
-        if not self._replay and not self._outputs.is_sending_restored():
+        if self.status is TaskStatus.DEPLOYING and not self._replay and not self._outputs.is_sending_restored():
             self.status = TaskStatus.RUNNING
-            self._reporter.task_changed(self.execution, TaskStatus.RUNNING)
+            self.reporter.task_changed(self.execution, TaskStatus.RUNNING)
+        return self._work()
 
     def _work(self) -> bool:
         has_room = self._outputs.has_room and not self._chain.is_full
@@ -318,13 +255,13 @@ class Task:
         channel, item = taken
         match item.kind:
             case ItemKind.DATA:
-                self._meter.rows_in += item.value.num_rows
-                self._meter.bytes_in += item.size
+                self.meter.rows_in += item.value.num_rows
+                self.meter.bytes_in += item.size
                 self._process(item.value, channel.edge.input_index)
             case ItemKind.WATERMARK:
                 self._advance(channel.index, item.value)
             case ItemKind.LATENCY:
-                self._meter.latency(self._clock() - item.value)
+                self.meter.latency(self.clock() - item.value)
                 self._outputs.send_latency_mark(item.value)
             case ItemKind.BARRIER:
                 gate.handle(b.BarrierReceived(channel.index, item.value))
@@ -335,7 +272,7 @@ class Task:
                 self._final_from = max(self._final_from, item.value)
                 channel.port.end_read()
                 if self._ended_inputs == len(gate.channels):
-                    self._end_data()
+                    self.end_data()
                 else:
                     self._advance(channel.index, MAX_WATERMARK)
             case ItemKind.END_OF_PARTITION:
@@ -344,90 +281,62 @@ class Task:
 
     def _process(self, batch: pa.RecordBatch, input_index: int) -> None:
         self._chain.process(batch, input_index)
-        self._after_operators()
-
-    def _emit(self, batch: pa.RecordBatch) -> None:
-        self._outputs.emit(batch)
+        self.after_operators()
 
     def _advance(self, channel: int, watermark: int) -> None:
         watermarks = self._watermarks
         assert watermarks is not None
-        advanced = watermarks.advance(channel, watermark)
-        if advanced is not None:
+        for advanced in watermarks.advance(channel, watermark):
             self.pass_on(advanced)
-        if watermarks.take_idle():
-            self.pass_on(IDLE)
 
     def pass_on(self, watermark: int, behind: Operator | None = None) -> None:
         """Pass a watermark, or `IDLE`, through the operators, all or those behind one, and on from there."""
         goes_on = self._chain.watermark(watermark, behind)
-        self._after_operators()
+        self.after_operators()
         if goes_on:
             self._outputs.send(Item(ItemKind.WATERMARK, watermark))
 
-    def _after_operators(self) -> None:
+    def after_operators(self) -> None:
         """Operators may want to be woken at another time now, or have done the last of their work."""
         # Once they have finished they must not emit any more.
         at_ms = None if self._end_sent else self._chain.next_wakeup_ms()
         if at_ms is not None and not self._outputs.has_room:
             # They may emit each time they are woken, and nothing else would hold them up.
-            at_ms = max(at_ms, self._clock() + _NO_ROOM_PAUSE_MS)
+            at_ms = max(at_ms, self.clock() + _NO_ROOM_PAUSE_MS)
         wakeup = self._wakeup
         if at_ms is not None and (wakeup is None or wakeup.at_ms > at_ms):
             if wakeup is not None:
                 wakeup.cancel()
-            self._wakeup = self._mailbox.at(at_ms, self._wake_operators)
+            self._wakeup = self.mailbox.at(at_ms, self._wake_operators)
         if self._finish_wanted:
             self._finish_if_done()
 
     def _wake_operators(self) -> None:
         self._wakeup = None
-        if self._outputs.has_room and not self._end_sent:  # else `_after_operators` puts it off
-            self._chain.wakeup(self._clock())
+        if self._outputs.has_room and not self._end_sent:  # else `after_operators` puts it off
+            self._chain.wakeup(self.clock())
 
     def _send_latency_mark(self) -> None:
-        now_ms = self._clock()
         if not self._end_sent:
-            self._outputs.send_latency_mark(now_ms)
-            self._mailbox.at(now_ms + self._plan.settings.latency_interval_ms, self._send_latency_mark)
-
-    # The source calls these.
-
-    @property
-    def is_busy(self) -> bool:
-        return self._chain.is_busy
-
-    def split_wanted(self) -> None:
-        self._reporter.split_wanted(self.execution, self._chain.uids[0])
-
-    def rows_read(self, batch: pa.RecordBatch) -> None:
-        source = self._chain.source
-        assert source is not None
-        self._meter.rows_in += batch.num_rows
-        self._meter.bytes_in += batch.nbytes
-        source.context.emit(batch)
-        self._after_operators()
-
-    def source_ended(self) -> None:
-        self._end_data()
-        self._reporter.source_ended(self.execution)
+            self._outputs.send_latency_mark(self.clock())
+            self.mailbox.at(self.clock() + self._plan.settings.latency_interval_ms, self._send_latency_mark)
 
     # Channels call these, from other threads.
 
     def arrive(self, channel: int, item: Item) -> None:
-        self._mailbox.arrive(channel, item)
+        self.mailbox.arrive(channel, item)
 
     def connection_lost(self, error: str) -> None:
         """A channel is broken. The process reports it to the driver, which stops this task with all others."""
 
     def room_changed(self) -> None:
-        self._mailbox.wake()
+        self.mailbox.wake()
 
     def barrier_left(self, channel: OutputChannel, checkpoint_id: int) -> None:
-        self._mailbox.post(lambda: self._snapshots.barrier_left(checkpoint_id, channel))
+        self.mailbox.post(lambda: self._snapshots.barrier_left(checkpoint_id, channel))
 
     def end_was_read(self, channel: OutputChannel) -> None:  # noqa: ARG002  # which one does not matter
-        self._mailbox.post(self._one_end_was_read)
+        self.mailbox.post(self._one_end_was_read)
 
     def _one_end_was_read(self) -> None:
         self._unread_ends -= 1
@@ -439,11 +348,11 @@ class Task:
     def trigger(self, event: m.TriggerCheckpoint) -> None:
         """The coordinator starts a checkpoint at this subtask: a source, or one whose upstream has finished."""
         with self._triggers_guard:
-            self._triggers.append(event)
             if not self._has_left:
-                self._mailbox.post(self._start_checkpoint)
+                self._triggers.append(event)
+                self.mailbox.post(self._start_checkpoint)
                 return
-        self._decline_triggers()
+        self._feed(event)
 
     def _decline_triggers(self) -> None:
         """The task has finished: the coordinator, which did not know yet, must not wait for its answer."""
@@ -453,29 +362,27 @@ class Task:
                 self._feed(self._triggers.popleft())
 
     def _start_checkpoint(self) -> None:
-        event = self._triggers.popleft()
-        gate = self._gate
-        channels = gate.open_channels if gate is not None else ()
-        if not channels or event.execution != self.execution:
+        event, gate = self._triggers.popleft(), self._gate
+        if gate is None or not gate.open_channels:
             self._feed(event)
-        if gate is not None:
-            for channel in channels:
-                gate.handle(b.BarrierReceived(channel, event.barrier, injected=True))
+            return
+        for channel in gate.open_channels:
+            gate.handle(b.BarrierReceived(channel, event.barrier, injected=True))
 
     def notify(self, event: m.CheckpointCompleted | m.CheckpointAborted) -> None:
         """The coordinator reports how a checkpoint ended."""
-        self._mailbox.post(lambda: self._feed(event))
+        self.mailbox.post(lambda: self._feed(event))
 
     def coordinator_event(self, event: Any) -> None:
         """The source's coordinator assigns splits, or says that there are no more."""
         source = self._chain.source
         if source is not None:
-            self._mailbox.post(lambda: source.assign(event))
+            self.mailbox.post(lambda: source.assign(event))
 
     # The effects of the checkpoint machine.
 
     def _feed(self, event: s.SubtaskEvent) -> None:
-        self._effects.add(self._carry_out, self._machine.handle(event, self._clock()))
+        self._effects.add(self._carry_out, self._machine.handle(event, self.clock()))
 
     def _carry_out(self, effect: s.SubtaskEffect) -> None:
         match effect:
@@ -483,17 +390,16 @@ class Task:
                 self._chain.prepare_snapshot(checkpoint_id)
             case s.BroadcastBarrier(barrier):
                 if self._snapshots.broadcast(barrier, self._output_channels):
-                    self._mailbox.post(lambda: self._snapshots.finish_outputs(barrier.id))
+                    self.mailbox.post(lambda: self._snapshots.finish_outputs(barrier.id))
             case s.SetOutputTimer(checkpoint_id, at_ms):
                 fired = s.OutputTimerFired(checkpoint_id)
-                self._mailbox.at(at_ms, lambda: self._feed(fired))
+                self.mailbox.at(at_ms, lambda: self._feed(fired))
             case s.BroadcastEndOfData(final_from):
                 self._outputs.send(Item(ItemKind.END_OF_DATA, final_from))
             case s.PrioritizeOutputs(checkpoint_id):
                 self._snapshots.prioritize_outputs(checkpoint_id, self._output_channels)
             case s.TakeSnapshot(barrier, ended):
-                default_format = self._plan.checkpoints.savepoint_format
-                pending, sync_ms = self._chain.snapshot(barrier, default_format, ended=ended)
+                pending, sync_ms = self._chain.snapshot(barrier, self._plan.checkpoints.savepoint_format, ended=ended)
                 has_open_inputs = self._gate is not None and bool(self._gate.open_channels)
                 self._snapshots.take(barrier, pending, has_open_inputs=has_open_inputs, sync_ms=sync_ms)
             case s.WriteSnapshot(checkpoint_id):
@@ -503,7 +409,7 @@ class Task:
             case s.BroadcastCancelMarker(checkpoint_id):
                 self._outputs.send(Item(ItemKind.CANCEL, checkpoint_id))
             case m.Acknowledge() | m.Decline():
-                self._reporter.checkpoint_answered(effect)
+                self.reporter.checkpoint_answered(effect)
             case s.NotifyOperatorsCompleted(checkpoint_id):
                 if self._source is not None:
                     self._source.is_held = False
@@ -516,9 +422,7 @@ class Task:
                 if self._source is not None:
                     self._source.is_stopped = isinstance(effect, s.StopSources)
             case s.EndInput():
-                if self._source is not None:
-                    self._source.is_stopped = True
-                self._end_data()
+                self.end_data()
             case s.FinishTask():
                 self._finish_wanted = True
                 self._finish_if_done()
@@ -527,7 +431,7 @@ class Task:
 
     # Ends.
 
-    def _end_data(self) -> None:
+    def end_data(self) -> None:
         if self._end_sent:
             return
         self._end_sent = True
@@ -537,20 +441,10 @@ class Task:
         if self._gate is not None:
             self._final_from = max(self._final_from, self._gate.blurred_until + 1)
         self._feed(s.DataEnded(self._final_from))
-        self._after_operators()
+        self.after_operators()
 
     def _finish_if_done(self) -> None:
         if self._is_over or self._chain.has_unfinished_work:
             return
         self._is_over = True
-        self._finish_wanted = False
         self.status = TaskStatus.FINISHED
-
-
-def _one_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-def _drop(output: str, batch: pa.RecordBatch) -> None:
-    """A side output of an operator that is not the last of its chain, so that nobody reads it."""
