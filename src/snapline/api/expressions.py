@@ -19,17 +19,13 @@ Column: TypeAlias = str | pc.Expression
 def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any]) -> Project:
     """Project to these columns and the named ones, in this order."""
     wanted: dict[str, Any] = {}
-    for column in columns:
-        name = column if isinstance(column, str) else _field_name(column, schema)
+    plain = [(column if isinstance(column, str) else _field_name(column, schema), column) for column in columns]
+    for name, column in (*plain, *named.items()):
         if name is None:
             raise ConfigurationError(
                 f"select({column}): a computed column needs a name; write select(..., name={column}), or "
                 "with_columns(name=...)"
             )
-        if name in wanted:
-            raise _twice("select", name)
-        wanted[name] = column
-    for name, column in named.items():
         if name in wanted:
             raise _twice("select", name)
         wanted[name] = column

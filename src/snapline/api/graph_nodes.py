@@ -119,6 +119,12 @@ class BaseStream:
         self._inputs = inputs
         self._key_columns = key_columns
 
+    @property
+    def _event_time(self) -> frozenset[str] | None:
+        """The watermark columns of the rows; None if one of the inputs has no watermarks."""
+        known = [item.node.event_time for item in self._inputs]
+        return None if None in known else frozenset[str]().union(*filter(None, known))
+
     def _then(
         self,
         name: str,

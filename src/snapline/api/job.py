@@ -94,19 +94,10 @@ class Job:
             checked_watermarks(watermarks, schema, f"the source {uid!r}")
         time_column = None if watermarks is None else watermarks.column
         operator = SourceHead(source, watermarks)
-        return self._behind(
-            Node(
-                name,
-                operator,
-                uid,
-                (),
-                schema,
-                parallelism=parallelism,
-                has_state=True,
-                source=source,
-                time_column=time_column,
-            )
+        node = Node(
+            name, operator, uid, (), schema, (), parallelism, has_state=True, source=source, time_column=time_column
         )
+        return self._behind(node)
 
     def from_dataframe(
         self,

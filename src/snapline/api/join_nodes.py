@@ -102,7 +102,10 @@ def interval_join(
                 f"interval_join: the time column {column!r} of the {side} side is one of its keys; key by others"
             )
     operator = JoinIntervals(layout, Interval(lower_ms, upper_ms), columns, padded)
-    return _with_late_rows("interval_join", operator, self, right, layout, uid, parallelism)
+    late = _late_outputs(self, right)
+    return self.connect(right)._then(
+        "interval_join", operator, layout.schema, uid, parallelism, has_state=True, side_outputs=late
+    )
 
 
 def window_join(
@@ -129,21 +132,14 @@ def window_join(
     bounds = [pa.field(name, bound, nullable=False) for name in WINDOW_COLUMNS]
     layout = _layout("window_join", self, right, padded, suffixes, bounds)
     operator = JoinWindows(layout, windows, columns, padded)
-    return _with_late_rows("window_join", operator, self, right, layout, uid, parallelism)
+    late = _late_outputs(self, right)
+    return self.connect(right)._then(
+        "window_join", operator, layout.schema, uid, parallelism, has_state=True, side_outputs=late
+    )
 
 
-def _with_late_rows(
-    name: str,
-    operator: JoinIntervals | JoinWindows,
-    left: KeyedStream,
-    right: KeyedStream,
-    layout: JoinLayout,
-    uid: str | None,
-    parallelism: int | None,
-) -> Stream:
-    late = {f"late_{side}": stream.schema for side, stream in zip(NAMES, (left, right), strict=True)}
-    both = left.connect(right)
-    return both._then(name, operator, layout.schema, uid, parallelism, has_state=True, side_outputs=late)
+def _late_outputs(left: KeyedStream, right: KeyedStream) -> dict[str, pa.Schema]:
+    return {f"late_{side}": stream.schema for side, stream in zip(NAMES, (left, right), strict=True)}
 
 
 # Checks.
@@ -179,13 +175,9 @@ def _signed_ms(value: Duration, setting: str) -> int:
 
 
 def check_suffixes(call: str, suffixes: Any) -> Suffixes:
-    if not isinstance(suffixes, tuple | list) or len(suffixes) != len(NAMES) or not all(map(_is_text, suffixes)):
+    if not isinstance(suffixes, tuple | list) or [isinstance(suffix, str) for suffix in suffixes] != [True, True]:
         raise ConfigurationError(f"{call}: suffixes={suffixes!r}; give one for each side, such as ('', '_right')")
     return suffixes[LEFT], suffixes[RIGHT]
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def check_storable(call: str, fields: Iterable[pa.Field]) -> None:
@@ -210,7 +202,7 @@ def _time_columns(call: str, left: KeyedStream, right: KeyedStream, on: tuple[st
     """The time column of each side."""
     found: list[str] = []
     for side, stream in enumerate((left, right)):
-        known = _event_time(stream)
+        known = stream._event_time
         if known is None:
             raise ConfigurationError(
                 f"{call}: the {NAMES[side]} side has no watermarks, which say when all rows up to a time have arrived; "
@@ -230,13 +222,6 @@ def _time_columns(call: str, left: KeyedStream, right: KeyedStream, on: tuple[st
         time_type(on[side], stream.schema, f"{call}, {NAMES[side]} side")
         found.append(on[side])
     return found[LEFT], found[RIGHT]
-
-
-def _event_time(stream: KeyedStream) -> frozenset[str] | None:
-    known = [item.node.event_time for item in stream._inputs]
-    if None in known:
-        return None
-    return frozenset[str]().union(*(columns for columns in known if columns is not None))
 
 
 def _check_keys(call: str, left: KeyedStream, right: KeyedStream) -> None:

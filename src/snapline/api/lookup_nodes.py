@@ -118,16 +118,10 @@ def _with_key_types(table: pa.Table, schema: pa.Schema, columns: Mapping[str, st
 
 
 def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
-    is_text = (pa.types.is_string, pa.types.is_large_string)
-    is_bytes = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-    families = (
-        (pa.types.is_integer,),
-        (pa.types.is_floating,),
-        is_text,
-        is_bytes,
-        (pa.types.is_timestamp,),
-        (pa.types.is_date,),
-    )
+    text = (pa.types.is_string, pa.types.is_large_string)
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+    single = (pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_date)
+    families = (text, binary, *((is_it,) for is_it in single))
     return any(any(is_it(one) for is_it in family) and any(is_it(other) for is_it in family) for family in families)
 
 

@@ -41,7 +41,7 @@ def process(
         operator = ProcessBatches(function, outputs, has_uid=has_uid)
     elif isinstance(function, ProcessFunction):
         side = FunctionInput(self._key_columns, time_column(self._inputs))
-        has_event_time = _has_event_time(self._inputs)
+        has_event_time = self._event_time is not None
         operator = Process(function, [side], outputs, has_uid=has_uid, has_event_time=has_event_time)
     else:
         raise ConfigurationError(
@@ -87,7 +87,7 @@ def process_connected(
         FunctionInput(first._key_columns, time_column(first._inputs)),
         FunctionInput(second._key_columns, time_column(second._inputs), is_broadcast),
     ]
-    has_event_time = _has_event_time(self._inputs)
+    has_event_time = self._event_time is not None
     operator = Process(function, sides, outputs, has_uid=uid is not None, has_event_time=has_event_time)
     return _processed(self, operator, outputs, uid, parallelism)
 
@@ -99,10 +99,6 @@ def time_column(inputs: tuple[Input, ...]) -> str | None:
         found |= item.node.event_time or frozenset()
     known = [name for name in found if all(name in item.schema.names for item in inputs)]
     return known[0] if len(found) == 1 and known else None
-
-
-def _has_event_time(inputs: tuple[Input, ...]) -> bool:
-    return all(item.node.event_time is not None for item in inputs)
 
 
 def _outputs(schema: SchemaLike, side_outputs: Mapping[str, SchemaLike] | None) -> FunctionOutputs:

@@ -233,8 +233,8 @@ class WindowedStream(BaseStream):
             if on is not None:
                 raise ConfigurationError(f"{self}: on={on!r} has no effect without event time; leave it out")
             return None, _PROCESSING_TIME if self._has_end else None
-        times = [item.node.event_time for item in self._inputs]
-        if None in times:
+        candidates = self._event_time
+        if candidates is None:
             raise ConfigurationError(
                 f"{self}: there are no watermarks, so no window would ever be complete; give the source "
                 "watermarks=snapline.Watermarks(column), use .with_watermarks(), or windows with processing_time=True"
@@ -251,7 +251,6 @@ class WindowedStream(BaseStream):
                 )
             return None, kinds[0]
         if on is None:
-            candidates = set[str]().union(*(columns for columns in times if columns is not None))
             if len(candidates) != 1 or not candidates <= set(self._schema.names):
                 made_of, known = (", ".join(map(repr, names)) for names in (sorted(candidates), self._schema.names))
                 raise ConfigurationError(
