@@ -50,12 +50,6 @@ class Cleaner:
         self._count = 0
         self._closed = threading.Event()
 
-    @property
-    def being_cleaned(self) -> int:
-        """How many deletions are waiting or running; no new checkpoint begins while it is high."""
-        with self._lock:
-            return self._count
-
     def delete_snapshot(self, snapshot: Snapshot, retained: RetainedSnapshots, done: Done) -> None:
         """Delete a subsumed snapshot."""
         self.submit(f"snapshot {snapshot.id}", lambda: self._archive.delete_snapshot(snapshot, retained), done)

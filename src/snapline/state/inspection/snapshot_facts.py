@@ -8,14 +8,7 @@ from dataclasses import dataclass
 
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
-from snapline.state.inspection.snapshot_files import (
-    check_file,
-    describe_file,
-    library_damage,
-    native_parts,
-    read_listing,
-    state_objects,
-)
+from snapline.state.inspection import snapshot_files
 from snapline.state.state_files import StateFile
 from snapline.state.state_info import StateKind, ValueEncoding
 from snapline.storage.snapshot_reader import SnapshotReader
@@ -117,13 +110,13 @@ class SnapshotFacts:
 def snapshot_facts(snapshot: Snapshot, source: SnapshotReader) -> SnapshotFacts:
     """Describe a snapshot without reading rows. Reads all footers; raises `StorageError` if one is unreadable."""
     with ThreadPoolExecutor(PARALLEL_READS, "snapline-inspect") as pool:
-        items = [item for operator in snapshot.operators.values() for _, item in state_objects(operator)]
-        files = dict(zip(items, pool.map(lambda item: describe_file(item, source), items), strict=True))
+        items = [item for operator in snapshot.operators.values() for _, item in snapshot_files.state_objects(operator)]
+        files = dict(zip(items, pool.map(lambda item: snapshot_files.describe_file(item, source), items), strict=True))
         distinct = set(snapshot.objects())
         # Files outside the job's directory may be out of reach from here.
         job = snapshot.location[: snapshot.location.rfind("/") + 1]
         near = [item for item in distinct - files.keys() if item.is_inline or item.path.startswith(job)]
-        for _ in pool.map(lambda item: check_file(item, source), near):
+        for _ in pool.map(lambda item: snapshot_files.check_file(item, source), near):
             pass
     own = f"{snapshot.location}/"
     return SnapshotFacts(
@@ -152,14 +145,14 @@ def _operator(operator: OperatorState, files: dict[StoredObject, StateFile], sou
         None if operator.coordinator is None else operator.coordinator.size_bytes,
         tuple(_subtask(index, state) for index, state in operator.subtasks.items()),
         tuple(_states(operator, files)),
-        tuple(_native(index, part, source) for index, part in native_parts(operator)),
+        tuple(_native(index, part, source) for index, part in snapshot_files.native_parts(operator)),
         tuple(_edges(operator)),
     )
 
 
 def _native(subtask: int, part: KeyedPart, source: SnapshotReader) -> NativeFacts:
-    listing = read_listing(part, source)
-    with library_damage(part.objects[0]):
+    listing = snapshot_files.read_listing(part, source)
+    with snapshot_files.library_damage(part.objects[0]):
         states = tuple((entry.info.state, str(entry.own_shape())) for entry in listing.states)
     files = tuple(FileFacts(item.path, item.size_bytes, item.shared_key is not None) for item in part.objects)
     return NativeFacts(subtask, str(part.native), part.key_groups, files, states)
@@ -179,7 +172,7 @@ def _subtask(index: int, state: SubtaskState) -> SubtaskFacts:
 
 def _states(operator: OperatorState, files: dict[StoredObject, StateFile]) -> Iterator[StateFacts]:
     found: dict[tuple[str, StateKind], list[tuple[int, StoredObject]]] = {}
-    for index, item in state_objects(operator):
+    for index, item in snapshot_files.state_objects(operator):
         info = files[item].info
         found.setdefault((info.state, info.kind), []).append((index, item))
     for (name, kind), items in found.items():

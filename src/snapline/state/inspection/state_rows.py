@@ -11,14 +11,7 @@ from snapline.errors import ConfigurationError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, StoredObject
 from snapline.state import state_files
-from snapline.state.inspection.snapshot_files import (
-    describe_file,
-    library_damage,
-    named_damage,
-    native_parts,
-    read_listing,
-    state_objects,
-)
+from snapline.state.inspection import snapshot_files
 from snapline.state.rocksdb.rocksdb_files import read_state, saved_database
 from snapline.state.state_info import StateInfo
 from snapline.storage.snapshot_reader import SnapshotReader
@@ -46,13 +39,13 @@ def select_state(snapshot: Snapshot, source: SnapshotReader, name: str) -> tuple
     known: set[str] = set()
     for uid, state in splits:
         operator = snapshot.operators[uid]
-        for _, item in state_objects(operator):
-            found = describe_file(item, source).info.state
+        for _, item in snapshot_files.state_objects(operator):
+            found = snapshot_files.describe_file(item, source).info.state
             if found == state:
                 return operator, state
             known.add(f"{uid}/{found}")
-        for _, part in native_parts(operator):
-            names = {entry.info.state for entry in read_listing(part, source).states}
+        for _, part in snapshot_files.native_parts(operator):
+            names = {entry.info.state for entry in snapshot_files.read_listing(part, source).states}
             if state in names:
                 return operator, state
             known |= {f"{uid}/{found}" for found in names}
@@ -96,7 +89,7 @@ def state_rows(
 def _file_rows(
     subtask: int, item: StoredObject, state: str, source: SnapshotReader, key_groups: KeyGroupRange | None
 ) -> Iterator[SubtaskRows]:
-    with named_damage(item), source.open(item) as file:
+    with snapshot_files.named_damage(item), source.open(item) as file:
         info = state_files.describe(file).info
         if info.state == state:
             for table in state_files.iterate(file, key_groups):
@@ -107,13 +100,13 @@ def _native_rows(
     subtask: int, part: KeyedPart, state: str, source: SnapshotReader, key_groups: KeyGroupRange | None
 ) -> Iterator[SubtaskRows]:
     """Fetch the files of a backend, open them as a database and read rows as a state file would have them."""
-    listing = read_listing(part, source)
+    listing = snapshot_files.read_listing(part, source)
     for entry in listing.states:
         if entry.info.state == state:
             groups = part.key_groups if key_groups is None else part.key_groups.intersection(key_groups)
             with (
-                named_damage(part.objects[0]),
-                library_damage(part.objects[0]),
+                snapshot_files.named_damage(part.objects[0]),
+                snapshot_files.library_damage(part.objects[0]),
                 saved_database(listing, part.objects[1:], source) as database,
             ):
                 for table in read_state(database, entry, groups):

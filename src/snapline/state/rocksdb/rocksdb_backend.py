@@ -28,6 +28,7 @@ from snapline.state.batch_keys import Space
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
 from snapline.state.map_tables import MapTable, Scanned
 from snapline.state.pickles import unpickled
+from snapline.state.rocksdb import row_codec
 from snapline.state.rocksdb.rocksdb_files import (
     NATIVE,
     Listing,
@@ -39,17 +40,7 @@ from snapline.state.rocksdb.rocksdb_files import (
     read_state,
 )
 from snapline.state.rocksdb.rocksdb_snapshot import RocksDbSnapshot
-from snapline.state.rocksdb.row_codec import (
-    ValueCodec,
-    decode_keys,
-    encode_keys,
-    head,
-    heads,
-    in_order,
-    stamp,
-    unstamp,
-    updated_ms,
-)
+from snapline.state.rocksdb.row_codec import ValueCodec
 from snapline.state.stable_hash import encode, key_groups
 from snapline.state.state_types import StateType
 from snapline.state.value_tables import Clock, FrozenTable, Layout
@@ -171,18 +162,20 @@ class RocksDbBackend(KeyedBackend):
         codec = ValueCodec(self._states[name].values.kind.stored)
         all_slots = np.flatnonzero(changes.dirty)
         all_groups = key_groups(changes.key_hashes.take(all_slots), self.max_parallelism)
-        order = in_order(all_groups, [changes.keys[0].take(all_slots)])
+        order = row_codec.in_order(all_groups, [changes.keys[0].take(all_slots)])
         for start in range(0, len(all_slots), _BATCH_ENTRIES):
             part: Any = slice(start, start + _BATCH_ENTRIES)
             if order is not None:
                 part = order[part]
             slots, groups = all_slots[part], all_groups[part]
             present = changes.present[slots]
-            keys = encode_keys(heads(self._ids[name], groups), [column.take(slots) for column in changes.keys])
+            keys = row_codec.encode_keys(
+                row_codec.heads(self._ids[name], groups), [column.take(slots) for column in changes.keys]
+            )
             written = slots[present]
             values = codec.encode(changes.values.encode(written))
             if changes.updated is not None:
-                values = stamp(values, changes.updated[written])
+                values = row_codec.stamp(values, changes.updated[written])
             batch = WriteBatch(raw_mode=True)
             remaining = iter(values)
             for key, is_present in zip(keys, present.tolist(), strict=True):
@@ -199,13 +192,13 @@ class RocksDbBackend(KeyedBackend):
         for entry in listing.states:
             if entry.info.ttl_ms is None:
                 continue
-            start, end = self._swept.pop(entry.id, head(entry.id, 0)), head(entry.id + 1, 0)
+            start, end = self._swept.pop(entry.id, row_codec.head(entry.id, 0)), row_codec.head(entry.id + 1, 0)
             batch = WriteBatch(raw_mode=True)
             for looked_at, (key, value) in enumerate(entries_between(self.db, start, end)):
                 if looked_at >= _SWEPT_ENTRIES:
                     self._swept[entry.id] = key
                     break
-                if updated_ms(value) <= now_ms - entry.info.ttl_ms:
+                if row_codec.updated_ms(value) <= now_ms - entry.info.ttl_ms:
                     batch.delete(key)
             self.db.write(batch)
 
@@ -277,7 +270,7 @@ class RocksDbBackend(KeyedBackend):
 
     def _forget(self, name: str) -> None:
         state = self._ids.pop(name)
-        self.db.delete_range(head(state, 0), head(state + 1, 0))
+        self.db.delete_range(row_codec.head(state, 0), row_codec.head(state + 1, 0))
 
     # Restoring the backend's own files.
 
@@ -327,7 +320,9 @@ class RocksDbBackend(KeyedBackend):
             return
         number = self._ids[name].to_bytes(2, "big")
         batch = WriteBatch(raw_mode=True)
-        for key, value in entries_between(database, head(entry.id, groups.start), head(entry.id, groups.end + 1)):
+        for key, value in entries_between(
+            database, row_codec.head(entry.id, groups.start), row_codec.head(entry.id, groups.end + 1)
+        ):
             batch.put(number + key[2:], value)
             if len(batch) >= _BATCH_ENTRIES:
                 self.db.write(batch)
@@ -352,7 +347,7 @@ class _StoredState:
         if self._backend.has_everything_cached:
             return slots[:0], *self._decode([])
         groups = key_groups(space.key_hashes().take(slots), self._backend.max_parallelism)
-        order = in_order(groups, [space.columns()[0].take(slots)])
+        order = row_codec.in_order(groups, [space.columns()[0].take(slots)])
         if order is not None:
             slots = slots[order]
         found: Any = self._backend.db[cast(Any, self._keys(space, slots))]
@@ -376,18 +371,20 @@ class _StoredState:
                 keys.append(key[len(prefix) :])
                 values.append(entries.value())
                 entries.next()
-        columns = decode_keys(keys, 0, inner.kinds) if keys else [pa.array([], kind) for kind in inner.kinds]
+        columns = row_codec.decode_keys(keys, 0, inner.kinds) if keys else [pa.array([], kind) for kind in inner.kinds]
         encoded = [encode(column) for column in columns]
         return Scanned(np.array(owners, dtype=np.int64), encoded, *self._decode(values))
 
     def _keys(self, space: Space, slots: Ints) -> list[bytes]:
         groups = key_groups(space.key_hashes()[slots], self._backend.max_parallelism)
-        return encode_keys(heads(self._state, groups), [column.take(slots) for column in space.columns()])
+        return row_codec.encode_keys(
+            row_codec.heads(self._state, groups), [column.take(slots) for column in space.columns()]
+        )
 
     def _decode(self, stored: list[bytes]) -> tuple[Values, Ints | None]:
         updated = None
         if self._has_times:
-            stored, updated = unstamp(stored)
+            stored, updated = row_codec.unstamp(stored)
         values = self._codec.decode(stored)
         if self._is_object:
             return [unpickled(data) for data in values.to_pylist()], updated
