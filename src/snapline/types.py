@@ -120,9 +120,7 @@ class Barrier:
         return self.is_timeoutable and self.timeout_ms is not None and self.timeout_ms < now_ms - self.timestamp_ms
 
     def with_kind(self, kind: BarrierKind) -> Barrier:
-        if kind is self.kind:
-            return self
-        return replace(self, kind=kind)
+        return self if kind is self.kind else replace(self, kind=kind)
 
     def as_unaligned(self) -> Barrier:
         """The barrier once it no longer waits for alignment, also after an edge that forces it to align."""

@@ -114,7 +114,7 @@ def _project(call: str, schema: pa.Schema, wanted: Mapping[str, Any]) -> Project
                 "pc.field('price') * 2. A constant is pc.scalar(...)"
             )
     computed = {name: item for name, item in zip(wanted, columns, strict=True) if not isinstance(item, str)}
-    types = dict(zip(computed, _evaluated(call, computed, schema), strict=True)) if computed else {}
+    types = dict(zip(computed, _evaluated(call, computed, schema), strict=True))
     fields = [
         schema.field(item).with_name(name) if isinstance(item, str) else pa.field(name, types[name].type)
         for name, item in zip(wanted, columns, strict=True)
@@ -136,19 +136,12 @@ def _field_name(column: Any, schema: pa.Schema) -> str | None:
 
 
 def _evaluated(call: str, expressions: Mapping[str, pc.Expression], schema: pa.Schema) -> list[pa.Array]:
-    """Evaluates expressions on an empty batch, which shows their types."""
-    try:
-        return Evaluation(list(expressions.values())).arrays(empty_batch(schema))
-    except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
-        for name, expression in expressions.items():
-            _explain(call, name, expression, schema)
-        raise ConfigurationError(f"{call}: the expressions do not fit the rows: {error}") from error
-
-
-def _explain(call: str, name: str, expression: pc.Expression, schema: pa.Schema) -> None:
-    """Raise `ConfigurationError` if this expression alone cannot be evaluated."""
-    try:
-        Evaluation([expression]).arrays(empty_batch(schema))
-    except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
-        shown = f"{call}({expression})" if call == "filter" else f"{call}: {name}={expression}"
-        raise ConfigurationError(f"{shown} {misfit(error, schema)}") from error
+    """Evaluates each expression on an empty batch, which shows its type."""
+    found: list[pa.Array] = []
+    for name, expression in expressions.items():
+        try:
+            found += Evaluation([expression]).arrays(empty_batch(schema))
+        except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
+            shown = f"{call}({expression})" if call == "filter" else f"{call}: {name}={expression}"
+            raise ConfigurationError(f"{shown} {misfit(error, schema)}") from error
+    return found

@@ -135,9 +135,8 @@ class BaseStream:
         **settings: Any,
     ) -> Stream:
         """Add an operator for these rows, and return the stream of its output. `settings` are fields of its `Node`."""
-        return self._job._behind(
-            Node(name, operator, uid, self._inputs, schema, self._key_columns, parallelism, **settings)
-        )
+        node = Node(name, operator, uid, self._inputs, schema, self._key_columns, parallelism, **settings)
+        return self._job._behind(node)
 
     def _then_own(
         self, operator: Operator, uid: str | None, schema: SchemaLike, has_state: bool, parallelism: int | None

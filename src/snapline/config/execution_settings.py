@@ -95,10 +95,8 @@ class Execution(Settings):
         for name, size in (("batch_size", self.batch_size_bytes), ("channel_memory", self.channel_memory_bytes)):
             if size < 1024:
                 raise wrong(name, size, "too small; use at least 1KB")
-        for name, interval_ms in (
-            ("heartbeat_interval", self.heartbeat_interval_ms),
-            ("metrics_interval", self.metrics_interval_ms),
-        ):
+        for name in ("heartbeat_interval", "metrics_interval"):
+            interval_ms = getattr(self, f"{name}_ms")
             if interval_ms < 10:
                 raise wrong(name, f"{interval_ms}ms", "too short; use at least 10ms")
         if self.heartbeat_timeout_ms < 2 * self.heartbeat_interval_ms:

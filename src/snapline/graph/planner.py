@@ -113,15 +113,8 @@ def _vertex(job: Job, chain: list[Node], names: Mapping[Node, str], counts: Mapp
 
 
 def _operator(node: Node, uid: str) -> PlannedOperator:
-    return PlannedOperator(
-        uid=uid,
-        name=node.name,
-        key=_key(node),
-        schema=node.schema,
-        has_state=node.has_state,
-        has_coordinator=node.source is not None,
-        is_sink=node.is_sink,
-    )
+    is_source = node.source is not None
+    return PlannedOperator(uid, node.name, _key(node), node.schema, node.has_state, is_source, node.is_sink)
 
 
 def _key(node: Node) -> Key | None:
