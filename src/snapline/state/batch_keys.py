@@ -85,7 +85,6 @@ class KeyTypes:
         return self.together([column.to_arrow() for column in columns])
 
     def together(self, arrays: Sequence[pa.Array]) -> pa.Array:
-        """The columns as one Arrow array of `kind`."""
         if not self._is_struct:
             return arrays[0]
         return pa.StructArray.from_arrays(arrays, fields=[self.kind.field(index) for index in range(len(arrays))])
@@ -222,7 +221,6 @@ class _Lookup:
         return not self.has_missing or (not add and self.size == space.size)
 
     def take(self, rows: Ints) -> _Lookup:
-        """The lookup of some of the rows."""
         slots = self.slots[rows]
         return _Lookup(self.space, slots, self.version, self.size, self.has_missing and bool(slots.min(initial=0) < 0))
 
@@ -329,7 +327,6 @@ class Space:
         return self._key_hashes[: self.size]
 
     def last_words(self, slots: Ints) -> Words:
-        """The last column at slots. It must be of fixed width."""
         return self._index.last_words(slots)
 
     def columns(self) -> list[FrozenKeys]:
@@ -370,7 +367,6 @@ class Space:
 
 
 def key_types(declared: StateType, what: str) -> KeyTypes:
-    """The columns of a declared key or namespace."""
     if declared.arrow is None:
         raise ConfigurationError(f"a {what} cannot be any Python object; declare its type, for example 'string'")
     return KeyTypes(declared.arrow, what)

@@ -89,9 +89,18 @@ def _valid(array: pa.Array) -> Any:
     return array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else True
 
 
-def _fixed_array(kind: pa.DataType, values: npt.NDArray[Any], nulls: Bools | None) -> pa.Array:
+def fixed_array(kind: pa.DataType, values: npt.NDArray[Any], nulls: Bools | None) -> pa.Array:
+    """An Arrow array of values as `fixed_numbers` returns them."""
     array = pa.array(values, mask=nulls)
     return array if array.type == kind else array.view(kind)
+
+
+def fixed_numbers(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The values of an array as numbers. Undefined for nulls, which booleans must not have."""
+    if dtype == np.bool_:
+        result: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        return result
+    return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=array.offset * dtype.itemsize)
 
 
 class FixedColumn(Column):
@@ -123,7 +132,7 @@ class FixedColumn(Column):
 
         Slots in `absent` have no value yet. Returns False, with no value changed, if a sum might overflow.
         """
-        numbers = self._numbers(values)
+        numbers = fixed_numbers(values, self._values.array.dtype)
         self._values.own()[absent] = _neutral(reduce, numbers.dtype)
         if reduce == "sum" and numbers.dtype == np.int64:
             added = len(numbers) * largest_absolute(numbers)
@@ -140,28 +149,21 @@ class FixedColumn(Column):
 
     def gather(self, slots: Ints, absent: Bools | None = None) -> pa.Array:
         values = self._values.array.take(slots)
-        return _fixed_array(self.kind, values, _either(self._validity.mask(slots), absent))
+        return fixed_array(self.kind, values, _either(self._validity.mask(slots), absent))
 
     def scatter(self, slots: Ints, values: Values) -> None:
         array = converted(values, self.kind)
         self._validity.set(slots, _valid(array), len(self._values.array))
         if array.null_count:
-            array = pc.fill_null(array, _fixed_array(self.kind, np.zeros(1, self._values.array.dtype), None)[0])
+            array = pc.fill_null(array, fixed_array(self.kind, np.zeros(1, self._values.array.dtype), None)[0])
         self._largest = None
-        np.put(self._values.own(), slots, self._numbers(array))
-
-    def _numbers(self, array: pa.Array) -> npt.NDArray[Any]:
-        dtype = self._values.array.dtype
-        if dtype == np.bool_:
-            result: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-            return result
-        return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=array.offset * dtype.itemsize)
+        np.put(self._values.own(), slots, fixed_numbers(array, self._values.array.dtype))
 
     def get(self, slot: int) -> Any:
         if not self._validity.is_valid(slot):
             return None
         if pa.types.is_temporal(self.kind):
-            return _fixed_array(self.kind, self._values.array[slot : slot + 1], None)[0].as_py()
+            return fixed_array(self.kind, self._values.array[slot : slot + 1], None)[0].as_py()
         return self._values.array[slot].item()
 
     def set(self, slot: int, value: Any) -> None:
@@ -180,7 +182,7 @@ class FixedColumn(Column):
 
     def freeze(self) -> FrozenColumn:
         kind, values, nulls = self.kind, self._values.freeze(), self._validity.freeze()
-        return FrozenColumn(lambda slots: _fixed_array(kind, values.take(slots), nulls(slots)))
+        return FrozenColumn(lambda slots: fixed_array(kind, values.take(slots), nulls(slots)))
 
     def keep(self, slots: Ints) -> None:
         self._values.keep(slots)
@@ -222,7 +224,7 @@ class StructColumn(Column):
 
     def gather(self, slots: Ints, absent: Bools | None = None) -> pa.Array:
         fields = [column.gather(slots) for column in self._fields]
-        return _struct_array(self.kind, fields, _either(self._validity.mask(slots), absent), len(slots))
+        return struct_array(self.kind, fields, _either(self._validity.mask(slots), absent), len(slots))
 
     def scatter(self, slots: Ints, values: Values) -> None:
         array = converted(values, self.kind)
@@ -241,7 +243,7 @@ class StructColumn(Column):
     def freeze(self) -> FrozenColumn:
         kind, nulls, fields = self.kind, self._validity.freeze(), [column.freeze() for column in self._fields]
         return FrozenColumn(
-            lambda slots: _struct_array(kind, [field.encode(slots) for field in fields], nulls(slots), len(slots))
+            lambda slots: struct_array(kind, [field.encode(slots) for field in fields], nulls(slots), len(slots))
         )
 
     def keep(self, slots: Ints) -> None:
@@ -251,7 +253,7 @@ class StructColumn(Column):
         self._validity.keep(slots)
 
 
-def _struct_array(kind: pa.DataType, fields: Sequence[pa.Array], nulls: Bools | None, count: int) -> pa.Array:
+def struct_array(kind: pa.DataType, fields: Sequence[pa.Array], nulls: Bools | None, count: int) -> pa.Array:
     if not fields:
         return pa.array([{}] * count, type=kind)
     mask = None if nulls is None else pa.array(nulls)

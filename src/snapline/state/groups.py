@@ -78,7 +78,10 @@ class Groups:
         return self._pick(self._of_rows(values), 1)
 
     def _of_rows(self, values: Any) -> pa.Array:
-        values = _array(values)
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+        elif not isinstance(values, pa.Array):
+            values = pa.array(values)
         rows = self.count if self.indices is None else len(self.indices)
         if len(values) != rows:
             raise UserCodeError(f"{len(values)} values for {rows} keys; give one for each")
@@ -102,12 +105,6 @@ class Groups:
         chosen = np.full(self.count, -1, dtype=np.int64)
         chosen[self.indices[rows[::-1]]] = rows[::-1]
         return values.take(pa.array(chosen, mask=chosen < 0))
-
-
-def _array(values: Any) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks()
-    return values if isinstance(values, pa.Array) else pa.array(values)
 
 
 def _wide(kind: pa.DataType) -> pa.DataType:

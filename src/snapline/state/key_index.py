@@ -274,7 +274,6 @@ class KeyIndex:
         return column.words.take(slots)
 
     def frozen_keys(self) -> list[FrozenKeys]:
-        """The key columns of all slots so far."""
         return [column.frozen(self.size) for column in self._columns]
 
     def with_only(self, kept: Ints) -> KeyIndex:

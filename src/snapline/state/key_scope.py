@@ -52,9 +52,11 @@ class Scope:
         rows, row, namespace = self._current.current()
         if self._namespace is None:
             return rows, row
-        types = self._namespace
+        types, label = self._namespace, self._given(namespace)
+        if isinstance(label, dict):
+            label = tuple(sorted(label.items()))
         # Equal values of different types, 1 and 1.0 say, are different namespaces.
-        label = (self._type, _label(self._given(namespace)))
+        label = (self._type, label)
         return rows.one(row, lambda: types.encode([namespace]), label), 0
 
     def owner(self) -> Rows:
@@ -82,7 +84,3 @@ class Scope:
         if namespace is None:
             raise UserCodeError("this state has a namespace; select one, or give it with the keys")
         return namespace
-
-
-def _label(namespace: Any) -> Any:
-    return tuple(sorted(namespace.items())) if isinstance(namespace, dict) else namespace

@@ -162,7 +162,6 @@ class Chain(Attached):
         return np.repeat(row, counts), entries[places]
 
     def unlink_all(self, owners: Ints) -> None:
-        """Empty the chains of owners."""
         _, entries = self._follow(owners, np.arange(len(owners)))
         self._owners.array[entries] = -1
         self._tails.array[owners] = -1
@@ -271,7 +270,6 @@ class MapTable(Attached):
         return slot
 
     def walk_one(self, owners: Rows, row: int) -> Ints:
-        """The present entries of one row, oldest first."""
         slots = owners.slots(self.owners, add=self._backing is not None)
         if self._backing is not None and not self._complete.array[slots[row]]:
             self._complete_all(owners, slots[row : row + 1], row)
@@ -291,7 +289,6 @@ class MapTable(Attached):
         return layout.inner.decode([column.take(entries) for column in columns])
 
     def clear(self, owners: Rows) -> None:
-        """Remove every entry of rows."""
         _, entries = self.walk(owners)
         self.values.erase(entries)
         slots = owners.slots(self.owners, add=False)

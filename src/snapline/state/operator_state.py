@@ -186,7 +186,6 @@ class _Handle(ABC):
         return self._kind is other._kind and self._columns == other._columns
 
     def content(self) -> _Content:
-        """The encoded entries."""
         columns = self._entries()
         fields = [
             pa.field(name, kind.stored, metadata=PICKLED if kind.is_object and name == "map_key" else None)

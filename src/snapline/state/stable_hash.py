@@ -172,7 +172,6 @@ def mix(words: Words) -> Words:
 
 
 def fold(hashes: Words, words: Words) -> Words:
-    """Fold one more word into each hash."""
     folded = hashes ^ words
     folded *= _GAMMA
     folded += _MIX_2
@@ -249,7 +248,6 @@ def hash_key(*values: Any) -> int:
 
 
 def key_groups(hashes: Words, max_parallelism: int) -> npt.NDArray[np.uint16]:
-    """The key group of each hash."""
     if max_parallelism & (max_parallelism - 1) == 0:
         return hashes.astype(np.uint16) & np.uint16(max_parallelism - 1)
     return (hashes % _U(max_parallelism)).astype(np.uint16)

@@ -131,7 +131,6 @@ def write(
 
 
 def store(name: str, info: StateInfo, rows: pa.Table | StateRows, target: SnapshotWriter) -> StoredObject:
-    """Write one state into a file of a snapshot."""
     data = write(info, rows, zstd=target.options.zstd, check=target.check)
     return target.write(name, memoryview(data))
 

@@ -57,12 +57,10 @@ class SubtaskStates:
         return PendingSnapshot([*keyed, *raw_keyed], operator, ended)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Called when a checkpoint is complete."""
         for backend in self._backends:
             backend.confirm(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
-        """Called when a checkpoint has failed."""
         for backend in self._backends:
             backend.abort(checkpoint_id)
 

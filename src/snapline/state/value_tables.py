@@ -53,15 +53,10 @@ class Layout:
 
     def arrays(self, columns: list[FrozenKeys]) -> dict[str, pa.Array]:
         """The columns of entries in stored form, by name."""
-        result, start = {}, 0
-        for name, types in self.parts():
-            end = start + len(types.kinds)
-            result[name] = types.decode(columns[start:end])
-            start = end
-        return result
+        remaining = iter(columns)
+        return {name: types.decode([next(remaining) for _ in types.kinds]) for name, types in self.parts()}
 
     def rows(self, stored: pa.Table) -> Rows:
-        """The entries of a stored table."""
         rows = Rows.of(self.key.encode(stored.column("key")))
         for name, types in self.parts()[1:]:
             rows = rows.inside(types.encode(stored.column(name)))

@@ -86,7 +86,6 @@ class Archive(JournalClient):
         return f"{self.directory}/{_SHARED}"
 
     def location(self, checkpoint_id: int) -> str:
-        """Returns the directory of a checkpoint."""
         return f"{self.directory}/chk-{checkpoint_id}"
 
     def savepoint_location(self, target_directory: str, job_id: str) -> str:

@@ -51,14 +51,17 @@ class Cleaner:
         self._closed = threading.Event()
 
     def delete_snapshot(self, snapshot: Snapshot, retained: RetainedSnapshots, done: Done) -> None:
-        """Delete a subsumed snapshot."""
         self.submit(f"snapshot {snapshot.id}", lambda: self._archive.delete_snapshot(snapshot, retained), done)
 
     def submit(self, name: str, operation: Callable[[], None], done: Done) -> None:
         """Run a deletion later; `name` says what is deleted. Never blocks."""
         with self._lock:
-            refusal = self._refusal()
-            if refusal is None:
+            refusal = None
+            if self._closed.is_set():
+                refusal = "the cleaner is closed"
+            elif self._count >= self._queue_limit:
+                refusal = f"{self._count} deletions are waiting; storage is too slow for the number of checkpoints"
+            else:
                 self._count += 1
                 future = self._pool.submit(self._clean, name, operation)
         if refusal is not None:
@@ -74,13 +77,6 @@ class Cleaner:
         with self._lock:
             self._closed.set()
         self._pool.shutdown(wait=True, cancel_futures=not wait)
-
-    def _refusal(self) -> str | None:
-        if self._closed.is_set():
-            return "the cleaner is closed"
-        if self._count >= self._queue_limit:
-            return f"{self._count} deletions are waiting; storage is too slow for the number of checkpoints"
-        return None
 
     def _clean(self, name: str, operation: Callable[[], None]) -> None:
         for remaining in reversed(range(self._retries)):

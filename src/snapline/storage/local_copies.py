@@ -25,7 +25,6 @@ class LocalCopies:
         self._directory = directory
 
     def keep(self, checkpoint_id: int, path: str, data: Bytes) -> None:
-        """Keep a copy of the object at `path`."""
         self._make(checkpoint_id, path, lambda copy: copy.write_bytes(data))
 
     def link(self, checkpoint_id: int, path: str, source: Path) -> None:

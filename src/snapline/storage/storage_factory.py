@@ -56,7 +56,9 @@ def open_archive(
     objects = objects or open_objects(checkpoints)
     if checkpoints.storage is None:
         return Archive(objects, journal or MemoryJournal(), f"{DRIVER_DIRECTORY}/{job_id}", token, sleep=sleep)
-    root = _absolute(checkpoints.storage)
+    # In a form every process resolves alike.
+    is_local_path = directory_location(checkpoints.storage).scheme == "file" and "://" not in checkpoints.storage
+    root = (os.path.abspath(checkpoints.storage) if is_local_path else checkpoints.storage).rstrip("/")
     is_own = checkpoints.create_subdirectory
     directory = f"{root}/{job_id}" if is_own else root
     if journal is None and checkpoints.zookeeper is not None:
@@ -73,9 +75,3 @@ def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:
         return archive.read_journal().ended is not None
     finally:
         archive.disconnect()
-
-
-def _absolute(storage: str) -> str:
-    """The directory in a form every process resolves alike."""
-    is_local_path = directory_location(storage).scheme == "file" and "://" not in storage
-    return (os.path.abspath(storage) if is_local_path else storage).rstrip("/")

@@ -29,7 +29,6 @@ def native_parts(operator: OperatorState) -> Iterator[tuple[int, KeyedPart]]:
 
 
 def describe_file(item: StoredObject, source: SnapshotReader) -> StateFile:
-    """Read the footer of a state file."""
     with named_damage(item), source.open(item) as file:
         return state_files.describe(file)
 

@@ -215,7 +215,6 @@ class RocksDbBackend(KeyedBackend):
         return snapshot
 
     def listing(self) -> Listing:
-        """The states in the database."""
         return Listing([self._entry(name) for name in self._states], self._sequence)
 
     def _entry(self, name: str) -> StateEntry:

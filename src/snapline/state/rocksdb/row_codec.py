@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapline.state.arrays import Ints, Octets
-from snapline.state.fixed_columns import dtype_of, is_fixed_width
+from snapline.state.fixed_columns import dtype_of, fixed_array, fixed_numbers, is_fixed_width, struct_array
 from snapline.state.key_index import FrozenBytesKeys, FrozenFixedKeys, FrozenKeys
 from snapline.state.stable_hash import bytes_of
 
@@ -95,7 +95,6 @@ def _from_words(words: npt.NDArray[np.uint64], kind: pa.DataType) -> pa.Array:
 
 
 def _rows(matrix: Octets) -> list[bytes]:
-    """The rows of a matrix of bytes."""
     width = matrix.shape[1]
     rows: list[bytes] = np.ascontiguousarray(matrix).reshape(-1).view(f"V{width}").tolist() if len(matrix) else []
     return rows
@@ -144,12 +143,7 @@ def _fixed_bytes(values: pa.Array, *, is_top: bool) -> list[Octets]:
         return parts
     dtype = dtype_of(values.type)
     assert dtype is not None
-    if pa.types.is_boolean(values.type):
-        numbers = values.fill_null(False).cast(pa.uint8()).to_numpy()
-    else:
-        numbers = np.frombuffer(
-            values.buffers()[1], dtype=dtype, count=len(values), offset=values.offset * dtype.itemsize
-        )
+    numbers = fixed_numbers(values.fill_null(False) if pa.types.is_boolean(values.type) else values, dtype)
     parts.append(np.ascontiguousarray(numbers).view(np.uint8).reshape(len(values), dtype.itemsize))
     return parts
 
@@ -162,18 +156,14 @@ def _from_fixed_bytes(matrix: Octets, at: int, kind: pa.DataType, *, is_top: boo
         at += 1
     if pa.types.is_struct(kind):
         fields = []
-        for index in range(kind.num_fields):
-            field, at = _from_fixed_bytes(matrix, at, kind.field(index).type, is_top=False)
-            fields.append(field)
-        mask = None if nulls is None else pa.array(nulls)
-        names = [kind.field(index) for index in range(kind.num_fields)]
-        return pa.StructArray.from_arrays(fields, fields=names, mask=mask), at
+        for field in kind:
+            values, at = _from_fixed_bytes(matrix, at, field.type, is_top=False)
+            fields.append(values)
+        return struct_array(kind, fields, nulls, len(matrix)), at
     dtype = dtype_of(kind)
     assert dtype is not None
     end = at + dtype.itemsize
-    numbers = np.ascontiguousarray(matrix[:, at:end]).view(dtype).ravel()
-    array = pa.array(numbers, mask=nulls)
-    return (array if array.type == kind else array.view(kind)), end
+    return fixed_array(kind, np.ascontiguousarray(matrix[:, at:end]).view(dtype).ravel(), nulls), end
 
 
 def stamp(values: list[bytes], updated: Ints) -> list[bytes]:

@@ -45,7 +45,6 @@ class Location:
 
 
 def canonical_scheme(scheme: str) -> str:
-    """The canonical name of a scheme with aliases."""
     return _SAME_SCHEME.get(scheme.lower(), scheme.lower())
 
 
