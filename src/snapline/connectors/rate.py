@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +122,7 @@ class Sequence(Generate):
         if end is not None:
             count(end, "end", least=-MAX_ROWS, most=MAX_ROWS)
         super().__init__(
-            SequenceRows(start, step),
+            partial(_numbers, start, step),
             None if end is None else len(range(start, end, step)),
             schema=_NUMBERS,
             rows_per_second=rows_per_second,
@@ -131,18 +131,11 @@ class Sequence(Generate):
         )
 
 
-class SequenceRows:
-    """Makes the rows of `Sequence`."""
-
-    def __init__(self, start: int, step: int) -> None:
-        self._start = start
-        self._step = step
-
-    def __call__(self, start: int, count: int) -> pa.RecordBatch:
-        values = np.arange(count, dtype=np.int64)
-        values *= self._step
-        values += self._start + start * self._step
-        return pa.RecordBatch.from_arrays([pa.array(values)], schema=_NUMBERS)
+def _numbers(first: int, step: int, start: int, count: int) -> pa.RecordBatch:
+    values = np.arange(count, dtype=np.int64)
+    values *= step
+    values += first + start * step
+    return pa.RecordBatch.from_arrays([pa.array(values)], schema=_NUMBERS)
 
 
 def _hashes(start: int, count: int) -> npt.NDArray[np.uint64]:

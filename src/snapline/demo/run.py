@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -144,27 +145,14 @@ class _Demo:
     def _started(self, spark: Any) -> Any:
         """Returns the session, started on its own thread so that an interrupt need not wait for it."""
         self._screen.waiting(f"Starting Spark ({spark.master}) on this machine; this takes a few seconds …")
-        answer: list[Any] = []
-
-        def start() -> None:
-            try:
-                answer.append(spark.start())
-            except Exception as error:
-                answer.append(error)
-
-        thread = threading.Thread(target=start, name="demo-spark", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            if self._was_interrupted() is not None:
-                # The start cannot be cancelled, but it ends with its processes.
-                while thread.is_alive():
+        with ThreadPoolExecutor(1, "demo-spark") as pool:
+            session = pool.submit(spark.start)
+            while not wait([session], POLL_S).done:
+                if self._was_interrupted() is not None:
+                    # The start cannot be cancelled, but it ends with its processes.
                     processes.end(processes.descendants(os.getpid()), 0)
-                    thread.join(POLL_S)
-                self._check_interrupt()
-            thread.join(POLL_S)
-        if isinstance(answer[0], Exception):
-            raise answer[0]
-        return answer[0]
+        self._check_interrupt()
+        return session.result()
 
     def _start_job(self, session: Any) -> MasterHandle:
         self._check_interrupt()

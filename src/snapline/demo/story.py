@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from snapline.demo.clicks import SOURCE
 from snapline.demo.results import Results
-from snapline.protocol.statistics.checkpoint_records import CheckpointStatus, StatisticsSnapshot
+from snapline.protocol.statistics.checkpoint_records import CheckpointRecord, CheckpointStatus, StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import JobStatus
 
@@ -137,7 +137,7 @@ class Story:
             committed_rows=results.rows,
             committed_files=results.files,
             top=results.top(TOP_USERS),
-            checkpoints=_lines(statistics),
+            checkpoints=tuple(map(_line, statistics.history[:RECENT_CHECKPOINTS])),
             completed=statistics.counts.completed,
             moments=tuple(self.moments),
         )
@@ -186,17 +186,10 @@ class Story:
         return max((last[1] - first[1]) / seconds, 0.0) if seconds > 0 else 0.0
 
 
-def _lines(statistics: StatisticsSnapshot) -> tuple[CheckpointLine, ...]:
-    lines = []
-    for record in statistics.history[:RECENT_CHECKPOINTS]:
-        if record.status is CheckpointStatus.COMPLETED:
-            line = CheckpointLine(
-                record.id, record.status, record.end_to_end_duration_ms, record.totals.checkpointed_bytes
-            )
-        else:
-            line = CheckpointLine(record.id, record.status)
-        lines.append(line)
-    return tuple(lines)
+def _line(record: CheckpointRecord) -> CheckpointLine:
+    if record.status is not CheckpointStatus.COMPLETED:
+        return CheckpointLine(record.id, record.status)
+    return CheckpointLine(record.id, record.status, record.end_to_end_duration_ms, record.totals.checkpointed_bytes)
 
 
 def _short(cause: str) -> str:

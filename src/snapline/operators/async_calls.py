@@ -95,7 +95,7 @@ class AsyncCalls(Generic[R]):
 
     def close(self, call: Callable[[], Any] | None = None) -> None:
         """Cancel all requests, run `call` on the loop, and end."""
-        self._notify = _nothing
+        self._notify = lambda: None
         try:
             self.run(self._cancel, _CLOSE_TIMEOUT_S)
             if call is not None:
@@ -162,7 +162,3 @@ class AsyncCalls(Generic[R]):
 def is_asynchronous(function: Any) -> bool:
     """Whether calling it returns an awaitable, as far as can be seen without calling it."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
-
-
-def _nothing() -> None:
-    """Replaces `notify` after `close`."""

@@ -8,10 +8,7 @@ from snapline.contracts.operator import Operator
 
 
 class IntervalFlush(Operator):
-    """Emits what it holds back when its interval is over, ahead of every barrier, and at the end.
-
-    `process` calls `_flush_within` unless `_flush_at_ms` is set.
-    """
+    """Emits what it holds back when its interval is over, ahead of every barrier, and at the end."""
 
     _flush_at_ms: int | None = None
 
@@ -20,7 +17,9 @@ class IntervalFlush(Operator):
         """Emit what is held back, if anything."""
 
     def _flush_within(self, every_ms: int) -> None:
-        self._flush_at_ms = self.context.clock() + every_ms
+        """Something is held back: flush it when an interval that began with the first such call is over."""
+        if self._flush_at_ms is None:
+            self._flush_at_ms = self.context.clock() + every_ms
 
     def _flush(self) -> None:
         self._flush_at_ms = None

@@ -37,16 +37,12 @@ class SplitAssigner:
         self._unassigned: list[deque[Split]] = [deque() for _ in range(parallelism if source.in_step else 1)]
         """For each subtask its share, or for all of them together."""
         self._dealt_out = 0
-        self._known: Any = None
+        self.known: Any = None
+        """What the next call of `Source.discover` has to be given."""
         self._waiting: list[int] = []
         self._is_discovering = source.discovery_interval_ms is not None
         if self._is_discovering and source.is_bounded:
             raise UserCodeError(f"{type(source).__name__} is bounded, so there can be nothing more to discover in it")
-
-    @property
-    def known(self) -> Any:
-        """What the next call of `Source.discover` has to be given."""
-        return self._known
 
     def start(self) -> None:
         """The job starts from its beginning. Blocks."""
@@ -60,12 +56,12 @@ class SplitAssigner:
             state = msgspec.msgpack.decode(data, type=_State)
         except msgspec.MsgspecError as error:
             raise DamagedError(f"the unassigned splits in the snapshot cannot be read: {error}") from error
-        self._known = state.known
+        self.known = state.known
         self._share_out(state.splits)
 
     def snapshot(self) -> bytes:
         """What is not assigned yet, and what is known."""
-        return msgspec.msgpack.encode(_State(list(chain.from_iterable(self._unassigned)), self._known))
+        return msgspec.msgpack.encode(_State(list(chain.from_iterable(self._unassigned)), self.known))
 
     def assign(self, subtask: int) -> list[tuple[int, Answer]]:
         """A subtask asks. Returned is who is answered now: not always the one who asks, and perhaps others with it."""
@@ -84,7 +80,7 @@ class SplitAssigner:
                 f"discover() of {type(self._source).__name__} gave {type(found).__name__}; it must give splits and "
                 "what is known"
             ) from None
-        new, self._known = self._plain([list(splits), known])
+        new, self.known = self._plain([list(splits), known])
         self._share_out(new)
         return self._answers()
 

@@ -56,11 +56,8 @@ class TopRows(Operator):
             is_wanted = np.zeros(len(lasts), dtype=np.bool_)
             is_wanted[groups[wanted]] = True
             numbers = np.cumsum(is_wanted) - 1
-            lasts, groups, distinct = (
-                lasts[is_wanted],
-                numbers[groups[wanted]],
-                distinct.take(np.flatnonzero(is_wanted)),
-            )
+            lasts, groups = lasts[is_wanted], numbers[groups[wanted]]
+            distinct = distinct.take(np.flatnonzero(is_wanted))
         known_groups, known_ranks, known = self._ranked.entries(distinct)
         old_ranks = np.concatenate([known_ranks.to_numpy(), np.zeros(len(groups), dtype=np.int64)])
         groups = np.concatenate([known_groups, groups])

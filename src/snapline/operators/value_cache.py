@@ -29,7 +29,10 @@ _EXACT: tuple[tuple[pa.DataType, type], ...] = (
 
 
 class BatchValueCache:
-    """The keys of the current batch. `group` is the number of the current row's key among the distinct keys."""
+    """The keys of the current batch, and the `states` to write when it ends.
+
+    `group` is the number of the current row's key among the distinct keys.
+    """
 
     def __init__(self, keyed: KeyedBackend) -> None:
         self.is_open = False
@@ -38,7 +41,7 @@ class BatchValueCache:
         self._keyed = keyed
         self._keys: Rows | None = None
         self._last_rows: Ints = np.empty(0, dtype=np.int64)
-        self._states: list[CachedValueState] = []
+        self.states: list[CachedValueState] = []
 
     def value_state(self, state: ValueState, kind: pa.DataType | None) -> ValueState:
         """`state` with the values of a batch's keys cached; `kind` is their Arrow type, None for any object.
@@ -48,13 +51,9 @@ class BatchValueCache:
         exact = next((python for arrow, python in _EXACT if arrow == kind), None)
         return state if kind is None or exact is None else CachedValueState(state, kind, exact, self)
 
-    def add(self, state: CachedValueState) -> None:
-        """Have a state written when the batch ends."""
-        self._states.append(state)
-
     def begin(self, keys: Rows) -> bool:
         """Start a batch; the caller then sets `group` for every row. False if the batch or its use is too small."""
-        if not self._states or len(keys) < _LEAST_ROWS:
+        if not self.states or len(keys) < _LEAST_ROWS:
             return False
         self._keys = keys
         self._last_rows, groups = self._keyed.distinct(keys)
@@ -65,21 +64,14 @@ class BatchValueCache:
     def end(self) -> None:
         """Write the changed values of the batch."""
         if self.is_open:
-            for state in self._states:
+            for state in self.states:
                 state.write()
             self.is_open = False
 
-    def read(self, state: Callable[[Rows], Values]) -> list[Any]:
-        """The values of all distinct keys."""
-        return values_of(state(self._distinct(self._last_rows)))
-
-    def put(self, put: Callable[[Rows, Values], None], groups: list[int], values: Values) -> None:
-        """Set the values of some of the distinct keys."""
-        put(self._distinct(self._last_rows[np.array(groups)]), values)
-
-    def _distinct(self, rows: Ints) -> Rows:
+    def distinct(self, groups: list[int] | None = None) -> Rows:
+        """The distinct keys, or some of them."""
         assert self._keys is not None
-        return self._keys.take(rows)
+        return self._keys.take(self._last_rows if groups is None else self._last_rows[np.array(groups)])
 
 
 class CachedValueState(ValueState):
@@ -92,7 +84,7 @@ class CachedValueState(ValueState):
         self._batch = batch
         self._values: list[Any] | None = None
         self._changed: set[int] = set()
-        batch.add(self)
+        batch.states.append(self)
 
     def get(self) -> Any:
         values = self._values
@@ -138,8 +130,8 @@ class CachedValueState(ValueState):
         values, changed = self._values, sorted(self._changed)
         self._values, self._changed = None, set()
         if values is not None and changed:
-            self._batch.put(super().put, changed, array_of([values[group] for group in changed], self._kind))
+            super().put(self._batch.distinct(changed), array_of([values[group] for group in changed], self._kind))
 
     def _load(self) -> list[Any]:
-        values = self._values = self._batch.read(super().take)
+        values = self._values = values_of(super().take(self._batch.distinct()))
         return values

@@ -52,14 +52,14 @@ class BarrierJob:
         if self._thread.ident is None:
             return
         self._thread.join(timeout_s)
-        if self._thread.is_alive() and not self._is_stopped():
+        if self._thread.is_alive() and not is_stopped(self._context):
             _log.warning("slots of %s did not return in time; cancelling their Spark job", self._order.job_name)
             self._context.cancelJobGroup(self._group)
         deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
         self._thread.join(CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
             _log.error("the Spark job of %s did not end after it was cancelled", self._order.job_name)
-        if not self._has_returned and not self._is_stopped():
+        if not self._has_returned and not is_stopped(self._context):
             self._free_slots(deadline_s)
 
     def _run(self) -> None:
@@ -75,7 +75,7 @@ class BarrierJob:
                 slots._jrdd  # noqa: B018  # evaluated here, where the interpreter is set
             slots.collect()
         except Exception as error:
-            message, is_fatal = ("Spark was stopped", True) if self._is_stopped() else describe(error)
+            message, is_fatal = ("Spark was stopped", True) if is_stopped(self._context) else describe(error)
             self._report(f"the Spark job with the slots has failed: {message}", is_fatal)
         else:
             self._has_returned = True
@@ -132,9 +132,6 @@ class BarrierJob:
         _log.warning("executor %s does not free its slots; replacing it", executor)
         if not self._context._jsc.sc().killAndReplaceExecutor(executor):
             _log.error("Spark did not replace executor %s; its slots are lost until it ends", executor)
-
-    def _is_stopped(self) -> bool:
-        return is_stopped(self._context)
 
 
 def is_stopped(context: Any) -> bool:

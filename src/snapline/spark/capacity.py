@@ -36,7 +36,8 @@ def reserve(context: Any, holder: object, slots: int) -> None:
     deadline_s = time.monotonic() + (0 if is_local(context) else EXECUTORS_TIMEOUT_S)
     while True:
         with _guard:
-            held = _held_by_others(context.applicationId, holder)
+            others = [there for other, there in _held.items() if other is not holder]
+            held = sum(count for application, count in others if application == context.applicationId)
             available = task_slots(context)
             if slots <= available - held:
                 _held[holder] = (context.applicationId, slots)
@@ -49,10 +50,6 @@ def reserve(context: Any, holder: object, slots: int) -> None:
 def give_back(holder: object) -> None:
     with _guard:
         _held.pop(holder, None)
-
-
-def _held_by_others(application: str, holder: object) -> int:
-    return sum(slots for other, (where, slots) in _held.items() if where == application and other is not holder)
 
 
 def _too_few(context: Any, slots: int, available: int, held: int) -> str:

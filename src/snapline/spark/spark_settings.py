@@ -51,9 +51,12 @@ def configured(job: Job, settings: Mapping[str, str]) -> Job:
     changed.checkpoints = replaced(job.checkpoints, **_values(ours, "checkpoints.", _keywords(Checkpoints)))
     changed.execution = replaced(job.execution, **_values(ours, "execution.", _keywords(Execution)))
     if job.has_default_restart:
-        changed.restart = default_restart(_has_checkpoints(changed))
-    _check_names(ours, changed)
-    changed.restart = _restart(changed, ours)
+        changed.restart = default_restart(changed.checkpoints.is_periodic or changed.checkpoints.storage is not None)
+    strategy = _strategy(changed, ours)
+    _check_names(ours, strategy)
+    values = _values(ours, "restart.", _keywords(strategy))
+    is_same = type(changed.restart) is strategy
+    changed.restart = replaced(changed.restart, **values) if is_same else strategy(**values)
     for name, value in _values(ours, "", _JOB).items():
         setattr(changed, name, value)
     if changed.id is not None:
@@ -86,10 +89,6 @@ def _keywords(kind: type[Any]) -> dict[str, str]:
     return {parameter.name: str(parameter.annotation) for parameter in parameters}
 
 
-def _has_checkpoints(job: Job) -> bool:
-    return job.checkpoints.is_periodic or job.checkpoints.storage is not None
-
-
 def _strategy(job: Job, ours: Mapping[str, str]) -> type[Any]:
     name = ours.get("restart.strategy")
     if name is None:
@@ -100,14 +99,7 @@ def _strategy(job: Job, ours: Mapping[str, str]) -> type[Any]:
     return kind
 
 
-def _restart(job: Job, ours: Mapping[str, str]) -> Any:
-    kind = _strategy(job, ours)
-    values = _values(ours, "restart.", _keywords(kind))
-    return replaced(job.restart, **values) if type(job.restart) is kind else kind(**values)
-
-
-def _check_names(ours: Mapping[str, str], job: Job) -> None:
-    strategy = _strategy(job, ours)
+def _check_names(ours: Mapping[str, str], strategy: type[Any]) -> None:
     known = {
         *_JOB,
         *(f"checkpoints.{name}" for name in _keywords(Checkpoints)),

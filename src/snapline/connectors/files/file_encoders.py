@@ -28,18 +28,6 @@ class Encoder(ABC):
         """Write the footer. The file stays open."""
 
 
-class _ParquetEncoder(Encoder):
-    def __init__(self, file: Any, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._writer = pq.ParquetWriter(file, schema)
-
-    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
-        self._writer.write_table(pa.Table.from_batches(batches, self._schema))
-
-    def close(self) -> None:
-        self._writer.close()
-
-
 class _JsonEncoder(Encoder):
     def __init__(self, file: Any, schema: pa.Schema) -> None:
         for field in schema:
@@ -70,8 +58,15 @@ class _BatchEncoder(Encoder):
         self._writer.close()
 
 
+class _ParquetEncoder(_BatchEncoder):
+    """Writes batches together, as one row group."""
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self._writer.write_table(pa.Table.from_batches(batches))
+
+
 _ENCODERS: dict[str, Callable[[Any, pa.Schema], Encoder]] = {
-    "parquet": _ParquetEncoder,
+    "parquet": lambda file, schema: _ParquetEncoder(pq.ParquetWriter(file, schema)),
     "csv": lambda file, schema: _BatchEncoder(pyarrow.csv.CSVWriter(file, schema)),
     "jsonl": _JsonEncoder,
     "arrow": lambda file, schema: _BatchEncoder(pa.ipc.new_stream(file, schema)),

@@ -87,7 +87,13 @@ class _ParquetRows(FileRows):
         self._schema = schema
         self._source = _opened(path)
         self._file = pq.ParquetFile(self._source)
-        _check_columns(path, schema, self._file.schema_arrow.names)
+        found = self._file.schema_arrow.names
+        for name in schema.names:
+            if name not in found:
+                raise UserCodeError(
+                    f"the file {path!r} has no column {name!r}; it has {', '.join(map(repr, found))}. Move it out of "
+                    "the directory, or correct schema="
+                )
         first, end = groups or (0, self._file.num_row_groups)
         group, row = position or (first, 0)
         self._end = int(end)
@@ -187,15 +193,6 @@ def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None) -
             explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
         ),
     )
-
-
-def _check_columns(path: str, schema: pa.Schema, found: Sequence[str]) -> None:
-    for name in schema.names:
-        if name not in found:
-            raise UserCodeError(
-                f"the file {path!r} has no column {name!r}; it has {', '.join(map(repr, found))}. Move it out of the "
-                "directory, or correct schema="
-            )
 
 
 def _csv_names(path: str) -> list[str]:

@@ -247,8 +247,7 @@ class Mean(Accumulator):
     result = pa.float64()
 
     def __init__(self, column: str, total: pa.DataType, where: int | None) -> None:
-        self._sum = Reduced(column, "sum", total, where)
-        self._count = Counted(column, where)
+        self._parts = Reduced(column, "sum", total, where), Counted(column, where)
 
     def _state_names(self, name: str) -> list[str]:
         return [f"{name}/sum", f"{name}/count"]
@@ -265,10 +264,9 @@ class Mean(Accumulator):
         return dict(zip(self._state_names(name), self._parts, strict=True))
 
     def merging(self, name: str) -> Accumulator:
-        merged = Mean(self._sum.column, self._sum.result, None)
+        merged = Mean("", self._parts[0].result, None)
         total, count = self._state_names(name)
-        merged._sum = Reduced(total, "sum", self._sum.result, None)
-        merged._count = Counted(count, None, counted=True)
+        merged._parts = Reduced(total, "sum", self._parts[0].result, None), Counted(count, None, counted=True)
         return merged
 
     def take(self, keys: Rows, namespace: pa.Array | None) -> pa.Array:
@@ -285,16 +283,8 @@ class Mean(Accumulator):
         for part in self._parts:
             part.delete(keys, namespace)
 
-    @property
-    def _parts(self) -> tuple[Reduced, Counted]:
-        return self._sum, self._count
-
-    @staticmethod
-    def _as_float(values: pa.Array) -> pa.Array:
-        return values.cast(pa.float64(), safe=False)
-
     def _divided(self, taken: Callable[[Accumulator], pa.Array]) -> pa.Array:
-        total, count = (self._as_float(taken(part)) for part in self._parts)
+        total, count = (taken(part).cast(pa.float64(), safe=False) for part in self._parts)
         # The sum of no values is null; this avoids the division by 0.
         return pc.divide(total, pc.if_else(total.is_valid(), count, 1.0))
 
@@ -316,13 +306,9 @@ class Distinct(Accumulator):
         self._kind = kind
         self.where = where
 
-    def _state_names(self, name: str) -> list[str]:
-        return [f"{name}/values", f"{name}/count"]
-
     def open(self, backend: KeyedBackend, name: str, namespace: pa.DataType | None) -> None:
-        values, count = self._state_names(name)
-        self._values = backend.map_state(values, self._kind, pa.int32(), namespace=namespace)
-        self._counts = backend.reducing_state(count, COUNT, "sum", namespace=namespace)
+        self._values = backend.map_state(f"{name}/values", self._kind, pa.int32(), namespace=namespace)
+        self._counts = backend.reducing_state(f"{name}/count", COUNT, "sum", namespace=namespace)
 
     def add(self, keys: Rows, inputs: Inputs, namespace: pa.Array | None) -> None:
         values = inputs.column(self._column)

@@ -71,8 +71,7 @@ class Combine(IntervalFlush):
             self._emit(keys, [converted(column, part.result) for column, part in zip(values, self._parts, strict=True)])
             return
         self._reduction.add(keys, values)
-        if self._flush_at_ms is None:
-            self._flush_within(self._every_ms)
+        self._flush_within(self._every_ms)
         if self._reduction.has_more_keys_than(_MAX_KEYS):
             self._flush()
 

@@ -86,8 +86,7 @@ class RunningAggregates(IntervalFlush):
             self._emit(keys.take(rows), [column.take(pa.array(rows)) for column in columns])
             return
         self._changed.add(keys, columns)
-        if self._flush_at_ms is None:
-            self._flush_within(self._emit_every_ms)
+        self._flush_within(self._emit_every_ms)
 
     def _emit(self, keys: Rows, columns: list[pa.Array]) -> None:
         """Emit the results of distinct keys; `columns` are their key columns."""

@@ -91,7 +91,8 @@ class SessionWindows(WindowOperator):
 
         Returns the sessions that got rows, for each run the number of its session, and which sessions are new.
         """
-        known = self._known(keys)
+        key_rows, names_in_state, found = self._sessions.entries(keys)
+        known = _Sessions.of(key_rows, names_in_state.to_numpy(), found)
         count = len(known.owners)
         owners = np.concatenate([known.owners, runs.owners])
         starts, ends = np.concatenate([known.starts, runs.starts]), np.concatenate([known.ends, runs.ends])
@@ -116,17 +117,11 @@ class SessionWindows(WindowOperator):
         old = old[::-1]
         absorbed = old[known.names[old] != names[number_of[old]]]
         if absorbed.size:
-            self._absorb(keys.take(known.owners[absorbed]), known.names[absorbed], names[number_of[absorbed]])
+            of_keys, sources = keys.take(known.owners[absorbed]), pa.array(known.names[absorbed])
+            self._accumulators.move(of_keys, sources, pa.array(names[number_of[absorbed]]))
+            self._sessions.put_all(of_keys, sources, pa.nulls(len(absorbed), _SESSION))
         touched = np.unique(number_of[count:])
         return together.take(touched), np.searchsorted(touched, number_of[count:]), is_new[touched]
-
-    def _known(self, keys: Rows) -> _Sessions:
-        owners, names, found = self._sessions.entries(keys)
-        return _Sessions.of(owners, names.to_numpy(), found)
-
-    def _absorb(self, keys: Rows, sources: Ints, targets: Ints) -> None:
-        self._accumulators.move(keys, pa.array(sources), pa.array(targets))
-        self._sessions.put_all(keys, pa.array(sources), pa.nulls(len(sources), _SESSION))
 
     def _expect(self, keys: Rows, columns: list[pa.Array], grown: _Sessions, is_new: Bools) -> None:
         """Store grown sessions, set timers, and emit sessions that were complete before they got rows."""

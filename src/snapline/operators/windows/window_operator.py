@@ -161,10 +161,8 @@ class WindowOperator(IntervalFlush):
 
     def _note_changed(self, keys: Rows, columns: list[pa.Array], namespaces: pa.Array) -> None:
         every_ms = self._settings.firing.early_every_ms
-        if self._changed is None or every_ms is None:
-            return
-        self._changed.add(keys, columns, namespaces)
-        if self._flush_at_ms is None:
+        if self._changed is not None and every_ms is not None:
+            self._changed.add(keys, columns, namespaces)
             self._flush_within(every_ms)
 
     def _emit_held(self) -> None:
