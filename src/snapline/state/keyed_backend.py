@@ -89,13 +89,7 @@ class KeyedBackend(ABC):
     """
 
     def __init__(
-        self,
-        key: object,
-        *,
-        max_parallelism: int,
-        key_groups: KeyGroupRange,
-        clock: Clock,
-        uid: str = "",
+        self, key: object, *, max_parallelism: int, key_groups: KeyGroupRange, clock: Clock, uid: str = ""
     ) -> None:
         self.key = key_types(resolve(key), "key")
         self.max_parallelism = max_parallelism

@@ -36,9 +36,9 @@ class ObjectColumn(Column):
             self._pages.append([None] * _PAGE)
 
     def gather(self, slots: Ints, absent: Bools | None = None) -> list[Any]:
-        if absent is not None:
-            slots = np.where(absent, -1, slots)
-        return [None if slot < 0 else self.get(slot) for slot in slots.tolist()]
+        if absent is None:
+            return [self.get(slot) for slot in slots.tolist()]
+        return [None if slot < 0 else self.get(slot) for slot in np.where(absent, -1, slots).tolist()]
 
     def scatter(self, slots: Ints, values: Values) -> None:
         for slot, value in zip(slots.tolist(), objects(values), strict=True):

@@ -107,11 +107,8 @@ class PendingSnapshot:
             self.release()
         state = SubtaskState(keyed, operator, in_flight.inputs, in_flight.outputs, ended=self._ended)
         objects = set(state.objects())
-        return WrittenSnapshot(
-            state,
-            sum(item.size_bytes for item in objects if not item.reused),
-            sum(item.size_bytes for item in objects),
-        )
+        new_bytes = sum(item.size_bytes for item in objects if not item.reused)
+        return WrittenSnapshot(state, new_bytes, sum(item.size_bytes for item in objects))
 
     def release(self) -> None:
         """Free the state without writing it. `write` does this itself."""

@@ -100,7 +100,11 @@ class LocalBackend:
                         os.unlink(path)
             below = "" if directory == name else os.path.relpath(directory, name) + "/"
             if is_waste(below):
-                _remove_if_empty(directory)
+                try:
+                    os.rmdir(directory)
+                except OSError as error:
+                    if not isinstance(error, MISSING) and error.errno not in _NOT_EMPTY:
+                        raise
 
     @contextmanager
     def _replacing(self, name: str) -> Iterator[BinaryIO]:
@@ -155,14 +159,6 @@ def _make_directory(path: str) -> None:
     with suppress(FileExistsError):
         os.mkdir(path)
     sync_directory(parent)
-
-
-def _remove_if_empty(path: str) -> None:
-    try:
-        os.rmdir(path)
-    except OSError as error:
-        if not isinstance(error, MISSING) and error.errno not in _NOT_EMPTY:
-            raise
 
 
 def _raise_unless_missing(error: OSError) -> None:
