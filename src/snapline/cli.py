@@ -243,42 +243,36 @@ def _plain(value: Any) -> Any:
 
 
 def _print_job(job: JobFacts) -> None:
-    console = _console()
-    _say(console, f"Job directory {job.location}")
+    _say(f"Job directory {job.location}")
     rows = []
     for it in job.checkpoints:
         published = "?" if it.is_published is None else "yes" if it.is_published else "no"
         condition = it.condition.value if it.problem is None else f"{it.condition.value}: {it.problem}"
         rows.append((f"chk-{it.id}", _time(it.timestamp_ms) or "", size_text(it.size_bytes), condition, published))
-    _print_table(console, ("checkpoint", "taken at", "size", "condition", "published"), rows)
+    _print_table(("checkpoint", "taken at", "size", "condition", "published"), rows)
     if job.restore_from is None:
-        _say(console, f"Nothing to restore from: {job.note}.")
+        _say(f"Nothing to restore from: {job.note}.")
     else:
-        _say(console, f"Restore from {job.restore_from}: {job.note}.")
+        _say(f"Restore from {job.restore_from}: {job.note}.")
 
 
 def _print_snapshot(facts: SnapshotFacts) -> None:
-    console = _console()
     kind = facts.kind.value.lower().replace("_", " ")
     form = "" if facts.format is None else f", {facts.format.value.lower()}"
+    _say(f"{kind.capitalize()} {facts.id}{form}, taken at {_time(facts.timestamp_ms)} by attempt {facts.attempt}")
+    _say(f"in {facts.location}")
     _say(
-        console,
-        f"{kind.capitalize()} {facts.id}{form}, taken at {_time(facts.timestamp_ms)} by attempt {facts.attempt}",
-    )
-    _say(console, f"in {facts.location}")
-    _say(
-        console,
         f"{size_text(facts.size_bytes)} in {facts.files} files: {size_text(facts.shared_bytes)} of it outside the "
-        f"directory, {size_text(facts.inline_bytes)} inside the metadata",
+        f"directory, {size_text(facts.inline_bytes)} inside the metadata"
     )
     for operator in facts.operators:
-        _print_operator(console, operator)
+        _print_operator(operator)
     if facts.hooks:
         hooks = [(name, size_text(size_bytes)) for name, size_bytes in facts.hooks]
-        _print_table(console, ("hook", "size"), hooks, title="Hooks")
+        _print_table(("hook", "size"), hooks, title="Hooks")
 
 
-def _print_operator(console: Console, operator: OperatorFacts) -> None:
+def _print_operator(operator: OperatorFacts) -> None:
     finished = sum(it.finished for it in operator.subtasks)
     marks = [
         f"parallelism {operator.parallelism} of at most {operator.max_parallelism}",
@@ -286,8 +280,8 @@ def _print_operator(console: Console, operator: OperatorFacts) -> None:
         "finished" if operator.fully_finished else f"{finished} subtasks finished" if finished else "",
         "" if operator.coordinator_bytes is None else f"coordinator {size_text(operator.coordinator_bytes)}",
     ]
-    _say(console, "")
-    _say(console, f"Operator {operator.uid}: {', '.join(filter(None, marks))}")
+    _say("")
+    _say(f"Operator {operator.uid}: {', '.join(filter(None, marks))}")
     if operator.states:
         rows: list[Sequence[str]] = []
         for state in operator.states:
@@ -296,41 +290,39 @@ def _print_operator(console: Console, operator: OperatorFacts) -> None:
             columns += f", kept for {state.ttl_ms} ms" if state.ttl_ms is not None else ""
             figures = f"{state.rows:,}", size_text(state.size_bytes), str(len(state.subtasks))
             rows.append((state.name, state.kind.value, columns, *figures))
-        _print_table(console, ("state", "kind", "columns", "rows", "size", "subtasks"), rows)
+        _print_table(("state", "kind", "columns", "rows", "size", "subtasks"), rows)
     if operator.subtasks:
         rows = []
         for it in operator.subtasks:
             groups = ", ".join(f"{part.start}-{part.end}" for part in it.key_groups)
             sizes = [size_text(size) for size in (it.keyed_bytes, it.operator_bytes, it.channel_bytes)]
             rows.append((str(it.index), groups, *sizes, "finished" if it.finished else "ended" if it.ended else ""))
-        _print_table(console, ("subtask", "key groups", "keyed", "operator", "in flight", ""), rows)
+        _print_table(("subtask", "key groups", "keyed", "operator", "in flight", ""), rows)
     if operator.native:
         states = dict.fromkeys(state for part in operator.native for state in part.states)
-        _print_table(console, ("state", "kind"), states)
+        _print_table(("state", "kind"), states)
         rows = []
         for part in operator.native:
             groups = f"{part.key_groups.start}-{part.key_groups.end}"
             for file in part.files:
                 name, shared = file.path.rsplit("/", 1)[-1], "shared" if file.is_shared else ""
                 rows.append((str(part.subtask), part.backend, groups, name, size_text(file.size_bytes), shared))
-        _print_table(console, ("subtask", "backend", "key groups", "file", "size", ""), rows)
+        _print_table(("subtask", "backend", "key groups", "file", "size", ""), rows)
     if operator.in_flight:
         edges = [(it.edge, it.side, str(it.channels), size_text(it.size_bytes)) for it in operator.in_flight]
-        _print_table(console, ("edge", "captured at", "channels", "size"), edges)
+        _print_table(("edge", "captured at", "channels", "size"), edges)
 
 
 def _print_rows(shown: dict[str, Any]) -> None:
-    console = _console()
-    _say(console, f"{shown['uid']}/{shown['state']}: {shown['kind'] or 'no rows'}")
+    _say(f"{shown['uid']}/{shown['state']}: {shown['kind'] or 'no rows'}")
     columns = ("subtask", *shown["columns"])
     rows = [[row.get(name) for name in columns] for row in shown["rows"]]
     _print_table(
-        console,
         columns,
         ([cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells] for cells in rows),
     )
     if shown["has_more"]:
-        _say(console, f"There are more rows than these {len(shown['rows'])}; --limit 0 shows all.")
+        _say(f"There are more rows than these {len(shown['rows'])}; --limit 0 shows all.")
 
 
 def _console() -> Console:
@@ -338,19 +330,17 @@ def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH, color_system=None)
 
 
-def _print_table(
-    console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None
-) -> None:
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(Text(_printable(column)), overflow="fold")
     for cells in rows:
         table.add_row(*(Text(_printable(cell)) for cell in cells))
-    console.print(table)
+    _console().print(table)
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(Text(_printable(text)), soft_wrap=True)
+def _say(text: str) -> None:
+    _console().print(Text(_printable(text)), soft_wrap=True)
 
 
 def _printable(text: str) -> str:

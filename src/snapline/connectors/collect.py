@@ -78,17 +78,12 @@ class Collect(Sink):
         """All rows of complete checkpoints; only rows of the same subtask are in order."""
         if self._schema is None:
             raise ConfigurationError("this Collect is not a sink of any job yet; use stream.sink(collect, uid)")
-        found = self._found()
+        started = Path(self._directory, _STARTED)
+        rows = Path(self._directory, started.read_text(encoding="utf-8")) if started.exists() else None
+        found = read_files(rows) if rows is not None and rows.exists() else pa.table({})
         if found.num_rows > self._max_rows:
             raise _too_many(self._max_rows)
         return found if found.num_columns else self._schema.empty_table()
-
-    def _found(self) -> pa.Table:
-        started = Path(self._directory, _STARTED)
-        if not started.exists():
-            return pa.table({})
-        rows = Path(self._directory, started.read_text(encoding="utf-8"))
-        return read_files(rows) if rows.exists() else pa.table({})
 
 
 class _CollectWriter(FilesWriter):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -146,9 +145,8 @@ class _PrintWriter(_Uncommitted):
         if self._left == 0:
             return
         wanted = batch.num_rows if self._left is None else min(self._left, batch.num_rows)
-        starts = [*range(0, wanted, _SLICE_ROWS), wanted]
-        for start, end in pairwise(starts):
-            rows = batch.slice(start, end - start).to_pylist()
+        for start in range(0, wanted, _SLICE_ROWS):
+            rows = batch.slice(start, min(_SLICE_ROWS, wanted - start)).to_pylist()
             sys.stdout.write("".join(f"{self._start}{row}\n" for row in rows))
         if self._left is not None:
             self._left -= wanted

@@ -47,12 +47,7 @@ class Rate(Generate):
     ) -> None:
         self._users = count(users, "users", least=1, most=_MAX_USERS)
         super().__init__(
-            RateRows(users),
-            rows,
-            schema=SCHEMA,
-            rows_per_second=rows_per_second,
-            splits=splits,
-            batch_rows=batch_rows,
+            RateRows(users), rows, schema=SCHEMA, rows_per_second=rows_per_second, splits=splits, batch_rows=batch_rows
         )
 
     def expected_counts(self) -> dict[str, int]:

@@ -45,12 +45,7 @@ class AsyncCalls(Generic[R]):
     """
 
     def __init__(
-        self,
-        function: Callable[[Row], Any],
-        policy: RetryPolicy,
-        threads: int,
-        notify: Callable[[], None],
-        name: str,
+        self, function: Callable[[Row], Any], policy: RetryPolicy, threads: int, notify: Callable[[], None], name: str
     ) -> None:
         self._function = function
         self._policy = policy

@@ -73,7 +73,9 @@ class KeepLast(Operator):
             times = [_without_nan(batch.column(field.name)) for field in self._by]
             rows = _newest_rows(times, lasts, groups)
             chosen = keys if len(rows) == len(keys) else keys.take(rows)
-            new = self._together([column.take(pa.array(rows)) for column in times])
+            columns = [column.take(pa.array(rows)) for column in times]
+            # As stored in state.
+            new = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, fields=list(self._by))
             changed = np.flatnonzero(_not_less(new, self._newest.take(chosen)))
             rows = rows[changed]
             self._newest.put(
@@ -81,10 +83,6 @@ class KeepLast(Operator):
             )
         if rows.size:
             self.context.emit(batch if len(rows) == batch.num_rows else batch.take(pa.array(rows)))
-
-    def _together(self, times: list[pa.Array]) -> pa.Array:
-        """The values of `by` as one column, as stored in state."""
-        return times[0] if len(times) == 1 else pa.StructArray.from_arrays(times, fields=list(self._by))
 
 
 def _newest_rows(times: Sequence[pa.Array], lasts: Ints, groups: Ints) -> Ints:

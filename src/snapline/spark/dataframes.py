@@ -186,17 +186,10 @@ class RowGroupReader(SourceReader):
 
 
 def from_dataframe(
-    job: Job,
-    frame: Any,
-    uid: str,
-    *,
-    watermarks: Watermarks | None,
-    parallelism: int | None,
-    directory: AnyPath | None,
+    job: Job, frame: Any, uid: str, *, watermarks: Watermarks | None, parallelism: int | None, directory: AnyPath | None
 ) -> Stream:
     """See `Job.from_dataframe`."""
-    source = DataFrameSource(frame, directory)
-    return job.source(source, uid, watermarks=watermarks, parallelism=parallelism)
+    return job.source(DataFrameSource(frame, directory), uid, watermarks=watermarks, parallelism=parallelism)
 
 
 class Materialised:

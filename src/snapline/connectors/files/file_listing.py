@@ -12,7 +12,7 @@ from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.objects.object_paths import directory_location
 
 _WILDCARD = re.compile(r"[*?\[]")
-_HIDDEN = (".", "_")
+_HIDDEN = re.compile(r"(^|/)[._]")
 _PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|[^*?\[]+|\[")
 _EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -52,7 +52,7 @@ class FileSet:
             # Otherwise all its files would count as deleted, and as new when it comes back.
             raise StorageError(f"the watched directory {self.root!r} is gone; restore it")
         names = [info.path[len(self.root) + 1 :] for info in stored_objects().list(self.root)]
-        return [name for name in names if self._pattern.fullmatch(name) and not _is_hidden(name)]
+        return [name for name in names if self._pattern.fullmatch(name) and not _HIDDEN.search(name)]
 
     def _is_file(self) -> bool:
         if self.is_local:
@@ -64,10 +64,6 @@ class FileSet:
 def stored_objects() -> FileObjects:
     """The object store of this process; caches the clients of remote storage."""
     return FileObjects()
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith(_HIDDEN) for part in name.split("/"))
 
 
 def _expression(pattern: str) -> str:

@@ -29,9 +29,9 @@ class WindowAssigner(ABC):
     def assign(self, *times: Ints) -> Assigned:
         """The windows of rows, given their times, or the values of `columns`, in milliseconds."""
 
-    @abstractmethod
     def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        """Windows as namespaces."""
+        """Windows as namespaces: by default, their starts."""
+        return pa.array(starts)
 
     @abstractmethod
     def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
@@ -56,9 +56,6 @@ class FixedAssigner(WindowAssigner):
         rows = np.repeat(np.arange(len(at)), copies)
         kept = np.flatnonzero(starts + self._size_ms > at[rows])
         return rows[kept], starts[kept], starts[kept] + self._size_ms
-
-    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        return pa.array(starts)
 
     def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
         starts = namespaces.to_numpy()
@@ -93,9 +90,6 @@ class GlobalAssigner(WindowAssigner):
     def assign(self, *times: Ints) -> Assigned:
         (at,) = times
         return None, np.zeros(len(at), dtype=np.int64), np.full(len(at), 3 * FAR_MS)
-
-    def pack(self, starts: Ints, ends: Ints) -> pa.Array:
-        return pa.array(starts)
 
     def unpack(self, namespaces: pa.Array) -> tuple[Ints, Ints]:
         return namespaces.to_numpy(), np.full(len(namespaces), 3 * FAR_MS)

@@ -91,8 +91,7 @@ class TransformWithState(Operator):
         if self._domain is TimeDomain.EVENT:
             self._watermarks = context.states.operator.union_list_state("watermarks", pa.int64())
             self._times.watermark_ms = min(self._watermarks, default=0)
-        handle = ProcessorHandle(self._keyed, self._domain, self._times)
-        self._handle = handle
+        self._handle = handle = ProcessorHandle(self._keyed, self._domain, self._times)
         self._processor.init(handle)
         handle.end_of_init()
         self._is_initialized = True
@@ -241,7 +240,12 @@ def transform_with_state(
         )
     name = type(processor).__name__
     schema = checked_schema(schema, f"transform_with_state({name})")
-    domain = _domain(time_mode)
+    mode = str(time_mode).lower().replace("_", "")
+    if mode not in TIME_MODES:
+        raise ConfigurationError(
+            f"transform_with_state(time_mode={time_mode!r}): use 'none', 'processing_time' or 'event_time'"
+        )
+    domain = TIME_MODES[mode]
     if output_mode.lower() not in OUTPUT_MODES:
         raise ConfigurationError(
             f"transform_with_state(output_mode={output_mode!r}): use 'append' or 'update', which are the same here: "
@@ -256,15 +260,6 @@ def transform_with_state(
         processor, schema, form=form, domain=domain, time_column=time_column, initial_state=table
     )
     return stream._job._behind(Node(name, operator, uid, inputs, schema, columns, parallelism, has_state=True))
-
-
-def _domain(time_mode: str) -> TimeDomain | None:
-    mode = str(time_mode).lower().replace("_", "")
-    if mode not in TIME_MODES:
-        raise ConfigurationError(
-            f"transform_with_state(time_mode={time_mode!r}): use 'none', 'processing_time' or 'event_time'"
-        )
-    return TIME_MODES[mode]
 
 
 def _time_column(stream: KeyedStream, name: str) -> str | None:
@@ -335,10 +330,7 @@ def _try_init(processor: StatefulProcessor, domain: TimeDomain | None, stream: K
             f"{type(error).__name__}: {error}; open connections and files in init()"
         ) from error
     backend = MemoryBackend(
-        key_type(stream.schema, stream.key_columns),
-        max_parallelism=1,
-        key_groups=KeyGroupRange(0, 0),
-        clock=lambda: 0,
+        key_type(stream.schema, stream.key_columns), max_parallelism=1, key_groups=KeyGroupRange(0, 0), clock=lambda: 0
     )
     try:
         copy.init(ProcessorHandle(backend, domain, Times()))
