@@ -80,6 +80,9 @@ class Direction:
             return True
         at_ms = self._last_ms = max(at_ms + late_ms, self._last_ms)
         kernel.after(at_ms - kernel.now_ms, self._target, self._deliver, message)
+        if isinstance(message, TaskReport) and message.error and not network.is_quiet and kernel.chance(0.5):
+            # Who fails says so again, perhaps when the next attempt is on.
+            kernel.after(at_ms - kernel.now_ms + kernel.between(100, 800), self._target, self._deliver, message)
         if is_loose and network.happens(Fault.MESSAGE_DOUBLED, 0.35):
             kernel.after(at_ms - kernel.now_ms + kernel.between(0, 400), self._target, self._deliver, message)
         return True

@@ -6,10 +6,10 @@ import gc
 import logging
 import traceback
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from snapline.devtools.simulator.kernel import ViolationError
+from snapline.devtools.simulator.line_coverage import LineTracer
 from snapline.devtools.simulator.scenario import Ending, Fault, Handler, Run, Scenario, make_scenario
 from snapline.devtools.simulator.sim_driver import SimDriver
 from snapline.devtools.simulator.slot_farm import SimSlot
@@ -42,9 +42,9 @@ class Outcome:
 
 
 def simulate(
-    seed: int, handler: Handler | None = None, *, story: bool = False, on_fiber: Callable[[], None] | None = None
+    seed: int, handler: Handler | None = None, *, story: bool = False, tracer: LineTracer | None = None
 ) -> Outcome:
-    """Run one seed. `on_fiber` is called first in every simulated thread."""
+    """Run one seed. `tracer` collects the lines that run."""
     # What shells log of faults is expected here, and the same in every run.
     log = logging.getLogger("snapline")
     before, log.disabled = log.disabled, True
@@ -52,9 +52,13 @@ def simulate(
     gc.disable()  # a run makes many cycles, and lives for a tenth of a second
     try:
         simulation = Simulation(make_scenario(seed, handler), story=story)
-        simulation.kernel.on_fiber = on_fiber
+        if tracer is not None:
+            simulation.kernel.on_fiber = tracer.start
+            tracer.start()
         return simulation.run()
     finally:
+        if tracer is not None:
+            tracer.stop()
         gc.enable()
         log.disabled, log.level = before, level
         log.manager._clear_cache()  # type: ignore[attr-defined]

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from typing import TypeAlias
 
+from snapline.devtools.simulator.line_coverage import LineTracer, line_report
 from snapline.devtools.simulator.mutant import Mutant
 from snapline.devtools.simulator.mutants import MUTANTS, find_mutant
 from snapline.devtools.simulator.report import coverage_report
@@ -25,7 +27,8 @@ EXAMPLES = """examples:
   python -m snapline.testing.sim --seeds 2000            two thousand runs under every fault
   python -m snapline.testing.sim --seed 7 --story        what happened in run 7, line by line
   python -m snapline.testing.sim --handler unaligned     only runs with that barrier handler
-  python -m snapline.testing.sim --mutants               each broken machine, and the first seed that catches it
+  python -m snapline.testing.sim --mutants               each broken piece, and the first seed that catches it
+  python -m snapline.testing.sim --coverage              which lines of the shells the seeds execute
   python -m snapline.testing.sim --seed 3 --story --mutant no-fence
 """
 
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m snapline.testing.sim",
-        description="Runs the protocol machines on a seeded scheduler, under every fault, and checks what comes out.",
+        description="Runs the production code on a seeded kernel, under every fault, and checks what comes out.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -57,6 +60,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--jobs", type=_positive, default=os.cpu_count() or 1, metavar="J", help="processes (default: one per core)"
     )
     parser.add_argument("--handler", choices=[mode.value for mode in Handler], help="only this barrier handler")
+    parser.add_argument(
+        "--coverage", action="store_true", help="report which lines of the production shells the seeds execute (slower)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("--seed", type=_natural, metavar="K", help="run this one seed")
     parser.add_argument("--story", action="store_true", help="with --seed: tell what happens, line by line")
@@ -67,7 +73,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--list-mutants", action="store_true", help="list the mutants and leave")
     options = parser.parse_args(arguments)
     if options.list_mutants:
-        print("\n".join(f"{mutant.name:<22}{mutant.about}" for mutant in MUTANTS))
+        print("\n".join(f"{mutant.name:<37}{mutant.about}" for mutant in MUTANTS))
         parser.exit(0)
     if options.story and options.seed is None:
         parser.error("--story tells one run: give it a --seed")
@@ -119,25 +125,35 @@ def _run_one(options: argparse.Namespace) -> int:
     return 1 if outcome.error else 0
 
 
-def _simulate_chunk(task: tuple[range, Handler | None, str | None]) -> list[Outcome]:
-    seeds, handler, mutant_name = task
+Lines: TypeAlias = dict[str, set[int]]
+
+
+def _simulate_chunk(task: tuple[range, Handler | None, str | None, bool]) -> tuple[list[Outcome], Lines]:
+    seeds, handler, mutant_name, traces = task
     mutant = find_mutant(mutant_name) if mutant_name else None
+    tracer = LineTracer() if traces else None
     with mutant.applied() if mutant else nullcontext():
-        return [simulate(seed, handler) for seed in seeds]
+        outcomes = [simulate(seed, handler, tracer=tracer) for seed in seeds]
+    return outcomes, tracer.lines if tracer is not None else {}
 
 
-def _outcomes(options: argparse.Namespace) -> Iterator[Outcome]:
-    """Outcomes in the order of seeds, with progress on standard error where somebody watches."""
+def _outcomes(options: argparse.Namespace, executed: Lines) -> Iterator[Outcome]:
+    """Outcomes in the order of seeds, with progress on standard error where somebody watches.
+
+    Lines that were traced are added to `executed`.
+    """
     end = options.start + options.seeds
     mutant_name = options.mutant.name if options.mutant else None
     tasks = [
-        (range(first, min(first + CHUNK, end)), options.handler, mutant_name)
+        (range(first, min(first + CHUNK, end)), options.handler, mutant_name, options.coverage)
         for first in range(options.start, end, CHUNK)
     ]
     jobs = min(options.jobs, len(tasks))
     done = 0
     with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
-        for outcomes in pool.map(_simulate_chunk, tasks) if pool else map(_simulate_chunk, tasks):
+        for outcomes, lines in pool.map(_simulate_chunk, tasks) if pool else map(_simulate_chunk, tasks):
+            for name, ran in lines.items():
+                executed.setdefault(name, set()).update(ran)
             yield from outcomes
             done += len(outcomes)
             if sys.stderr.isatty():
@@ -151,17 +167,22 @@ def _run_many(options: argparse.Namespace) -> int:
     coverage: Counter[str] = Counter()
     failures = []
     steps = 0
-    for outcome in _outcomes(options):
+    executed: Lines = {}
+    for outcome in _outcomes(options, executed):
         coverage += outcome.coverage
         steps += outcome.steps
         if outcome.error:
             failures.append({"seed": outcome.seed, "error": outcome.error})
     seconds = round(time.perf_counter() - started, 2)
     report = coverage_report(coverage)
+    shells = line_report(executed) if options.coverage else {}
     if options.json:
         result = {"seeds": options.seeds, "failures": failures, "seconds": seconds, "steps": steps, "coverage": report}
-        print(json.dumps(result))
+        print(json.dumps({**result, "lines": shells} if shells else result))
     else:
+        for name, entry in shells.items():
+            left = f"; left: {', '.join(entry['left'])}" if entry["left"] else ""
+            print(f"{entry['share']:>7.1%}  of the {entry['lines']} lines of {name}{left}")
         for group, counts in report.items():
             print(f"{group}:")
             for what, count in counts.items():
@@ -188,7 +209,7 @@ def _run_mutants(options: argparse.Namespace) -> int:
         }
         if not options.json:
             verdict = f"seed {caught.seed}: {found[mutant.name]['error']}" if caught else "NOT CAUGHT"
-            print(f"{mutant.name:<22}{mutant.about}\n{'':<22}{verdict}", flush=True)
+            print(f"{mutant.name:<37}{mutant.about}\n{'':<37}{verdict}", flush=True)
     missed = [name for name, entry in found.items() if entry["seed"] is None]
     seconds = round(time.perf_counter() - started, 2)
     if options.json:
