@@ -16,7 +16,7 @@ from snapline.contracts.plain_data import stream_bytes
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import RestoreError, UserCodeError
 from snapline.operators.async_calls import AsyncCalls, CallOutcome, RetryPolicy
-from snapline.operators.row_batches import MAX_ROWS, batch_of, rows_of, user_code
+from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, rows_of
 from snapline.text import shortened
 from snapline.types import IDLE, MAX_WATERMARK
 
@@ -97,7 +97,7 @@ class AsyncMap(Operator):
             f"{context.uid}-{context.subtask}",
         )
         if isinstance(self._function, AsyncFunction):
-            with user_code(self._what):
+            with UserCode(self._what):
                 self._calls.run(self._function.open)
         for piece in self._requests:
             for batch in pa.ipc.open_stream(piece):
@@ -161,7 +161,7 @@ class AsyncMap(Operator):
                     f"{self._what}: no answer within {self._policy.timeout_s:g} s for the row {shortened(row)}; raise "
                     "timeout=, or return a row instead with on_timeout="
                 ) from error
-            with user_code(f"{self._what}, on_timeout,"):
+            with UserCode(f"{self._what}, on_timeout,"):
                 made = self._on_timeout(row)
         elif error is not None:
             raise UserCodeError(

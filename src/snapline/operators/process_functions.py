@@ -13,7 +13,7 @@ from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
-from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of, user_code
+from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, raised, rows_of
 from snapline.operators.row_timers import RowTimers
 from snapline.operators.value_cache import BatchValueCache
 from snapline.state.timers import TimeDomain
@@ -83,7 +83,7 @@ class Process(Operator):
             else (function.process_first, function.process_second)
         )
         self._is_open = True
-        with user_code(self._what):
+        with UserCode(self._what):
             function.open(self._context)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
@@ -192,11 +192,11 @@ class ProcessBatches(Operator):
         self._keyed = context.states.keyed
         self._context = BatchContext(_NAME, context, self._emit, self._emit_to, has_uid=self._has_uid)
         self._is_open = True
-        with user_code(self._what):
+        with UserCode(self._what):
             self._function.open(self._context)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        with user_code(self._what):
+        with UserCode(self._what):
             self._function.process_batch(batch, self._context)
 
     def watermark(self, timestamp_ms: int) -> None:
@@ -218,7 +218,7 @@ class ProcessBatches(Operator):
         rounds = 100_000 if until_ms == MAX_WATERMARK else None
         fired = 0
         while (due := timers.due(domain, until_ms)) is not None:
-            with user_code(self._what):
+            with UserCode(self._what):
                 self._function.on_timers(due, self._context)
             fired += 1
             if rounds is not None and fired >= rounds:

@@ -14,7 +14,7 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import conform
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.operators.keyed_batches import keyed_state
-from snapline.operators.row_batches import array_of, batch_of, column_of, raised, rows_of, user_code, values_of
+from snapline.operators.row_batches import UserCode, array_of, batch_of, column_of, raised, rows_of, values_of
 from snapline.state.arrays import Values
 from snapline.state.groups import Groups
 from snapline.state.state_types import StateType
@@ -168,7 +168,7 @@ class UpdateState(_Stateful):
     name = "update_state"
 
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
-        with user_code(self._what):
+        with UserCode(self._what):
             given = self._function(old, groups, batch)
         if not isinstance(given, tuple) or len(given) != 2:
             raise UserCodeError(

@@ -11,7 +11,7 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
 from snapline.operators.batch_formats import Format
-from snapline.operators.row_batches import MAX_ROWS, batch_of, raised, rows_of, user_code
+from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, raised, rows_of
 from snapline.text import shortened
 
 
@@ -56,7 +56,7 @@ class Filter(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         what = f"filter {self.context.uid!r}"
-        with user_code(what):
+        with UserCode(what):
             mask = self._format.mask(self._predicate(self._format.given(batch)))
             mask = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
             mask = mask if isinstance(mask, pa.Array) else pa.array(mask)
@@ -79,7 +79,7 @@ class FilterRows(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         what = f"filter {self.context.uid!r}"
-        with user_code(what):
+        with UserCode(what):
             answers = list(map(self._predicate, rows_of(batch)))
         try:
             mask = pa.array(answers, pa.bool_())
@@ -103,7 +103,7 @@ class MapRows(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         what = f"map {self.context.uid!r}"
-        with user_code(what):
+        with UserCode(what):
             made = list(map(self._function, rows_of(batch)))
         self._emit(made, what)
 

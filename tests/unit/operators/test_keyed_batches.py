@@ -38,6 +38,8 @@ def test_some_rows_are_chosen_or_all() -> None:
     backend = keyed_state(harness("bigint").context, "it")
     keys, namespace = backend.keys([pa.array([1, 2, 3])]), pa.array([10, 20, 30])
     assert chosen(keys, namespace, None) == (keys, namespace)
-    some, spaces = chosen(keys, namespace, np.array([2, 0]))
-    assert (len(some), spaces.to_pylist() if spaces is not None else None) == (2, [30, 10])
+    same, _ = chosen(keys, namespace, np.arange(3))
+    assert same is keys, "keys that were looked up already are not looked up again"
+    some, spaces = chosen(keys, namespace, np.array([0, 2]))
+    assert (len(some), spaces.to_pylist() if spaces is not None else None) == (2, [10, 30])
     assert chosen(keys, None, np.array([1]))[1] is None

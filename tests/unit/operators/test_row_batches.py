@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.operators.row_batches import array_of, batch_of, raised, rows_of, values_of
+from snapline.operators.row_batches import UserCode, array_of, batch_of, raised, rows_of, values_of
 
 UTC = datetime.UTC
 SCHEMA = pa.schema(
@@ -102,3 +102,8 @@ def test_errors_of_the_user_s_code_name_the_operator_and_others_stay() -> None:
     assert str(raised("map 'x'", UserCodeError("no"))) == "map 'x': no"
     error = ConfigurationError("no")
     assert raised("map 'x'", error) is error
+    with pytest.raises(UserCodeError, match="map 'x' raised ZeroDivisionError") as caught, UserCode("map 'x'"):
+        1 / 0  # noqa: B018
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(KeyboardInterrupt), UserCode("map 'x'"):
+        raise KeyboardInterrupt
