@@ -147,7 +147,8 @@ class TaskHost:
                 self._fenced_until = max(self._fenced_until, attempt)
                 current = self._attempt
                 if current is not None and current.number <= attempt:
-                    current.give_up()
+                    # Not here: closing connections may take a while, and heartbeats must go on.
+                    self._environment.background.submit(current.give_up)
                 self._orders.submit(self._guarded, lambda: self._cancel(attempt), "a cancellation")
             case TriggerCheckpoint():
                 task = all_tasks(self._attempt).get(message.execution)
