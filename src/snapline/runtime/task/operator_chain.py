@@ -144,7 +144,7 @@ class OperatorChain:
 
     def described(self, error: BaseException) -> str:
         """Returns an error in one line, with the operator in which it was raised."""
-        message, found = traceback.format_exception_only(error)[-1].partition("\n")[0], None
+        message, found = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]]), None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             caller = frame.f_locals.get("self")
             # The innermost counts: one operator calls the next when it emits.
