@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,7 +12,6 @@ import pytest
 
 import snapline as sl
 from snapline.errors import StorageError, UserCodeError
-from snapline.operators import sink_operator as sinking
 from snapline.operators.sink_operator import SinkOperator
 from snapline.state.operator_state import OperatorStates
 from snapline.state.subtask_states import SubtaskStates
@@ -150,38 +150,46 @@ def test_commits_go_one_at_a_time_and_in_order_while_writing_goes_on(run: Run) -
     assert not operator.has_unfinished_work
 
 
-def test_a_commit_that_asks_for_it_is_tried_again_before_all_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinking, "_FIRST_PAUSE_S", 0.0001)
-    _, operator, writer = opened(run)
+def test_a_commit_that_asks_for_it_is_tried_again_before_all_others(run: Run) -> None:
+    harness, operator, writer = opened(run)
     writer.answers = [R.RETRY_LATER, R.RETRY_LATER, R.ALREADY_COMMITTED]
     operator.process(rows(1, 2), 0)
     checkpoint(operator, 1)
     operator.checkpoint_completed(1)
+    assert [entry[1] for entry in writer.log[1:]] == [1], "the next try comes after a pause"
+    while not harness.mail.empty():
+        harness.read_mail()
     assert [entry[1] for entry in writer.log[1:]] == [1, 1, 1, 2]
     assert not operator.has_unfinished_work
 
 
-def test_pauses_between_tries_grow_up_to_a_second(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_between_tries_grow_up_to_a_second(run: Run) -> None:
     _, operator, writer = opened(run, committer_retries=8)
-    pauses: list[float] = []
-    monkeypatch.setattr(operator._is_closed, "wait", pauses.append)
+    pauses: list[int] = []
+
+    def call_later(delay_ms: int, call: Callable[[], None]) -> None:
+        pauses.append(delay_ms)
+        call()
+
+    operator.context = replace(operator.context, call_later=call_later)
     writer.answers = [R.RETRY_LATER] * 8
     operator.process(rows(1), 0)
     checkpoint(operator, 1)
     operator.checkpoint_completed(1)
-    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+    assert pauses == [50, 100, 200, 400, 800, 1000, 1000, 1000]
 
 
-def test_a_task_that_ends_does_not_wait_for_the_next_try(run: Run) -> None:
-    harness, operator, writer = opened(run, slow=True)
+def test_what_waits_for_its_next_try_is_unfinished_and_in_every_snapshot(run: Run) -> None:
+    harness, operator, writer = opened(run)
     writer.answers = [R.RETRY_LATER]
     operator.process(rows(1), 0)
     checkpoint(operator, 1)
     operator.checkpoint_completed(1)
-    harness.run_one()
+    checkpoint(operator, 2)
+    assert operator.has_unfinished_work
+    assert [item[2] for item in kept(harness)] == [1]
+    assert harness.waiting == [], "no thread waits meanwhile"
     operator.close()
-    ((call, _),) = harness.waiting
-    assert call() is R.RETRY_LATER
     assert [entry[0] for entry in writer.log] == ["abort newer", "commit", "close"]
 
 
@@ -196,10 +204,10 @@ def test_a_task_that_ends_does_not_wait_for_the_next_try(run: Run) -> None:
     ],
 )
 def test_a_commit_that_fails_fails_the_task(
-    run: Run, answers: list[Any], kind: type[Exception], complaint: str, monkeypatch: pytest.MonkeyPatch
+    run: Run, answers: list[Any], kind: type[Exception], complaint: str
 ) -> None:
-    monkeypatch.setattr(sinking, "_FIRST_PAUSE_S", 0.0001)
     _, operator, writer = opened(run)
+    operator.context = replace(operator.context, call_later=lambda _, call: call())
     writer.answers = answers
     operator.process(rows(1), 0)
     checkpoint(operator, 1)

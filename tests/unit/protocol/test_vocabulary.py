@@ -119,7 +119,7 @@ EFFECTS = vocabulary("Effect")
 
 def test_the_vocabularies_are_found() -> None:
     names = {word.name for word in EVENTS}
-    assert {"BarrierReceived", "CheckpointTriggered", "AcknowledgementReceived", "TaskReported"} <= names
+    assert {"BarrierReceived", "CheckpointTriggered", "Acknowledge", "TaskReport"} <= names
     assert {"BlockChannel", "TakeSnapshot", "WriteMetadata", "DeployTasks"} <= {word.name for word in EFFECTS}
 
 

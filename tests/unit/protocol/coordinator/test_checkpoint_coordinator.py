@@ -17,7 +17,6 @@ from snapline.protocol.coordinator.checkpoint_coordinator import (
 )
 from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.coordinator_events import (
-    AcknowledgementReceived,
     BacklogReported,
     CancelTimer,
     CheckpointRequested,
@@ -26,10 +25,8 @@ from snapline.protocol.coordinator.coordinator_events import (
     CoordinatorEffect,
     CoordinatorEvent,
     CreateLocation,
-    DeclineReceived,
     DeleteShared,
     DeleteSnapshot,
-    DeliverOperatorEvent,
     Discard,
     FailJob,
     FailRequest,
@@ -41,10 +38,7 @@ from snapline.protocol.coordinator.coordinator_events import (
     JobRunning,
     LocationCreated,
     MetadataWritten,
-    NotifyAborted,
-    NotifyComplete,
     OperatorCoordinatorSnapshotted,
-    OperatorEventConfirmed,
     OperatorEventLost,
     OperatorEventSent,
     Publish,
@@ -58,12 +52,20 @@ from snapline.protocol.coordinator.coordinator_events import (
     Timer,
     TimerFired,
     TimerKind,
-    TriggerTask,
     WriteMetadata,
 )
 from snapline.protocol.coordinator.request_decider import TriggerRequest, savepoint_request
 from snapline.protocol.coordinator.task_board import JobShape
 from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    Decline,
+    OperatorEvent,
+    OperatorEventReceived,
+    TriggerCheckpoint,
+)
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import KeyedPart, OperatorPart, Snapshot, StoredObject, SubtaskState, VertexInfo
 from snapline.protocol.statistics.checkpoint_records import (
@@ -196,7 +198,7 @@ class Bench:
         """From the order to reserve an id to the triggering of tasks."""
         self.tell(IdReserved(name, checkpoint_id))
         effects = self.tell(LocationCreated(checkpoint_id, f"chk-{checkpoint_id}"))
-        assert of(TriggerTask, effects)
+        assert of(TriggerCheckpoint, effects)
         return effects
 
     def acknowledge(
@@ -208,7 +210,7 @@ class Bench:
             parts: Mapping[str, SubtaskState] = {subtask.vertex: part}
             metrics = SubtaskMetrics(checkpointed_bytes=10, state_bytes=20)
             effects += self.tell(
-                AcknowledgementReceived(running(subtask, attempt), checkpoint_id, parts, metrics),
+                Acknowledge(running(subtask, attempt), checkpoint_id, parts, metrics),
             )
         return effects
 
@@ -234,7 +236,7 @@ class Bench:
         attempt: int = ATTEMPT,
         reason: FailureReason = FailureReason.CHECKPOINT_DECLINED,
     ) -> list[CoordinatorEffect]:
-        return self.tell(DeclineReceived(running(subtask, attempt), checkpoint_id, reason, "no"))
+        return self.tell(Decline(running(subtask, attempt), checkpoint_id, reason, "no"))
 
 
 def failed(effects: Iterable[CoordinatorEffect]) -> list[tuple[str, FailureReason]]:
@@ -242,7 +244,7 @@ def failed(effects: Iterable[CoordinatorEffect]) -> list[tuple[str, FailureReaso
 
 
 def triggered(effects: Iterable[CoordinatorEffect]) -> list[Barrier]:
-    return [effect.barrier for effect in of(TriggerTask, effects)]
+    return [effect.barrier for effect in of(TriggerCheckpoint, effects)]
 
 
 # --- the start sequence ----------------------------------------------------------------------------------------------
@@ -261,10 +263,10 @@ def test_the_start_sequence_waits_for_each_step() -> None:
         SnapshotHook(7, "h2"),
     ]
     assert bench.tell(HookSnapshotted(7, "h2", None)) == []
-    barrier = Barrier(7, 1000)
+    barrier = Barrier(7, 1000, location="chk-7")
     assert bench.tell(HookSnapshotted(7, "h1", StoredObject("h", 1))) == [
-        TriggerTask(running(READ0), barrier, "chk-7"),
-        TriggerTask(running(READ1), barrier, "chk-7"),
+        TriggerCheckpoint(running(READ0), barrier),
+        TriggerCheckpoint(running(READ1), barrier),
     ]
 
 
@@ -272,7 +274,7 @@ def test_without_coordinators_and_hooks_tasks_are_triggered_as_soon_as_there_is_
     bench = Bench()
     bench.ask()
     bench.tell(IdReserved("r", 1))
-    assert [effect.execution.subtask for effect in of(TriggerTask, bench.tell(LocationCreated(1, "x")))] == [
+    assert [effect.execution.subtask for effect in of(TriggerCheckpoint, bench.tell(LocationCreated(1, "x")))] == [
         READ0,
         READ1,
     ]
@@ -446,7 +448,7 @@ def test_with_an_id_a_failed_step_aborts_the_checkpoint(step: str, io: bool, rea
         CancelTimer(timeout(7)),
         Discard(7, collected, location),
         FailRequest(request, reason, "out of order"),
-        *[NotifyAborted(running(subtask), 7, NO_CHECKPOINT) for subtask in EVERYONE],
+        *[CheckpointAborted(running(subtask), 7) for subtask in EVERYONE],
         ReserveId("next"),
     ]
     assert bench.pending() == ()
@@ -502,7 +504,7 @@ def test_an_acknowledgement_may_come_before_the_start_is_over() -> None:
     bench.tell(IdReserved("r", 1), LocationCreated(1, "chk-1"))
     assert bench.acknowledge(1, *EVERYONE) == []
     effects = bench.tell(HookSnapshotted(1, "hook", None))
-    assert [type(effect) for effect in effects] == [TriggerTask, TriggerTask, CancelTimer, WriteMetadata]
+    assert [type(effect) for effect in effects] == [TriggerCheckpoint, TriggerCheckpoint, CancelTimer, WriteMetadata]
 
 
 def test_an_acknowledgement_that_comes_twice_counts_once_and_nothing_is_discarded() -> None:
@@ -674,7 +676,7 @@ def test_completion_publishes_then_retains_answers_and_notifies_in_this_order() 
     assert rest == [
         DeleteShared((shared("a"),)),
         CompleteRequest(request, write.snapshot),
-        *[NotifyComplete(running(subtask), 2, 1) for subtask in EVERYONE],
+        *[CheckpointCompleted(running(subtask), 2, 1) for subtask in EVERYONE],
     ]
     assert bench.machine.retained.latest_id == 2
     assert bench.pending() == ()
@@ -684,7 +686,7 @@ def test_no_notice_goes_out_before_the_checkpoint_is_published() -> None:
     bench = Bench()
     bench.start(1)
     effects = bench.acknowledge(1, *EVERYONE) + bench.tell(MetadataWritten(1))
-    assert not of(NotifyComplete, effects)
+    assert not of(CheckpointCompleted, effects)
     assert not of(CompleteRequest, effects)
     assert bench.machine.retained.snapshots == ()
 
@@ -701,18 +703,18 @@ def test_words_about_metadata_out_of_turn_change_nothing(event: CoordinatorEvent
 
 
 def test_the_first_checkpoint_subsumes_nothing() -> None:
-    assert {effect.subsumed_id for effect in of(NotifyComplete, Bench().complete(1))} == {NO_CHECKPOINT}
+    assert {effect.subsumed_id for effect in of(CheckpointCompleted, Bench().complete(1))} == {NO_CHECKPOINT}
 
 
 def test_more_may_be_retained() -> None:
     bench = Bench(retained=RetainedSnapshots(2))
     bench.complete(1)
     second = bench.complete(2)
-    assert {effect.subsumed_id for effect in of(NotifyComplete, second)} == {NO_CHECKPOINT}
+    assert {effect.subsumed_id for effect in of(CheckpointCompleted, second)} == {NO_CHECKPOINT}
     assert not of(DeleteSnapshot, second)
     third = bench.complete(3)
     assert [effect.snapshot.id for effect in of(DeleteSnapshot, third)] == [1]
-    assert {effect.subsumed_id for effect in of(NotifyComplete, third)} == {1}
+    assert {effect.subsumed_id for effect in of(CheckpointCompleted, third)} == {1}
 
 
 def test_a_restored_snapshot_that_is_not_owned_is_not_deleted_and_not_named_as_subsumed() -> None:
@@ -720,7 +722,7 @@ def test_a_restored_snapshot_that_is_not_owned_is_not_deleted_and_not_named_as_s
     bench = Bench(retained=RetainedSnapshots.restored(1, [], foreign, ClaimMode.NO_CLAIM))
     effects = bench.complete(6)
     assert not of(DeleteSnapshot, effects)
-    assert {effect.subsumed_id for effect in of(NotifyComplete, effects)} == {NO_CHECKPOINT}
+    assert {effect.subsumed_id for effect in of(CheckpointCompleted, effects)} == {NO_CHECKPOINT}
 
 
 def test_of_several_that_are_deleted_the_newest_is_named_as_subsumed() -> None:
@@ -730,7 +732,7 @@ def test_of_several_that_are_deleted_the_newest_is_named_as_subsumed() -> None:
     bench = Bench(retained=RetainedSnapshots.restored(1, [point(7), point(8)], None, ClaimMode.NO_CLAIM))
     effects = bench.complete(9)
     assert [effect.snapshot.id for effect in of(DeleteSnapshot, effects)] == [7, 8]
-    assert {effect.subsumed_id for effect in of(NotifyComplete, effects)} == {8}
+    assert {effect.subsumed_id for effect in of(CheckpointCompleted, effects)} == {8}
 
 
 def test_older_checkpoints_are_subsumed_but_never_savepoints() -> None:
@@ -746,8 +748,8 @@ def test_older_checkpoints_are_subsumed_but_never_savepoints() -> None:
     assert failed(effects) == [("old", FailureReason.CHECKPOINT_SUBSUMED)]
     assert bench.pending() == (2, 4)
     kinds = [type(effect) for effect in effects]
-    assert kinds.index(CompleteRequest) < kinds.index(FailRequest) < kinds.index(NotifyComplete)
-    assert {effect.latest_completed_id for effect in of(NotifyAborted, effects)} == {3}
+    assert kinds.index(CompleteRequest) < kinds.index(FailRequest) < kinds.index(CheckpointCompleted)
+    assert of(CheckpointAborted, effects) == [CheckpointAborted(running(subtask), 1) for subtask in EVERYONE]
 
 
 def test_checkpoints_are_published_one_at_a_time_so_that_none_comes_after_a_newer_one() -> None:
@@ -793,9 +795,12 @@ def test_a_heartbeat_repeats_the_last_notification_to_tasks_that_run() -> None:
     assert bench.tell(HeartbeatDue()) == []
     bench.complete(1)
     bench.complete(2)
-    assert bench.tell(HeartbeatDue()) == [NotifyComplete(running(subtask), 2, 1) for subtask in EVERYONE]
+    assert bench.tell(HeartbeatDue()) == [CheckpointCompleted(running(subtask), 2, 1) for subtask in EVERYONE]
     bench.status(READ0, TaskStatus.FINISHED)
-    assert [effect.execution.subtask for effect in of(NotifyComplete, bench.tell(HeartbeatDue()))] == [READ1, WRITE]
+    assert [effect.execution.subtask for effect in of(CheckpointCompleted, bench.tell(HeartbeatDue()))] == [
+        READ1,
+        WRITE,
+    ]
 
 
 def test_deletions_under_way_hold_back_even_forced_requests() -> None:
@@ -821,7 +826,7 @@ def test_a_checkpoint_that_times_out_is_aborted() -> None:
         CancelTimer(timeout(1)),
         Discard(1, (StoredObject("read/0-1", 1), StoredObject("c", 1)), "chk-1"),
         FailRequest(request, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out"),
-        *[NotifyAborted(running(subtask), 1, NO_CHECKPOINT) for subtask in EVERYONE],
+        *[CheckpointAborted(running(subtask), 1) for subtask in EVERYONE],
     ]
     assert bench.tell(TimerFired(timeout(1))) == []
 
@@ -856,14 +861,14 @@ def test_a_decline_aborts_the_checkpoint() -> None:
     effects = bench.decline(2)
     (fail,) = of(FailRequest, effects)
     assert (fail.reason, fail.message) == (FailureReason.CHECKPOINT_DECLINED, "write/0#3 declined: no")
-    assert of(NotifyAborted, effects) == [NotifyAborted(running(subtask), 2, 1) for subtask in EVERYONE]
+    assert of(CheckpointAborted, effects) == [CheckpointAborted(running(subtask), 2) for subtask in EVERYONE]
     assert bench.pending() == ()
 
 
 def test_a_decline_need_not_say_why() -> None:
     bench = Bench()
     bench.start(1)
-    decline = DeclineReceived(running(READ1), 1, FailureReason.CHECKPOINT_DECLINED)
+    decline = Decline(running(READ1), 1, FailureReason.CHECKPOINT_DECLINED)
     (fail,) = of(FailRequest, bench.tell(decline))
     assert fail.message == "read/1#3 declined"
 
@@ -893,7 +898,7 @@ def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_its_state_is_d
     (discard,) = of(Discard, effects)
     assert {item.path for item in discard.objects} == {"read/0-1", "read/1-1", "write/0-1"}
     assert discard.location == "chk-1"
-    assert len(of(NotifyAborted, effects)) == 3
+    assert len(of(CheckpointAborted, effects)) == 3
     assert bench.tell(Published(1)) == []
 
 
@@ -1020,11 +1025,11 @@ def test_a_stop_savepoint_is_published_and_notified_but_not_retained() -> None:
     assert bench.tell(MetadataWritten(2)) == [Publish(write.snapshot)]
     assert bench.tell(Published(2)) == [
         CompleteRequest(request, write.snapshot),
-        *[NotifyComplete(running(subtask), 2, NO_CHECKPOINT) for subtask in EVERYONE],
+        *[CheckpointCompleted(running(subtask), 2, NO_CHECKPOINT) for subtask in EVERYONE],
     ]
     assert [snapshot.id for snapshot in bench.machine.retained.snapshots] == [1]
     assert bench.activity() is Activity.STOPPING
-    assert of(NotifyComplete, bench.tell(HeartbeatDue()))
+    assert of(CheckpointCompleted, bench.tell(HeartbeatDue()))
 
 
 def test_a_stop_suspends_everything_else_first() -> None:
@@ -1245,11 +1250,11 @@ def test_finished_tasks_are_marked_not_waited_for_and_their_targets_triggered() 
     (write,) = of(WriteMetadata, bench.acknowledge(1, READ1, WRITE))
     assert write.snapshot.operators["read"].subtasks[0].finished
     effects = bench.publish(1)
-    assert [effect.execution.subtask for effect in of(NotifyComplete, effects)] == [READ1, WRITE]
+    assert [effect.execution.subtask for effect in of(CheckpointCompleted, effects)] == [READ1, WRITE]
     bench.status(READ1, TaskStatus.FINISHED)
     bench.ask()
     bench.tell(IdReserved("r", 2))
-    assert [task.execution.subtask for task in of(TriggerTask, bench.tell(LocationCreated(2, "x")))] == [WRITE]
+    assert [task.execution.subtask for task in of(TriggerCheckpoint, bench.tell(LocationCreated(2, "x")))] == [WRITE]
     (write,) = of(WriteMetadata, bench.acknowledge(2, WRITE))
     assert write.snapshot.operators["read"].fully_finished
 
@@ -1258,7 +1263,7 @@ def test_tasks_that_had_finished_before_the_restore_are_finished_from_the_start(
     bench = Bench(finished=[READ0, READ1])
     bench.ask()
     bench.tell(IdReserved("r", 1))
-    assert [task.execution.subtask for task in of(TriggerTask, bench.tell(LocationCreated(1, "x")))] == [WRITE]
+    assert [task.execution.subtask for task in of(TriggerCheckpoint, bench.tell(LocationCreated(1, "x")))] == [WRITE]
 
 
 def test_a_word_that_comes_late_does_not_bring_a_finished_task_back() -> None:
@@ -1320,12 +1325,12 @@ def begin(bench: Bench, checkpoint_id: int, name: str = "r") -> list[Coordinator
 
 
 def delivered(effects: Iterable[CoordinatorEffect]) -> list[str]:
-    return [effect.event for effect in of(DeliverOperatorEvent, effects)]
+    return [effect.event for effect in of(OperatorEvent, effects)]
 
 
 def test_an_event_passes_while_no_checkpoint_holds_it() -> None:
     bench = coordinated()
-    assert send(bench, "a", 1) == [DeliverOperatorEvent("read", 1, "a", 0)]
+    assert send(bench, "a", 1) == [OperatorEvent(running(READ1), "read", 0, "a")]
     bench.ask()
     bench.tell(IdReserved("r", 1), LocationCreated(1, "chk-1"))
     assert delivered(send(bench, "b", 0)) == ["b"], "the coordinator's state is not taken yet"
@@ -1336,9 +1341,9 @@ def test_the_next_event_for_a_subtask_leaves_when_the_one_before_has_arrived() -
     send(bench, "a", 0)
     assert send(bench, "b", 0) == []
     assert delivered(send(bench, "for another", 1)) == ["for another"]
-    assert bench.tell(OperatorEventConfirmed(0)) == [DeliverOperatorEvent("read", 0, "b", 1)]
-    assert bench.tell(OperatorEventConfirmed(0)) == []
-    assert bench.tell(OperatorEventConfirmed(1)) == []
+    assert bench.tell(OperatorEventReceived(ATTEMPT, 0)) == [OperatorEvent(running(READ0), "read", 1, "b")]
+    assert bench.tell(OperatorEventReceived(ATTEMPT, 0)) == []
+    assert bench.tell(OperatorEventReceived(ATTEMPT, 1)) == []
     assert delivered(send(bench, "c", 0)) == ["c"]
 
 
@@ -1349,7 +1354,7 @@ def test_from_its_snapshot_on_a_coordinators_events_wait_for_their_subtask() -> 
     assert send(bench, "for 1", 1) == []
     assert delivered(bench.acknowledge(1, WRITE)) == []
     assert delivered(bench.acknowledge(1, READ1)) == ["for 1"]
-    assert bench.tell(OperatorEventConfirmed(1)) == []
+    assert bench.tell(OperatorEventReceived(ATTEMPT, 1)) == []
     assert delivered(send(bench, "more for 1", 1)) == ["more for 1"]
     assert delivered(bench.acknowledge(1, READ0)) == ["for 0"]
 
@@ -1376,10 +1381,10 @@ def test_tasks_are_triggered_only_when_earlier_events_have_surely_arrived() -> N
     bench = coordinated()
     send(bench, "a", 0)
     send(bench, "b", 1)
-    bench.tell(OperatorEventConfirmed(0))
+    bench.tell(OperatorEventReceived(ATTEMPT, 0))
     assert begin(bench, 1) == []
-    assert bench.tell(OperatorEventConfirmed(7)) == []
-    assert len(triggered(bench.tell(OperatorEventConfirmed(1)))) == 2
+    assert bench.tell(OperatorEventReceived(ATTEMPT, 7)) == []
+    assert len(triggered(bench.tell(OperatorEventReceived(ATTEMPT, 1)))) == 2
 
 
 def test_events_sent_after_the_snapshot_do_not_delay_the_trigger() -> None:
@@ -1387,7 +1392,7 @@ def test_events_sent_after_the_snapshot_do_not_delay_the_trigger() -> None:
     send(bench, "a")
     begin(bench, 1)
     send(bench, "held")
-    assert triggered(bench.tell(OperatorEventConfirmed(0)))
+    assert triggered(bench.tell(OperatorEventReceived(ATTEMPT, 0)))
 
 
 def test_an_event_that_an_earlier_checkpoint_holds_back_must_arrive_before_the_next_triggers() -> None:
@@ -1396,9 +1401,9 @@ def test_an_event_that_an_earlier_checkpoint_holds_back_must_arrive_before_the_n
     begin(bench, 1, "a")
     assert send(bench, "held by 1") == []
     assert begin(bench, 2, "b") == []
-    (deliver,) = of(DeliverOperatorEvent, bench.acknowledge(1, READ0))
+    (deliver,) = of(OperatorEvent, bench.acknowledge(1, READ0))
     assert deliver.event == "held by 1"
-    assert len(triggered(bench.tell(OperatorEventConfirmed(deliver.sequence)))) == 2
+    assert len(triggered(bench.tell(OperatorEventReceived(ATTEMPT, deliver.sequence)))) == 2
 
 
 def test_an_event_one_coordinator_holds_back_does_not_stop_another_of_the_same_checkpoint() -> None:
@@ -1408,7 +1413,7 @@ def test_an_event_one_coordinator_holds_back_does_not_stop_another_of_the_same_c
     assert send(bench, "held by 1") == []
     assert delivered(send(bench, "open", operator="parse")) == ["open"]
     assert bench.tell(OperatorCoordinatorSnapshotted(1, "parse", StoredObject("p", 1))) == []
-    assert triggered(bench.tell(OperatorEventConfirmed(1)))
+    assert triggered(bench.tell(OperatorEventReceived(ATTEMPT, 1)))
 
 
 def test_an_event_of_several_checkpoints_waits_for_all_of_them() -> None:
@@ -1425,7 +1430,7 @@ def test_a_lost_event_fails_the_job_unless_it_is_known_to_have_arrived() -> None
     send(bench, "a")
     assert of(FailJob, bench.tell(OperatorEventLost(0)))
     send(bench, "b")
-    bench.tell(OperatorEventConfirmed(1))
+    bench.tell(OperatorEventReceived(ATTEMPT, 1))
     assert bench.tell(OperatorEventLost(1), OperatorEventLost(99)) == []
 
 

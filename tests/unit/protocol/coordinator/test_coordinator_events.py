@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from snapline.errors import EngineError
 from snapline.protocol.coordinator.coordinator_events import (
-    AcknowledgementReceived,
     CancelTimer,
     CoordinatorEffect,
     CoordinatorEvent,
@@ -14,6 +13,7 @@ from snapline.protocol.coordinator.coordinator_events import (
     WriteMetadata,
 )
 from snapline.protocol.machine import Story
+from snapline.protocol.messages import Acknowledge
 from snapline.protocol.snapshot import Snapshot, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.types import ExecutionId, SnapshotKind, SubtaskId
@@ -33,7 +33,7 @@ def test_a_timer_is_known_by_its_kind_and_checkpoint() -> None:
 
 def test_a_story_keeps_the_id_of_a_snapshot_and_leaves_state_out() -> None:
     execution = ExecutionId(SubtaskId("map", 1), 3)
-    acknowledged = AcknowledgementReceived(execution, 7, {"map": SubtaskState()}, SubtaskMetrics())
-    assert shown(acknowledged) == "AcknowledgementReceived(map/1#3, 7, SubtaskMetrics)"
+    acknowledged = Acknowledge(execution, 7, {"map": SubtaskState()}, SubtaskMetrics())
+    assert shown(acknowledged) == "Acknowledge(map/1#3, 7, SubtaskMetrics)"
     snapshot = Snapshot(7, SnapshotKind.CHECKPOINT, 3, 1_000, "chk-7", {})
     assert shown(WriteMetadata(snapshot)) == "WriteMetadata(7)"

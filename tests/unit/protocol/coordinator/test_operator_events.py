@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from snapline.protocol.coordinator.coordinator_events import DeliverOperatorEvent
 from snapline.protocol.coordinator.operator_events import OperatorEvents
+from snapline.protocol.messages import OperatorEvent
+from snapline.protocol.snapshot import VertexInfo
+from snapline.types import ExecutionId, SubtaskId
+
+TARGET = ExecutionId(SubtaskId("v", 0), 3)
 
 
 def events() -> OperatorEvents:
-    return OperatorEvents({"read": 2, "other": 1})
+    return OperatorEvents(3, {"read": VertexInfo("v", 2, 128, ("read",)), "other": VertexInfo("w", 1, 128, ("other",))})
 
 
-def names(orders: list[DeliverOperatorEvent]) -> list[str]:
+def names(orders: list[OperatorEvent]) -> list[str]:
     return [order.event for order in orders]
 
 
 def test_the_next_event_for_a_subtask_waits_for_the_one_before() -> None:
     sent = events()
-    assert sent.send("read", 0, "a") == [DeliverOperatorEvent("read", 0, "a", 0)]
+    assert sent.send("read", 0, "a") == [OperatorEvent(TARGET, "read", 0, "a")]
     assert sent.send("read", 0, "b") == []
     assert sent.send("read", 0, "c") == []
-    assert sent.confirmed(0) == [DeliverOperatorEvent("read", 0, "b", 1)]
+    assert sent.confirmed(0) == [OperatorEvent(TARGET, "read", 1, "b")]
     assert names(sent.confirmed(1)) == ["c"]
     assert sent.confirmed(2) == []
     assert names(sent.send("read", 0, "d")) == ["d"]

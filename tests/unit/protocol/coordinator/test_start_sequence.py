@@ -12,9 +12,10 @@ from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, 
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.coordinator.start_sequence import StartSequence
 from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.messages import TriggerCheckpoint
 from snapline.protocol.snapshot import StoredObject, VertexInfo
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
-from snapline.types import CheckpointScope, SnapshotKind, SubtaskId
+from snapline.types import CheckpointScope, SavepointFormat, SnapshotKind, SubtaskId
 
 READ, WRITE = SubtaskId("read", 0), SubtaskId("write", 0)
 PLAN = CheckpointPlan(trigger=(READ,), wait=(READ, WRITE), commit=(READ, WRITE))
@@ -34,7 +35,7 @@ class Bench:
             VertexInfo("read", 1, 128, ("read",), ("read",) if coordinator else ()),
             VertexInfo("write", 1, 128, ("write",)),
         )
-        self.events = OperatorEvents({"read": 1} if coordinator else {})
+        self.events = OperatorEvents(3, {"read": vertices[0]} if coordinator else {})
         self.statistics = CheckpointStatistics()
         self.pending: dict[int, PendingCheckpoint] = {}
         self.effects: list[c.CoordinatorEffect] = []
@@ -54,11 +55,13 @@ class Bench:
         self.effects.clear()
         return taken
 
-    def located(self, wanted: TriggerRequest, checkpoint_id: int = 7) -> PendingCheckpoint | None:
+    def located(
+        self, wanted: TriggerRequest, checkpoint_id: int = 7, *, is_inline: bool = False
+    ) -> PendingCheckpoint | None:
         self.sequence.begin(wanted, PLAN)
         self.sequence.id_reserved(wanted.name, checkpoint_id, 1_000)
         self.orders()
-        return self.sequence.location_created(checkpoint_id, "chk")
+        return self.sequence.location_created(checkpoint_id, "chk", is_inline)
 
 
 def test_each_step_waits_for_the_one_before() -> None:
@@ -69,7 +72,7 @@ def test_each_step_waits_for_the_one_before() -> None:
     sequence.id_reserved("r", 7, 1_000)
     timeout = c.SetTimer(c.Timer(c.TimerKind.TIMEOUT, 7), 1_000 + bench.config.timeout_ms)
     assert bench.orders() == [timeout, c.CreateLocation(7, request())]
-    assert sequence.location_created(7, "chk") is None
+    assert sequence.location_created(7, "chk", False) is None
     assert bench.orders() == [c.SnapshotOperatorCoordinator(7, "read")]
     assert sequence.coordinator_snapshotted(7, "read", STATE) is None
     assert bench.orders() == [c.SnapshotHook(7, "hook")]
@@ -78,8 +81,8 @@ def test_each_step_waits_for_the_one_before() -> None:
     assert started is bench.pending[7]
     assert started.phase is PendingPhase.COLLECTING
     (trigger,) = bench.orders()
-    assert isinstance(trigger, c.TriggerTask)
-    assert (trigger.execution.subtask, trigger.barrier.id, trigger.location) == (READ, 7, "chk")
+    assert isinstance(trigger, TriggerCheckpoint)
+    assert (trigger.execution.subtask, trigger.barrier.id, trigger.barrier.location) == (READ, 7, "chk")
     assert not sequence.is_busy
 
 
@@ -121,7 +124,7 @@ def test_the_abort_of_another_checkpoint_does_not_end_the_start() -> None:
 
 def test_what_comes_after_an_abort_is_discarded() -> None:
     bench = Bench()
-    assert bench.sequence.location_created(7, "chk") is None
+    assert bench.sequence.location_created(7, "chk", False) is None
     assert bench.sequence.coordinator_snapshotted(7, "read", STATE) is None
     assert bench.sequence.hook_snapshotted(7, "hook", STATE) is None
     assert bench.orders() == [c.Discard(7, (), "chk"), c.Discard(7, (STATE,)), c.Discard(7, (STATE,))]
@@ -145,5 +148,29 @@ def test_when_nothing_older_may_be_reused(
     bench.sequence.full_until_complete = after_restore
     assert bench.located(request(kind, scope)) is not None
     (trigger,) = bench.orders()
-    assert isinstance(trigger, c.TriggerTask)
+    assert isinstance(trigger, TriggerCheckpoint)
     assert trigger.barrier.full is full
+
+
+def test_the_barrier_names_the_place_unless_tasks_send_their_objects_along() -> None:
+    locations: list[str | None] = []
+    for is_inline in (False, True):
+        bench = Bench()
+        started = bench.located(request(), is_inline=is_inline)
+        assert started is not None
+        assert started.location == "chk"
+        (trigger,) = bench.orders()
+        assert isinstance(trigger, TriggerCheckpoint)
+        locations.append(trigger.barrier.location)
+    assert locations == ["chk", None]
+
+
+def test_only_the_barrier_of_a_savepoint_names_a_format() -> None:
+    formats: list[SavepointFormat | None] = []
+    for kind in (SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT):
+        bench = Bench()
+        bench.located(TriggerRequest("r", kind, False, False, 0, format=SavepointFormat.NATIVE))
+        (trigger,) = bench.orders()
+        assert isinstance(trigger, TriggerCheckpoint)
+        formats.append(trigger.barrier.format)
+    assert formats == [None, SavepointFormat.NATIVE]

@@ -34,10 +34,10 @@ from snapline.protocol.job.lifecycle import (
     StopFailed,
     StopSavepointCompleted,
     SuspendRequested,
-    TaskReported,
     TasksStopped,
 )
 from snapline.protocol.job.restart_policy import RestartPolicy
+from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.types import ExecutionId, JobStatus, SnapshotKind, SubtaskId, TaskStatus
 
@@ -67,7 +67,7 @@ class Job:
         self, subtask: SubtaskId, status: TaskStatus, *, error: str = "", attempt: int | None = None
     ) -> list[JobEffect]:
         attempt = self.machine.attempt if attempt is None else attempt
-        return self.tell(TaskReported(ExecutionId(subtask, attempt), status, error))
+        return self.tell(TaskReport(ExecutionId(subtask, attempt), status, error))
 
     def deploy(self, attempt: int = 1, finished: frozenset[SubtaskId] = frozenset()) -> list[JobEffect]:
         return self.tell(AttemptClaimed(attempt), AttemptPrepared(frozenset({A, B}), finished))
@@ -314,11 +314,11 @@ def test_a_failure_while_the_job_fails_counts_for_no_second_attempt() -> None:
 
 def stale_words() -> list[JobEvent]:
     return [
-        TaskReported(ExecutionId(A, 1), TaskStatus.FAILED, "late"),
-        TaskReported(ExecutionId(A, 1), TaskStatus.RUNNING),
-        TaskReported(ExecutionId(B, 1), TaskStatus.RUNNING),
-        TaskReported(ExecutionId(A, 1), TaskStatus.FINISHED),
-        TaskReported(ExecutionId(B, 1), TaskStatus.FINISHED),
+        TaskReport(ExecutionId(A, 1), TaskStatus.FAILED, "late"),
+        TaskReport(ExecutionId(A, 1), TaskStatus.RUNNING),
+        TaskReport(ExecutionId(B, 1), TaskStatus.RUNNING),
+        TaskReport(ExecutionId(A, 1), TaskStatus.FINISHED),
+        TaskReport(ExecutionId(B, 1), TaskStatus.FINISHED),
         DeploymentTimedOut(1),
         FailureRequested(1, "late"),
         TasksStopped(1),

@@ -8,24 +8,21 @@ from itertools import permutations
 import pytest
 
 from snapline.errors import EngineError, IllegalTransitionError
-from snapline.protocol.barriers.barrier_events import AlignmentMetrics
+from snapline.protocol.barriers.barrier_events import AlignmentMetrics, CheckpointTriggered, HandlerAborted
+from snapline.protocol.messages import Acknowledge, CheckpointAborted, CheckpointCompleted, Decline, TriggerCheckpoint
 from snapline.protocol.snapshot import OperatorPart, StoredObject, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask.subtask_events import (
-    AbortNotified,
     AsynchronousPartFailed,
     AsynchronousPartFinished,
     BroadcastBarrier,
     BroadcastCancelMarker,
     BroadcastEndOfData,
     CancelSnapshot,
-    CheckpointTriggered,
-    CompletionNotified,
     DataEnded,
     EndInput,
     FailTask,
     FinishTask,
-    HandlerAborted,
     InputsFinished,
     NotifyOperatorsAborted,
     NotifyOperatorsCompleted,
@@ -36,15 +33,12 @@ from snapline.protocol.subtask.subtask_events import (
     PrepareSnapshot,
     PrioritizeOutputs,
     ResumeSources,
-    SendAcknowledgement,
-    SendDecline,
     SetOutputTimer,
     StopSources,
     SubtaskEffect,
     SubtaskEvent,
     SynchronousPartFinished,
     TakeSnapshot,
-    TriggerReceived,
     WriteSnapshot,
 )
 from snapline.protocol.subtask.subtask_machine import Life, SubtaskMachine
@@ -111,28 +105,32 @@ class Subtask:
     def acknowledge(self, checkpoint_id: int) -> None:
         """Go through a whole aligned checkpoint."""
         effects = self.tell(
-            CheckpointTriggered(barrier(checkpoint_id)),
+            triggered(barrier(checkpoint_id)),
             InputsFinished(checkpoint_id, METRICS),
             SynchronousPartFinished(checkpoint_id, 2),
             written(checkpoint_id),
         )
-        assert isinstance(effects[-1], SendAcknowledgement)
+        assert isinstance(effects[-1], Acknowledge)
+
+
+def triggered(barrier: Barrier, start_delay_ms: int = 0) -> CheckpointTriggered:
+    return CheckpointTriggered(barrier, start_delay_ms)
 
 
 def written(checkpoint_id: int) -> AsynchronousPartFinished:
     return AsynchronousPartFinished(checkpoint_id, STATE, checkpointed_bytes=40, state_bytes=90, duration_ms=6)
 
 
-def completed(checkpoint_id: int, subsumed_id: int = NO_CHECKPOINT) -> CompletionNotified:
-    return CompletionNotified(ATTEMPT, checkpoint_id, subsumed_id)
+def completed(checkpoint_id: int, subsumed_id: int = NO_CHECKPOINT) -> CheckpointCompleted:
+    return CheckpointCompleted(ME, checkpoint_id, subsumed_id)
 
 
-def aborted(checkpoint_id: int) -> AbortNotified:
-    return AbortNotified(ATTEMPT, checkpoint_id)
+def aborted(checkpoint_id: int) -> CheckpointAborted:
+    return CheckpointAborted(ME, checkpoint_id)
 
 
-def declined(checkpoint_id: int, reason: FailureReason, message: str = "") -> SendDecline:
-    return SendDecline(ME, checkpoint_id, reason, message)
+def declined(checkpoint_id: int, reason: FailureReason, message: str = "") -> Decline:
+    return Decline(ME, checkpoint_id, reason, message)
 
 
 # --- the trigger -----------------------------------------------------------------------------------------------------
@@ -141,7 +139,7 @@ def declined(checkpoint_id: int, reason: FailureReason, message: str = "") -> Se
 @pytest.mark.parametrize("kind", [ALIGNED, UNALIGNED])
 def test_at_the_trigger_the_barrier_leaves_before_the_snapshot_is_taken(kind: BarrierKind) -> None:
     subtask = Subtask()
-    assert subtask.tell(CheckpointTriggered(barrier(1, kind))) == [
+    assert subtask.tell(triggered(barrier(1, kind))) == [
         PrepareSnapshot(1),
         BroadcastBarrier(barrier(1, kind)),
         TakeSnapshot(barrier(1, kind)),
@@ -155,7 +153,7 @@ def test_a_barrier_with_a_timeout_sets_the_output_timer_behind_it(now_ms: int, a
     subtask = Subtask()
     subtask.now_ms = now_ms
     timed = barrier(1, WITH_TIMEOUT, 250)
-    assert subtask.tell(CheckpointTriggered(timed)) == [
+    assert subtask.tell(triggered(timed)) == [
         PrepareSnapshot(1),
         BroadcastBarrier(timed),
         SetOutputTimer(1, at_ms),
@@ -165,7 +163,7 @@ def test_a_barrier_with_a_timeout_sets_the_output_timer_behind_it(now_ms: int, a
 
 def test_without_outputs_there_is_no_output_timer() -> None:
     timed = barrier(1, WITH_TIMEOUT, 250)
-    assert Subtask(has_outputs=False).tell(CheckpointTriggered(timed)) == [
+    assert Subtask(has_outputs=False).tell(triggered(timed)) == [
         PrepareSnapshot(1),
         BroadcastBarrier(timed),
         TakeSnapshot(timed),
@@ -179,7 +177,7 @@ def test_behind_an_edge_that_forced_alignment_a_barrier_regains_its_kind(
     subtask = Subtask()
     original = barrier(1, kind, timeout_ms)
     timer = [SetOutputTimer(1, 1050)] if timeout_ms is not None else []
-    assert subtask.tell(CheckpointTriggered(barrier(1, FORCED, timeout_ms))) == [
+    assert subtask.tell(triggered(barrier(1, FORCED, timeout_ms))) == [
         PrepareSnapshot(1),
         BroadcastBarrier(original),
         *timer,
@@ -190,7 +188,7 @@ def test_behind_an_edge_that_forced_alignment_a_barrier_regains_its_kind(
 def test_a_plain_savepoint_is_taken_like_an_aligned_checkpoint() -> None:
     savepoint = Barrier(1, 100, snapshot=SnapshotKind.SAVEPOINT)
     subtask = Subtask()
-    assert subtask.tell(CheckpointTriggered(savepoint)) == [
+    assert subtask.tell(triggered(savepoint)) == [
         PrepareSnapshot(1),
         BroadcastBarrier(savepoint),
         TakeSnapshot(savepoint),
@@ -202,7 +200,7 @@ def test_a_plain_savepoint_is_taken_like_an_aligned_checkpoint() -> None:
 def test_stop_with_savepoint_ends_the_data_before_all_else(drain: bool, first: SubtaskEffect) -> None:
     subtask = Subtask()
     savepoint = stop_barrier(1, drain=drain)
-    assert subtask.tell(CheckpointTriggered(savepoint)) == [
+    assert subtask.tell(triggered(savepoint)) == [
         first,
         PrepareSnapshot(1),
         BroadcastBarrier(savepoint),
@@ -213,13 +211,13 @@ def test_stop_with_savepoint_ends_the_data_before_all_else(drain: bool, first: S
 
 def test_a_source_is_triggered_by_the_coordinator_and_needs_no_inputs() -> None:
     source = Subtask(has_inputs=False)
-    assert source.tell(TriggerReceived(ATTEMPT, barrier(1))) == [
+    assert source.tell(TriggerCheckpoint(ME, barrier(1))) == [
         PrepareSnapshot(1),
         BroadcastBarrier(barrier(1)),
         TakeSnapshot(barrier(1)),
     ]
     *_, acknowledgement = source.tell(SynchronousPartFinished(1, 2), written(1))
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
     metrics = acknowledgement.metrics
     assert (metrics.start_delay_ms, metrics.alignment_ms, metrics.processed_bytes) == (900, 0, 0)
 
@@ -228,9 +226,9 @@ def test_the_start_delay_of_a_source_is_never_negative() -> None:
     source = Subtask(has_inputs=False)
     source.now_ms = 50
     *_, acknowledgement = source.tell(
-        TriggerReceived(ATTEMPT, barrier(1)), SynchronousPartFinished(1, 2), AsynchronousPartFinished(1, {}, 0, 0, 0)
+        TriggerCheckpoint(ME, barrier(1)), SynchronousPartFinished(1, 2), AsynchronousPartFinished(1, {}, 0, 0, 0)
     )
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
     assert acknowledgement.metrics.start_delay_ms == 0
 
 
@@ -240,21 +238,21 @@ def test_the_start_delay_of_a_source_is_never_negative() -> None:
 @pytest.mark.parametrize("late", [1, 2])
 def test_ids_that_are_not_newer_are_ignored(late: int) -> None:
     subtask = Subtask(has_inputs=False)
-    subtask.tell(TriggerReceived(ATTEMPT, barrier(2)))
-    assert subtask.tell(TriggerReceived(ATTEMPT, barrier(late))) == []
-    assert subtask.tell(CheckpointTriggered(barrier(late))) == []
+    subtask.tell(TriggerCheckpoint(ME, barrier(2)))
+    assert subtask.tell(TriggerCheckpoint(ME, barrier(late))) == []
+    assert subtask.tell(triggered(barrier(late))) == []
 
 
 def test_ids_up_to_the_restored_one_are_ignored() -> None:
     subtask = Subtask(last_checkpoint_id=5)
-    assert subtask.tell(CheckpointTriggered(barrier(5))) == []
-    assert subtask.tell(CheckpointTriggered(barrier(6)))[0] == PrepareSnapshot(6)
+    assert subtask.tell(triggered(barrier(5))) == []
+    assert subtask.tell(triggered(barrier(6)))[0] == PrepareSnapshot(6)
 
 
 def test_ids_may_skip() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)))
-    assert subtask.tell(CheckpointTriggered(barrier(4)))[0] == PrepareSnapshot(4)
+    subtask.tell(triggered(barrier(1)))
+    assert subtask.tell(triggered(barrier(4)))[0] == PrepareSnapshot(4)
 
 
 # --- the acknowledgement ---------------------------------------------------------------------------------------------
@@ -262,11 +260,11 @@ def test_ids_may_skip() -> None:
 
 def test_each_part_leads_to_the_next() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1), start_delay_ms=3))
+    subtask.tell(triggered(barrier(1), start_delay_ms=3))
     assert subtask.tell(InputsFinished(1, METRICS, persisted_bytes=13)) == []
     assert subtask.tell(SynchronousPartFinished(1, 2)) == [WriteSnapshot(1)]
     assert subtask.tell(written(1)) == [
-        SendAcknowledgement(
+        Acknowledge(
             ME,
             1,
             STATE,
@@ -287,24 +285,24 @@ def test_each_part_leads_to_the_next() -> None:
 
 def test_the_acknowledgement_waits_for_the_inputs() -> None:
     subtask = Subtask()
-    effects = subtask.tell(CheckpointTriggered(barrier(1)), SynchronousPartFinished(1, 2), written(1))
+    effects = subtask.tell(triggered(barrier(1)), SynchronousPartFinished(1, 2), written(1))
     assert effects[-1] == WriteSnapshot(1)
     (acknowledgement,) = subtask.tell(InputsFinished(1, METRICS))
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
 
 
 @pytest.mark.parametrize("captured", [barrier(1, UNALIGNED), barrier(1, WITH_TIMEOUT, 250), barrier(1, FORCED)])
 def test_the_acknowledgement_waits_for_outputs_that_may_be_captured(captured: Barrier) -> None:
     subtask = Subtask()
     effects = subtask.tell(
-        CheckpointTriggered(captured),
+        triggered(captured),
         InputsFinished(1, METRICS, persisted_bytes=13),
         SynchronousPartFinished(1, 2),
         written(1),
     )
     assert effects[-1] == WriteSnapshot(1)
     (acknowledgement,) = subtask.tell(OutputsFinished(1, persisted_bytes=100))
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
     assert acknowledgement.metrics.persisted_bytes == 113
 
 
@@ -319,23 +317,23 @@ def test_the_acknowledgement_waits_for_outputs_that_may_be_captured(captured: Ba
 )
 def test_the_acknowledgement_is_sent_once_with_the_last_part(order: list[SubtaskEvent]) -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1, UNALIGNED)))
+    subtask.tell(triggered(barrier(1, UNALIGNED)))
     before = subtask.tell(*order[:-1])
-    assert not any(isinstance(effect, SendAcknowledgement) for effect in before)
+    assert not any(isinstance(effect, Acknowledge) for effect in before)
     (acknowledgement,) = subtask.tell(order[-1])
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
     assert subtask.tell(InputsFinished(1, METRICS), OutputsFinished(1), written(1)) == []
 
 
 def test_without_outputs_an_unaligned_checkpoint_does_not_wait_for_them() -> None:
     subtask = Subtask(has_outputs=False)
     *_, acknowledgement = subtask.tell(
-        CheckpointTriggered(barrier(1, UNALIGNED)),
+        triggered(barrier(1, UNALIGNED)),
         InputsFinished(1, METRICS),
         SynchronousPartFinished(1, 2),
         written(1),
     )
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
 
 
 @pytest.mark.parametrize(
@@ -347,24 +345,24 @@ def test_a_checkpoint_is_reported_as_unaligned_if_it_is_or_holds_in_flight_data(
 ) -> None:
     subtask = Subtask()
     *_, acknowledgement = subtask.tell(
-        CheckpointTriggered(barrier(1, kind, 10 if kind is WITH_TIMEOUT else None)),
+        triggered(barrier(1, kind, 10 if kind is WITH_TIMEOUT else None)),
         InputsFinished(1, AlignmentMetrics(0, 0, 0)),
         OutputsFinished(1, persisted_bytes),
         SynchronousPartFinished(1, 2),
         written(1),
     )
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
     assert acknowledgement.metrics.unaligned is unaligned
 
 
 def test_two_checkpoints_may_be_written_at_once_and_are_acknowledged_apart() -> None:
     subtask = Subtask(max_remembered_aborts=2)
-    subtask.tell(CheckpointTriggered(barrier(1)), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2))
-    subtask.tell(CheckpointTriggered(barrier(2)), InputsFinished(2, METRICS), SynchronousPartFinished(2, 2))
+    subtask.tell(triggered(barrier(1)), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2))
+    subtask.tell(triggered(barrier(2)), InputsFinished(2, METRICS), SynchronousPartFinished(2, 2))
     (second,) = subtask.tell(written(2))
     (first,) = subtask.tell(written(1))
-    assert isinstance(first, SendAcknowledgement)
-    assert isinstance(second, SendAcknowledgement)
+    assert isinstance(first, Acknowledge)
+    assert isinstance(second, Acknowledge)
     assert (first.checkpoint_id, second.checkpoint_id) == (1, 2)
 
 
@@ -373,19 +371,19 @@ def test_two_checkpoints_may_be_written_at_once_and_are_acknowledged_apart() -> 
 
 def test_the_output_timer_lets_the_barrier_overtake() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1, WITH_TIMEOUT, 250)))
+    subtask.tell(triggered(barrier(1, WITH_TIMEOUT, 250)))
     assert subtask.tell(OutputTimerFired(1)) == [PrioritizeOutputs(1)]
 
 
 def test_the_output_timer_changes_nothing_once_the_barrier_has_left() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1, WITH_TIMEOUT, 250)), OutputsFinished(1))
+    subtask.tell(triggered(barrier(1, WITH_TIMEOUT, 250)), OutputsFinished(1))
     assert subtask.tell(OutputTimerFired(1)) == []
 
 
 def test_the_output_timer_of_a_checkpoint_that_is_over_changes_nothing() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1, WITH_TIMEOUT, 250)), aborted(1))
+    subtask.tell(triggered(barrier(1, WITH_TIMEOUT, 250)), aborted(1))
     assert subtask.tell(OutputTimerFired(1), OutputTimerFired(9)) == []
 
 
@@ -395,35 +393,35 @@ def test_the_output_timer_of_a_checkpoint_that_is_over_changes_nothing() -> None
 def test_an_id_aborted_before_its_barrier_is_skipped_and_cancelled_downstream() -> None:
     subtask = Subtask()
     assert subtask.tell(aborted(1)) == [NotifyOperatorsAborted(1)]
-    assert subtask.tell(CheckpointTriggered(barrier(1))) == [CancelSnapshot(1), BroadcastCancelMarker(1)]
-    assert subtask.tell(CheckpointTriggered(barrier(1))) == []
-    assert subtask.tell(CheckpointTriggered(barrier(2)))[0] == PrepareSnapshot(2)
+    assert subtask.tell(triggered(barrier(1))) == [CancelSnapshot(1), BroadcastCancelMarker(1)]
+    assert subtask.tell(triggered(barrier(1))) == []
+    assert subtask.tell(triggered(barrier(2)))[0] == PrepareSnapshot(2)
 
 
 def test_only_so_many_aborted_ids_are_remembered_the_newest() -> None:
     subtask = Subtask(max_remembered_aborts=2)
     subtask.tell(aborted(1), aborted(3), aborted(2), aborted(3))
-    assert subtask.tell(CheckpointTriggered(barrier(1)))[0] == PrepareSnapshot(1)
-    assert subtask.tell(CheckpointTriggered(barrier(2)))[0] == CancelSnapshot(2)
-    assert subtask.tell(CheckpointTriggered(barrier(3)))[0] == CancelSnapshot(3)
+    assert subtask.tell(triggered(barrier(1)))[0] == PrepareSnapshot(1)
+    assert subtask.tell(triggered(barrier(2)))[0] == CancelSnapshot(2)
+    assert subtask.tell(triggered(barrier(3)))[0] == CancelSnapshot(3)
 
 
 def test_a_repeated_abort_takes_no_second_place() -> None:
     subtask = Subtask(max_remembered_aborts=2)
     subtask.tell(aborted(1), aborted(2), aborted(2))
-    assert subtask.tell(CheckpointTriggered(barrier(1)))[0] == CancelSnapshot(1)
+    assert subtask.tell(triggered(barrier(1)))[0] == CancelSnapshot(1)
 
 
 def test_an_abort_of_an_id_that_is_already_past_is_not_remembered() -> None:
     subtask = Subtask(max_remembered_aborts=1)
-    subtask.tell(aborted(9), CheckpointTriggered(barrier(3)))
+    subtask.tell(aborted(9), triggered(barrier(3)))
     subtask.tell(aborted(2))
-    assert subtask.tell(CheckpointTriggered(barrier(9)))[0] == CancelSnapshot(9)
+    assert subtask.tell(triggered(barrier(9)))[0] == CancelSnapshot(9)
 
 
 def test_an_abort_cancels_what_is_being_written() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)), SynchronousPartFinished(1, 2))
+    subtask.tell(triggered(barrier(1)), SynchronousPartFinished(1, 2))
     assert subtask.tell(aborted(1)) == [CancelSnapshot(1), NotifyOperatorsAborted(1)]
     assert subtask.tell(written(1), InputsFinished(1, METRICS), OutputsFinished(1)) == []
 
@@ -435,7 +433,7 @@ def test_an_abort_cancels_what_is_being_written() -> None:
 )
 def test_an_abort_is_possible_until_the_acknowledgement(before: list[SubtaskEvent]) -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)), *before)
+    subtask.tell(triggered(barrier(1)), *before)
     assert subtask.tell(aborted(1))[0] == CancelSnapshot(1)
     assert subtask.tell(SynchronousPartFinished(1, 2)) == []
     assert subtask.life() is Life.RUNNING
@@ -458,12 +456,12 @@ def test_after_the_acknowledgement_an_abort_only_tells_the_operators() -> None:
 def test_a_handlers_abort_is_declined_and_cancelled_downstream(reason: AbortReason, failure: FailureReason) -> None:
     subtask = Subtask()
     assert subtask.tell(HandlerAborted(1, reason)) == [declined(1, failure), BroadcastCancelMarker(1)]
-    assert subtask.tell(CheckpointTriggered(barrier(1))) == []
+    assert subtask.tell(triggered(barrier(1))) == []
 
 
 def test_a_handlers_abort_cancels_a_triggered_snapshot_first() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1, UNALIGNED)), SynchronousPartFinished(1, 2))
+    subtask.tell(triggered(barrier(1, UNALIGNED)), SynchronousPartFinished(1, 2))
     assert subtask.tell(HandlerAborted(1, AbortReason.CANCELLED)) == [
         CancelSnapshot(1),
         declined(1, FailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER),
@@ -474,16 +472,16 @@ def test_a_handlers_abort_cancels_a_triggered_snapshot_first() -> None:
 
 def test_a_handlers_abort_of_an_older_id_leaves_a_newer_one_alone() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(5)), InputsFinished(5, METRICS), SynchronousPartFinished(5, 2))
+    subtask.tell(triggered(barrier(5)), InputsFinished(5, METRICS), SynchronousPartFinished(5, 2))
     subtask.tell(HandlerAborted(4, AbortReason.SUBSUMED))
     (acknowledgement,) = subtask.tell(written(5))
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
 
 
 def test_a_handlers_abort_makes_room_among_the_remembered_aborts() -> None:
     subtask = Subtask(max_remembered_aborts=1)
     subtask.tell(aborted(1), HandlerAborted(1, AbortReason.CANCELLED), aborted(2))
-    assert subtask.tell(CheckpointTriggered(barrier(2)))[0] == CancelSnapshot(2)
+    assert subtask.tell(triggered(barrier(2)))[0] == CancelSnapshot(2)
 
 
 # --- failures --------------------------------------------------------------------------------------------------------
@@ -491,19 +489,19 @@ def test_a_handlers_abort_makes_room_among_the_remembered_aborts() -> None:
 
 def test_a_failure_in_the_asynchronous_part_declines_and_the_task_goes_on() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)), SynchronousPartFinished(1, 2))
+    subtask.tell(triggered(barrier(1)), SynchronousPartFinished(1, 2))
     assert subtask.tell(AsynchronousPartFailed(1, "disk full")) == [
         CancelSnapshot(1),
         declined(1, FailureReason.CHECKPOINT_ASYNC_EXCEPTION, "disk full"),
     ]
     assert subtask.tell(InputsFinished(1, METRICS), AsynchronousPartFailed(1, "again")) == []
     assert subtask.life() is Life.RUNNING
-    assert subtask.tell(CheckpointTriggered(barrier(2)))[0] == PrepareSnapshot(2)
+    assert subtask.tell(triggered(barrier(2)))[0] == PrepareSnapshot(2)
 
 
 def test_parts_out_of_turn_are_a_defect_and_change_nothing() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)), InputsFinished(1, METRICS))
+    subtask.tell(triggered(barrier(1)), InputsFinished(1, METRICS))
     with pytest.raises(IllegalTransitionError):
         subtask.tell(written(1))
     (effect,) = subtask.tell(SynchronousPartFinished(1, 2))
@@ -514,7 +512,7 @@ def test_parts_out_of_turn_are_a_defect_and_change_nothing() -> None:
 
 def test_a_part_cannot_fail_out_of_turn() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)))
+    subtask.tell(triggered(barrier(1)))
     with pytest.raises(IllegalTransitionError):
         subtask.tell(AsynchronousPartFailed(1, "nothing is being written"))
     assert subtask.life() is Life.RUNNING
@@ -548,14 +546,23 @@ def test_operators_hear_of_a_completion_once() -> None:
     assert subtask.tell(completed(3)) == [NotifyOperatorsCompleted(3)]
 
 
-@pytest.mark.parametrize("attempt", [ATTEMPT - 1, ATTEMPT + 1])
-def test_messages_of_another_attempt_are_ignored(attempt: int) -> None:
+@pytest.mark.parametrize(
+    "execution",
+    [
+        ExecutionId(SubtaskId("map", 1), ATTEMPT - 1),
+        ExecutionId(SubtaskId("map", 1), ATTEMPT + 1),
+        ExecutionId(SubtaskId("map", 0), ATTEMPT),
+        ExecutionId(SubtaskId("sink", 1), ATTEMPT),
+    ],
+    ids=str,
+)
+def test_messages_to_another_execution_are_ignored(execution: ExecutionId) -> None:
     subtask = Subtask(has_inputs=False)
     subtask.acknowledge(1)
-    assert subtask.tell(TriggerReceived(attempt, barrier(2))) == []
-    assert subtask.tell(CompletionNotified(attempt, 1)) == []
-    assert subtask.tell(AbortNotified(attempt, 2)) == []
-    assert subtask.tell(TriggerReceived(ATTEMPT, barrier(2)))[0] == PrepareSnapshot(2)
+    assert subtask.tell(TriggerCheckpoint(execution, barrier(2))) == []
+    assert subtask.tell(CheckpointCompleted(execution, 1)) == []
+    assert subtask.tell(CheckpointAborted(execution, 2)) == []
+    assert subtask.tell(TriggerCheckpoint(ME, barrier(2)))[0] == PrepareSnapshot(2)
     assert subtask.tell(completed(1)) == [NotifyOperatorsCompleted(1)]
 
 
@@ -578,19 +585,19 @@ def test_a_subtask_answers_every_checkpoint_it_has_begun_before_it_leaves() -> N
     subtask = Subtask(has_inputs=False, has_outputs=False)
     subtask.tell(DataEnded())
     subtask.acknowledge(1)
-    subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFinished(2, 0))
+    subtask.tell(triggered(barrier(2)), SynchronousPartFinished(2, 0))
     assert FinishTask() not in subtask.tell(completed(1)), "all others would wait for its answer to checkpoint 2"
     effects = subtask.tell(AsynchronousPartFinished(2, {}, 0, 0, 0))
-    assert isinstance(effects[0], SendAcknowledgement)
+    assert isinstance(effects[0], Acknowledge)
     assert effects[-1] == FinishTask()
 
 
-@pytest.mark.parametrize("end", [AsynchronousPartFailed(2, "full"), AbortNotified(ATTEMPT, 2)])
+@pytest.mark.parametrize("end", [AsynchronousPartFailed(2, "full"), CheckpointAborted(ME, 2)])
 def test_a_subtask_leaves_once_the_last_checkpoint_it_has_begun_is_given_up(end: SubtaskEvent) -> None:
     subtask = Subtask(has_inputs=False, has_outputs=False)
     subtask.tell(DataEnded())
     subtask.acknowledge(1)
-    subtask.tell(CheckpointTriggered(barrier(2)), SynchronousPartFinished(2, 0), completed(1))
+    subtask.tell(triggered(barrier(2)), SynchronousPartFinished(2, 0), completed(1))
     assert subtask.tell(end)[-1] == FinishTask()
 
 
@@ -610,7 +617,7 @@ def test_nobody_takes_a_checkpoint_for_its_last_that_those_upstream_do_not() -> 
     assert subtask.tell(DataEnded(final_from=4)) == [BroadcastEndOfData(4)]
     subtask.tell(OutputsConsumed(), PartitionsEnded())
     for checkpoint_id, is_last in ((3, False), (4, True)):
-        effects = subtask.tell(CheckpointTriggered(barrier(checkpoint_id)))
+        effects = subtask.tell(triggered(barrier(checkpoint_id)))
         assert effects[-1] == TakeSnapshot(barrier(checkpoint_id), ended=is_last)
         assert (FinishTask() in subtask.tell(completed(checkpoint_id))) is is_last
 
@@ -644,12 +651,12 @@ def test_a_subtask_that_is_about_to_leave_still_takes_part_in_checkpoints() -> N
     assert subtask.life() is Life.LEAVING
     subtask.acknowledge(1)
     assert subtask.tell(completed(1)) == [NotifyOperatorsCompleted(1)]
-    assert subtask.tell(CheckpointTriggered(barrier(2)))[-1] == TakeSnapshot(barrier(2), ended=True)
+    assert subtask.tell(triggered(barrier(2)))[-1] == TakeSnapshot(barrier(2), ended=True)
 
 
 def test_an_ended_subtask_goes_on_after_a_failed_last_checkpoint() -> None:
     subtask = Subtask(has_outputs=False)
-    subtask.tell(DataEnded(), PartitionsEnded(), CheckpointTriggered(barrier(1)), SynchronousPartFinished(1, 2))
+    subtask.tell(DataEnded(), PartitionsEnded(), triggered(barrier(1)), SynchronousPartFinished(1, 2))
     subtask.tell(AsynchronousPartFailed(1, "disk full"), aborted(1))
     assert subtask.life() is Life.ENDED
     subtask.acknowledge(2)
@@ -669,11 +676,11 @@ def test_a_subtask_whose_inputs_have_ended_is_triggered_by_the_coordinator_and_w
     *_, acknowledgement = subtask.tell(
         DataEnded(),
         PartitionsEnded(),
-        TriggerReceived(ATTEMPT, barrier(1)),
+        TriggerCheckpoint(ME, barrier(1)),
         SynchronousPartFinished(1, 2),
         written(1),
     )
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
     assert acknowledgement.metrics.alignment_ms == 0
 
 
@@ -687,9 +694,9 @@ def test_data_ends_only_once() -> None:
 def test_stop_with_savepoint_lets_the_task_leave_when_it_is_complete() -> None:
     subtask = Subtask()
     *_, acknowledgement = subtask.tell(
-        CheckpointTriggered(stop_barrier(4)), InputsFinished(4, METRICS), SynchronousPartFinished(4, 2), written(4)
+        triggered(stop_barrier(4)), InputsFinished(4, METRICS), SynchronousPartFinished(4, 2), written(4)
     )
-    assert isinstance(acknowledgement, SendAcknowledgement)
+    assert isinstance(acknowledgement, Acknowledge)
     assert subtask.tell(completed(3)) == [NotifyOperatorsCompleted(3)]
     assert subtask.life() is Life.STOPPING
     assert subtask.tell(completed(4)) == [NotifyOperatorsCompleted(4)]
@@ -699,14 +706,14 @@ def test_stop_with_savepoint_lets_the_task_leave_when_it_is_complete() -> None:
 
 def test_a_source_that_stops_leaves_first() -> None:
     source = Subtask(has_inputs=False)
-    source.tell(TriggerReceived(ATTEMPT, stop_barrier(4)), SynchronousPartFinished(4, 2), written(4))
+    source.tell(TriggerCheckpoint(ME, stop_barrier(4)), SynchronousPartFinished(4, 2), written(4))
     assert source.tell(completed(4)) == [NotifyOperatorsCompleted(4), FinishTask()]
 
 
 @pytest.mark.parametrize("complete_first", [False, True])
 def test_a_drained_subtask_leaves_when_all_it_sent_has_been_taken_in(complete_first: bool) -> None:
     subtask = Subtask(final_checkpoint=False)
-    subtask.tell(CheckpointTriggered(stop_barrier(1, drain=True)))
+    subtask.tell(triggered(stop_barrier(1, drain=True)))
     events: list[SubtaskEvent] = [DataEnded(), completed(1)]
     assert FinishTask() not in subtask.tell(*(reversed(events) if complete_first else events))
     assert subtask.tell(PartitionsEnded()) == []
@@ -717,7 +724,7 @@ def test_a_drained_subtask_leaves_when_all_it_sent_has_been_taken_in(complete_fi
 def test_to_a_subtask_past_its_end_a_stop_is_one_more_checkpoint(drain: bool) -> None:
     subtask = Subtask(has_outputs=False)
     subtask.tell(DataEnded(), PartitionsEnded())
-    assert subtask.tell(CheckpointTriggered(stop_barrier(2, drain=drain)))[0] == PrepareSnapshot(2)
+    assert subtask.tell(triggered(stop_barrier(2, drain=drain)))[0] == PrepareSnapshot(2)
     assert subtask.tell(aborted(2)) == [CancelSnapshot(2), NotifyOperatorsAborted(2)]
     subtask.acknowledge(3)
     assert subtask.tell(completed(3))[-1] == FinishTask()
@@ -726,51 +733,51 @@ def test_to_a_subtask_past_its_end_a_stop_is_one_more_checkpoint(drain: bool) ->
 @pytest.mark.parametrize("acknowledged", [False, True])
 def test_after_an_aborted_stop_with_savepoint_the_job_goes_on(acknowledged: bool) -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(stop_barrier(2)))
+    subtask.tell(triggered(stop_barrier(2)))
     if acknowledged:
         subtask.tell(InputsFinished(2, METRICS), SynchronousPartFinished(2, 2), written(2))
     *cancelled, resumed, notified = subtask.tell(aborted(2))
     assert cancelled == ([] if acknowledged else [CancelSnapshot(2)])
     assert (resumed, notified) == (ResumeSources(), NotifyOperatorsAborted(2))
     assert subtask.life() is Life.RUNNING
-    assert TakeSnapshot(barrier(3)) in subtask.tell(CheckpointTriggered(barrier(3)))
+    assert TakeSnapshot(barrier(3)) in subtask.tell(triggered(barrier(3)))
 
 
 def test_an_aborted_stop_with_drain_fails_the_task() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(stop_barrier(2, drain=True)))
+    subtask.tell(triggered(stop_barrier(2, drain=True)))
     assert subtask.tell(aborted(2))[-1] == FailTask("stop with savepoint 2 failed")
     assert subtask.life() is Life.FAILED
 
 
 def test_the_abort_of_another_checkpoint_does_not_fail_a_task_that_stops() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)), CheckpointTriggered(stop_barrier(2)))
+    subtask.tell(triggered(barrier(1)), triggered(stop_barrier(2)))
     assert subtask.tell(aborted(1)) == [CancelSnapshot(1), NotifyOperatorsAborted(1)]
     assert subtask.life() is Life.STOPPING
 
 
 def test_an_abort_that_comes_after_the_completion_of_a_stop_changes_nothing() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(stop_barrier(2)), completed(2), aborted(2))
+    subtask.tell(triggered(stop_barrier(2)), completed(2), aborted(2))
     assert subtask.life() is Life.LEAVING
 
 
 def test_a_stop_with_savepoint_that_was_aborted_before_its_barrier_is_skipped() -> None:
     subtask = Subtask()
     subtask.tell(aborted(2))
-    assert subtask.tell(CheckpointTriggered(stop_barrier(2))) == [CancelSnapshot(2), BroadcastCancelMarker(2)]
+    assert subtask.tell(triggered(stop_barrier(2))) == [CancelSnapshot(2), BroadcastCancelMarker(2)]
     assert subtask.life() is Life.RUNNING
 
 
 def test_a_checkpoint_behind_a_stop_with_savepoint_means_that_it_failed() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(stop_barrier(2)))
-    effects = subtask.tell(CheckpointTriggered(barrier(3)))
+    subtask.tell(triggered(stop_barrier(2)))
+    effects = subtask.tell(triggered(barrier(3)))
     assert (effects[0], effects[-1]) == (ResumeSources(), TakeSnapshot(barrier(3)))
     drained = Subtask()
-    drained.tell(CheckpointTriggered(stop_barrier(2, drain=True)))
-    assert drained.tell(CheckpointTriggered(barrier(3))) == [FailTask("stop with savepoint 2 failed")]
+    drained.tell(triggered(stop_barrier(2, drain=True)))
+    assert drained.tell(triggered(barrier(3))) == [FailTask("stop with savepoint 2 failed")]
 
 
 @pytest.mark.parametrize("life", [Life.FINISHED, Life.FAILED])
@@ -779,14 +786,14 @@ def test_after_the_end_a_trigger_is_declined_and_all_else_ignored(life: Life) ->
     if life is Life.FINISHED:
         subtask.tell(DataEnded(), OutputsConsumed(), PartitionsEnded())
     else:
-        subtask.tell(CheckpointTriggered(stop_barrier(1, drain=True)), aborted(1))
+        subtask.tell(triggered(stop_barrier(1, drain=True)), aborted(1))
     assert subtask.life() is life
-    assert subtask.tell(TriggerReceived(ATTEMPT, barrier(2))) == [
+    assert subtask.tell(TriggerCheckpoint(ME, barrier(2))) == [
         declined(2, FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, "map/1#3 has ended")
     ]
-    assert subtask.tell(TriggerReceived(ATTEMPT - 1, barrier(2))) == []
+    assert subtask.tell(TriggerCheckpoint(ME._replace(attempt=ATTEMPT - 1), barrier(2))) == []
     ignored: list[SubtaskEvent] = [
-        CheckpointTriggered(barrier(3)),
+        triggered(barrier(3)),
         completed(2),
         aborted(2),
         HandlerAborted(3, AbortReason.CANCELLED),
@@ -802,6 +809,6 @@ def test_after_the_end_a_trigger_is_declined_and_all_else_ignored(life: Life) ->
 
 def test_a_subtask_that_failed_acknowledges_nothing_it_was_writing() -> None:
     subtask = Subtask()
-    subtask.tell(CheckpointTriggered(barrier(1)), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2))
-    subtask.tell(CheckpointTriggered(stop_barrier(2, drain=True)), aborted(2))
+    subtask.tell(triggered(barrier(1)), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2))
+    subtask.tell(triggered(stop_barrier(2, drain=True)), aborted(2))
     assert subtask.tell(written(1)) == []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 
-import pytest
+from tests.unit.runtime.runtime_bench import Bench
 
 from snapline.errors import UserCodeError
-from snapline.runtime.master.background_calls import Background, post_to
+from snapline.runtime.scheduler.background_calls import BackgroundCalls
+from snapline.runtime.scheduler.loop_scheduler import LoopScheduler
 
 
 def test_answers_come_back_on_the_loop() -> None:
@@ -21,24 +22,25 @@ def test_answers_come_back_on_the_loop() -> None:
         raise SystemExit(3)
 
     async def main() -> None:
-        background = Background(asyncio.get_running_loop(), 2, "test")
+        calls = BackgroundCalls(LoopScheduler(asyncio.get_running_loop()), 2, "test")
+        is_over = asyncio.Event()
+
+        def answered(kind: str, answer: object) -> None:
+            answers.append((kind, answer, threading.current_thread()))
+            if len(answers) == 3:
+                is_over.set()
 
         def done(result: object) -> None:
-            answers.append(("done", result, threading.current_thread()))
+            answered("done", result)
 
         def failed(error: Exception) -> None:
-            answers.append(("failed", type(error), threading.current_thread()))
+            answered("failed", type(error))
 
-        background.run(lambda: 7, done, failed)
-        background.run(fail, done, failed)
-        background.run(leave, done, failed)
-        async with asyncio.timeout(5):
-            while len(answers) < 3:
-                await asyncio.sleep(0.001)
-            assert await background.call(lambda: 8) == 8
-            with pytest.raises(ValueError, match="no"):
-                await background.call(fail)
-        assert background.close(5)
+        calls.run(lambda: 7, done, failed)
+        calls.run(fail, done, failed)
+        calls.run(leave, done, failed)
+        await asyncio.wait_for(is_over.wait(), 10)
+        assert calls.close(5)
 
     asyncio.run(main())
     assert {answer[:2] for answer in answers} == {("done", 7), ("failed", ValueError), ("failed", UserCodeError)}
@@ -46,20 +48,27 @@ def test_answers_come_back_on_the_loop() -> None:
 
 
 def test_a_call_that_does_not_return_is_left_behind() -> None:
-    release = threading.Event()
+    release, log = threading.Event(), list[object]()
 
-    async def main() -> Background:
-        background = Background(asyncio.get_running_loop(), 1, "test")
-        background.run(release.wait, lambda _: None, lambda _: None)
-        assert not background.close(0.01)
-        return background
+    async def main() -> BackgroundCalls:
+        calls = BackgroundCalls(LoopScheduler(asyncio.get_running_loop()), 1, "test")
+        calls.run(release.wait, lambda _: None, lambda _: None)
+        calls.run(lambda: log.append("begun"), log.append, log.append)
+        assert not calls.close(0.01)
+        return calls
 
-    background = asyncio.run(main())
+    calls = asyncio.run(main())
     release.set()
-    assert background.close(5)
+    assert calls.close(5)
+    assert log == [], "what had not begun never begins, and is not answered"
 
 
-def test_nothing_happens_on_a_loop_that_is_closed() -> None:
-    loop = asyncio.new_event_loop()
-    loop.close()
-    post_to(loop, lambda: None)
+def test_one_thread_makes_its_calls_in_order() -> None:
+    bench = Bench()
+    calls = BackgroundCalls(bench.scheduler, 1, "test")
+    log: list[str] = []
+    for name in ("a", "b", "c"):
+        calls.run(lambda name=name: log.append(name), lambda _: None, lambda _: None)  # type: ignore[misc]
+    assert log == [], "nothing happens inside the call"
+    bench.run()
+    assert log == ["a", "b", "c"]

@@ -1,10 +1,11 @@
-"""The mailbox of a task."""
+"""The mailbox of a thread."""
 
 from __future__ import annotations
 
 import threading
 
-from snapline.runtime.task.mailbox import Mailbox
+from snapline.runtime.scheduler.mailbox import ThreadMailbox
+from snapline.runtime.scheduler.system_threads import wall_clock_ms
 from snapline.runtime.wire.channel_items import Item, ItemKind
 
 
@@ -17,7 +18,7 @@ class Clock:
 
 def test_mail_comes_in_order_and_ahead_of_timers() -> None:
     clock, calls = Clock(), list[str]()
-    mailbox = Mailbox(clock)
+    mailbox = ThreadMailbox(clock)
     mailbox.at(0, lambda: calls.append("timer"))
     mailbox.post(lambda: calls.append("first"))
     mailbox.post(lambda: calls.append("second"))
@@ -28,7 +29,7 @@ def test_mail_comes_in_order_and_ahead_of_timers() -> None:
 
 def test_timers_fire_at_their_time_and_never_when_cancelled() -> None:
     clock, calls = Clock(), list[int]()
-    mailbox = Mailbox(clock)
+    mailbox = ThreadMailbox(clock)
     mailbox.at(20, lambda: calls.append(20))
     mailbox.at(10, lambda: calls.append(10))
     cancelled = mailbox.at(15, lambda: calls.append(15))
@@ -45,7 +46,7 @@ def test_timers_fire_at_their_time_and_never_when_cancelled() -> None:
 
 
 def test_what_comes_between_the_look_and_the_wait_is_not_missed() -> None:
-    mailbox = Mailbox()
+    mailbox = ThreadMailbox(wall_clock_ms)
     mailbox.clear()
     assert mailbox.take_mail() is None
     mailbox.arrive(0, Item(ItemKind.CANCEL, 1))
@@ -60,7 +61,7 @@ def test_what_comes_between_the_look_and_the_wait_is_not_missed() -> None:
 
 
 def test_a_wait_ends_when_a_timer_is_due() -> None:
-    mailbox = Mailbox()
+    mailbox = ThreadMailbox(wall_clock_ms)
     fired = list[bool]()
     mailbox.at(0, lambda: fired.append(True))
     mailbox.clear()
@@ -72,7 +73,7 @@ def test_a_wait_ends_when_a_timer_is_due() -> None:
 
 
 def test_mail_of_other_threads_wakes_the_task() -> None:
-    mailbox = Mailbox()
+    mailbox = ThreadMailbox(wall_clock_ms)
     mailbox.clear()
     sender = threading.Timer(0.02, lambda: mailbox.post(lambda: None))
     sender.start()
@@ -82,7 +83,7 @@ def test_mail_of_other_threads_wakes_the_task() -> None:
 
 
 def test_a_timer_too_far_away_to_wait_for() -> None:
-    mailbox = Mailbox()
+    mailbox = ThreadMailbox(wall_clock_ms)
     mailbox.at((1 << 63) - 1, lambda: None)
     mailbox.wake()
     mailbox.wait()
@@ -91,7 +92,7 @@ def test_a_timer_too_far_away_to_wait_for() -> None:
 
 def test_cancelled_timers_do_not_pile_up() -> None:
     clock, calls = Clock(), list[int]()
-    mailbox = Mailbox(clock)
+    mailbox = ThreadMailbox(clock)
     for number in range(10_000):
         mailbox.at(1 << 60, lambda: None).cancel()
         if number % 1000 == 0:
@@ -101,3 +102,25 @@ def test_cancelled_timers_do_not_pile_up() -> None:
     while (mail := mailbox.take_mail()) is not None:
         mail()
     assert calls == list(range(0, 10_000, 1000))
+
+
+def test_a_thread_serves_its_mail_and_timers_until_its_work_is_over() -> None:
+    clock, calls = Clock(), list[str]()
+    mailbox = ThreadMailbox(clock)
+    mailbox.at(0, lambda: calls.append("timer"))
+    mailbox.post(lambda: mailbox.post(lambda: calls.append("mail of mail")))
+    mailbox.post(lambda: calls.append("mail"))
+    mailbox.serve(lambda: len(calls) == 3)
+    assert calls == ["mail", "mail of mail", "timer"]
+
+
+def test_no_timer_is_waited_for_that_was_cancelled() -> None:
+    clock = Clock()
+    mailbox = ThreadMailbox(clock)
+    timer = mailbox.at(500, lambda: None)
+    mailbox.at(2000, lambda: None)
+    assert mailbox.timeout_s() == 0.5
+    timer.cancel()
+    assert mailbox.timeout_s() == 2
+    clock.now_ms = 5000
+    assert mailbox.timeout_s() == 0

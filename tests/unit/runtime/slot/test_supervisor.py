@@ -21,7 +21,7 @@ import pytest
 from snapline.devtools.kit.processes import descendants
 from snapline.errors import PeerError
 from snapline.runtime.slot import bootstrap as boot
-from snapline.runtime.slot import supervisor as supervisor_module
+from snapline.runtime.slot import control_link
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.process_launcher import MAX_LINE_BYTES, MAX_LOG_LINES, LaunchedProcess, LogTail
 from snapline.runtime.slot.slot_provider import SlotOrder
@@ -276,7 +276,7 @@ def test_the_driver_must_know_the_secret() -> None:
 
 
 def test_a_driver_that_is_not_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor_module, "CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(control_link, "CONNECT_TIMEOUT_S", 0.2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         port = taken.getsockname()[1]

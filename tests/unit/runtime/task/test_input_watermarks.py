@@ -77,8 +77,6 @@ def test_idleness_comes_behind_the_last_watermark_of_channels_that_are_all_idle(
     valve.advance(1, 12)
     assert valve.advance(0, 10) == [10]
     assert valve.advance(1, IDLE) == []
-    assert not valve.take_idle()
-    assert valve.advance(0, IDLE) == [12]
-    assert valve.take_idle()
-    assert not valve.take_idle()
+    assert valve.advance(0, IDLE) == [12, IDLE]
+    assert valve.advance(0, IDLE) == []
     assert valve.advance(0, 12) == [12], "it speaks again"

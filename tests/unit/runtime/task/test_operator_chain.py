@@ -28,10 +28,10 @@ class Failing(Operator):
 def test_an_error_is_that_of_the_operator_that_raised_it_not_of_those_that_called_it() -> None:
     operators: list[Any] = [Passing(), Passing(), Failing()]
     planned: list[Any] = [SimpleNamespace(uid=uid) for uid in ("head", "middle", "tail")]
-    chain = OperatorChain(planned, operators, lambda _: None)
+    chain = OperatorChain(planned, operators)
     for operator, following in pairwise(operators):
         operator.context = SimpleNamespace(emit=lambda batch, following=following: following.process(batch, 0))
     with pytest.raises(ValueError, match="1 rows on 0") as caught:
         chain.process(ROWS, 0)
-    assert chain.raiser_of(caught.value) == "tail"
-    assert chain.raiser_of(ValueError("of nobody")) is None
+    assert chain.described(caught.value) == "ValueError: 1 rows on 0 (in the operator 'tail')"
+    assert chain.described(ValueError("of nobody")) == "ValueError: of nobody"
