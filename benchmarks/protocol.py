@@ -22,6 +22,7 @@ from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.messages import Acknowledge
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import StoredObject, SubtaskState, VertexInfo
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
@@ -81,7 +82,7 @@ def acknowledgements(parallelism: int) -> Cost:
     config = Checkpoints(interval="1s", storage="memory")
     metrics = SubtaskMetrics(checkpointed_bytes=100)
     events = [
-        c.AcknowledgementReceived(
+        Acknowledge(
             ExecutionId(SubtaskId(vertex.id, index), 1),
             1,
             {vertex.id: SubtaskState(keyed=(), operator=(), inputs=(), outputs=())},

@@ -33,7 +33,9 @@ class BackgroundCalls:
                 failed(error if isinstance(error, Exception) else UserCodeError(f"a call gave up: {error!r}"))
 
         def tell(over: Future[T]) -> None:
-            if not over.cancelled():
+            if over.cancelled():
+                self._futures.discard(over)  # `wait` would not take it for done
+            else:
                 self._post(answer, over)
 
         future = self._pool.submit(call)
