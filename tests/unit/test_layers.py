@@ -102,6 +102,7 @@ LATE_IMPORTS: Mapping[tuple[str, str], str] = {
     ("snapline.operators.batch_formats", "package"): "pandas or polars, if the user asks for them",
     ("snapline.devtools.chaos.chaos_driver", "_EMBEDDED_SPARK"): "the only way from devtools to pyspark",
     ("snapline.devtools.pages.machines_page", "info.name"): "every module of protocol/",
+    ("snapline.devtools.simulator.line_coverage", "module"): "the shells whose lines it counts",
 }
 """Imports by a computed name, by module and expression, each with its reason. They do not count as dependencies.
 
