@@ -1,4 +1,4 @@
-"""The door of a data port: authenticates all who come in one thread, however many and however slow they are."""
+"""Accepts and authenticates the connections of a data port, all in one thread, however slow the peers are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DATA = "data"
 PROBE = "probe"
 WELCOME = b"\x01"
 REFUSED = b"\x00"
-"""What the dialling side reads once its connection is used, or never will be."""
+"""The answer to the dialling side: the connection is in use, or was turned away."""
 
 _ENTERING_LIMIT = 512
 _HELLO = struct.Struct("!QII")
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Hello(NamedTuple):
-    """The first words of an authenticated data connection."""
+    """The first message on an authenticated data connection."""
 
     attempt: int
     from_slot: int
@@ -40,7 +40,7 @@ class Hello(NamedTuple):
 
 
 class _Entering:
-    """A connection that has not proved itself yet. Never reads more than the few bytes that are due."""
+    """A connection that has not authenticated yet. Never reads beyond the message that is due."""
 
     def __init__(self, sock: socket.socket, host: str, handshake: ServerHandshake, deadline: float) -> None:
         self.sock = sock
@@ -50,7 +50,7 @@ class _Entering:
         self._data = b""
 
     def advance(self) -> tuple[str, Hello | None] | None:
-        """Read what has come; told are the purpose and the first words once all is well. `PeerError` if it is not."""
+        """Read what has arrived. Returns purpose and hello once complete, else None; raises `PeerError` on failure."""
         handshake = self._handshake
         needs = handshake.needs or _HELLO.size
         try:
@@ -65,7 +65,7 @@ class _Entering:
         data, self._data = self._data, b""
         if not handshake.needs:
             return handshake.purpose, Hello(*_HELLO.unpack(data))
-        # At most 64 bytes on a connection that has carried nothing yet: they always fit.
+        # At most 64 bytes, the first on this connection: they always fit the socket buffer.
         self.sock.send(handshake.receive(data))
         if not handshake.needs and handshake.purpose == PROBE:
             return PROBE, None
@@ -73,7 +73,7 @@ class _Entering:
 
 
 class Admission:
-    """Listens until it is closed. `arrived` is given every authenticated data connection, and must be quick."""
+    """Listens until closed. Its thread calls `arrived` with every authenticated data connection; it must be quick."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Admission:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening and drop who has not entered yet."""
+        """Stop listening and drop connections that have not authenticated."""
         if self._is_closed.is_set():
             return
         self._is_closed.set()
@@ -119,11 +119,11 @@ class Admission:
                 elif (entering := key.data) is not None and entering.sock in self._entering:
                     self._advance(entering)
             now = time.monotonic()
-            # In the order of their deadlines.
+            # Ordered by deadline.
             for entering in list(self._entering.values()):
                 if entering.deadline > now:
                     break
-                self._refuse(entering, "it was silent for too long")
+                self._refuse(entering, "it did not authenticate in time")
             self._tick(now)
 
     def _accept(self) -> None:
@@ -135,7 +135,7 @@ class Admission:
             # Out of file descriptors, most likely: give one back instead of spinning.
             self._refusals.refused("anywhere", f"cannot accept: {error}")
             if self._entering:
-                self._refuse(next(iter(self._entering.values())), "there was no room for it")
+                self._refuse(next(iter(self._entering.values())), "no file descriptor was left for it")
             self._is_closed.wait(_PAUSE_S)
             return
         sock.setblocking(False)
@@ -163,8 +163,8 @@ class Admission:
         try:
             self._arrived(entering.sock, entering.host, hello)
         except Exception:
-            # The door stays open for others whatever happens to one.
-            _log.exception("a connection from %s could not be taken in", entering.host)
+            # One bad connection must not stop the listener.
+            _log.exception("cannot adopt a connection from %s", entering.host)
             entering.sock.close()
 
     def _refuse(self, entering: _Entering, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The two ends of a channel: in one process, or with a connection in between."""
+"""The two ends of a channel, within one process or across a connection."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ ITEM_LIMIT_BYTES = 32 * 1024 * 1024
 """Larger batches travel in pieces."""
 
 _MUCH_MORE = 1.5
-"""A batch whose halves together are so much larger than itself stays whole."""
+"""A batch stays whole if its halves together exceed its own size by this factor."""
 
 
 class Sender(Protocol):
-    """The task a channel leads away from. Called from any thread, also from within its own calls: just take note."""
+    """The task that sends into a channel. Called on any thread, even from within its own calls: only record it."""
 
     def room_changed(self) -> None:
-        """A full channel has room again, or a channel has nothing queued any more."""
+        """A full channel has room again, or a channel's queue ran empty."""
 
     def barrier_left(self, channel: OutputChannel, checkpoint_id: int) -> None:
-        """A barrier has left the queue: it cannot overtake any more."""
+        """A barrier has left the queue and can no longer overtake."""
 
     def end_was_read(self, channel: OutputChannel) -> None:
         """The receiver has read END_OF_DATA."""
 
 
 class Receiver(Protocol):
-    """The task a channel leads to. Called from any thread; must not block."""
+    """The task that reads a channel. Called on any thread; must not block."""
 
     def arrive(self, channel_index: int, item: Item) -> None:
-        """An item has come; those of one channel come one at a time and in order."""
+        """An item arrived; the items of one channel come one at a time and in order."""
 
     def connection_lost(self, error: str) -> None:
-        """Nothing more will come through some channel, although it has not ended."""
+        """Some channel broke before it ended."""
 
 
 class InputChannel(Protocol):
-    """The receiving end, for the task that reads it. From any thread."""
+    """The receiving end, for the task that reads it. Any thread."""
 
     def consumed(self, size: int) -> None:
-        """Data of this size was taken from the queue of what has arrived: so much more may be sent."""
+        """The task took this many bytes from its input queue: return them as credit."""
 
     def end_read(self) -> None:
-        """END_OF_DATA was read."""
+        """The task read END_OF_DATA."""
 
 
 class OutputChannel(ABC):
-    """The sending end. `send`, `send_barrier` and `prioritize` are for the thread of the task only."""
+    """The sending end. Only the task's thread calls `send`, `send_barrier` and `prioritize`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class OutputChannel(ABC):
         self._flush_timeout_s = limits.flush_timeout_ms / 1000
         self._window = limits.channel_memory_bytes
         self._lock = threading.Lock()
-        # Dictionaries may differ from batch to batch, so such batches are sent as they are.
+        # Dictionaries may differ between batches, so such batches are never merged.
         self._queue = OutputQueue(limits, merges=not self.has_dictionary)
         self._held_since = 0.0
         self._is_watched = False
@@ -91,7 +91,7 @@ class OutputChannel(ABC):
 
     @property
     def is_full(self) -> bool:
-        """Whether no more data should be sent for now."""
+        """Whether the task should pause sending data."""
         return self._queue.is_full
 
     @property
@@ -100,11 +100,10 @@ class OutputChannel(ABC):
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything has left the queue."""
         return not self._queue
 
     def send(self, item: Item) -> None:
-        """Queue an item behind all others; never blocks."""
+        """Append an item to the queue; never blocks."""
         if item.kind <= ItemKind.FILTERED_DATA:
             if not item.value.schema.equals(self._schema):
                 raise EngineError(f"a batch of {item.value.schema} on an edge for {self._schema}")
@@ -115,7 +114,7 @@ class OutputChannel(ABC):
         self._append(item)
 
     def send_barrier(self, barrier: Barrier) -> list[pa.RecordBatch]:
-        """Queue a barrier; an unaligned one goes first, and the data it overtakes is returned."""
+        """Queue a barrier. An unaligned one goes to the front; returns the data it overtakes."""
         if not self.may_be_unaligned:
             barrier = barrier.for_aligned_only_edge()
         if not barrier.is_unaligned:
@@ -129,20 +128,20 @@ class OutputChannel(ABC):
         return overtaken
 
     def prioritize(self, checkpoint_id: int) -> list[pa.RecordBatch]:
-        """Let a queued barrier with timeout overtake; the data that was ahead of it is returned."""
+        """Let a queued barrier with timeout overtake. Returns the data it overtakes."""
         with self._lock:
             overtaken = self._queue.prioritize(checkpoint_id)
         self._pump()
         return overtaken
 
     def flush(self) -> None:
-        """Hold nothing back of what is queued now."""
+        """Release everything queued now."""
         with self._lock:
             self._queue.flush()
         self._pump()
 
     def flush_if_due(self, now: float) -> float | None:
-        """Flush what has been held back for long enough; told is when to ask again, none for not at all."""
+        """Flush what has been held back long enough. Returns the next due time, or None."""
         with self._lock:
             if self._is_closed or not self._queue.is_holding:
                 self._is_watched = False
@@ -156,17 +155,17 @@ class OutputChannel(ABC):
         return None
 
     def close(self) -> None:
-        """Forget what is queued, and take nothing more."""
+        """Drop what is queued and ignore later sends."""
         with self._lock:
             self._is_closed = True
             self._queue.clear()
 
     def add_credit(self, size: int) -> None:
-        """The receiver has taken data of this size."""
+        """The receiver consumed this many bytes."""
         with self._lock:
             credit = self._queue.credit + size
             if size < 0 or credit > self._window:
-                raise PeerError(f"more credit than was used: {size} bytes")
+                raise PeerError(f"the receiver returned more credit than it was sent: {size} bytes")
             self._queue.credit = credit
         self._pump()
 
@@ -194,14 +193,14 @@ class OutputChannel(ABC):
 
     @abstractmethod
     def _pump(self) -> None:
-        """Move on what may leave. Called without the lock."""
+        """Move what may leave. Called without the lock."""
 
     @abstractmethod
     def _rest(self) -> None:
         """Nothing may leave for now. Called with the lock."""
 
     def take(self) -> Item | None:
-        """Take what leaves next, and tell the sender; for the one who moves it on."""
+        """Take the next item to leave and notify the sender. Only the pumping thread calls it."""
         queue = self._queue
         with self._lock:
             was_full = queue.is_full
@@ -219,7 +218,7 @@ class OutputChannel(ABC):
 
 
 def _pieces(item: Item) -> Iterator[Item]:
-    """A batch that is too large for a frame as slices of it."""
+    """Slice a batch that is too large for one frame."""
     batch = item.value
     if item.size <= ITEM_LIMIT_BYTES or batch.num_rows <= 1:
         yield item
@@ -228,7 +227,7 @@ def _pieces(item: Item) -> Iterator[Item]:
     is_filtered = item.kind is ItemKind.FILTERED_DATA
     pieces = [data_item(compacted(part), filtered=is_filtered) for part in (batch.slice(0, half), batch.slice(half))]
     if sum(piece.value.nbytes for piece in pieces) > _MUCH_MORE * batch.nbytes:
-        # What makes it large is in both halves, as a dictionary is: they would not get smaller.
+        # Both halves share what makes it large, a dictionary for example: slicing does not help.
         yield item
         return
     for piece in pieces:
@@ -236,14 +235,14 @@ def _pieces(item: Item) -> Iterator[Item]:
 
 
 class LocalChannel(OutputChannel):
-    """A channel inside a process. Whoever makes something movable moves it, one thread at a time and without a lock."""
+    """A channel within a process. The thread that makes an item movable delivers it, one at a time, without a lock."""
 
     _receiver: Receiver | None = None
     _channel_index = 0
     _is_pumping = False
 
     def join(self, receiver: Receiver, channel_index: int) -> None:
-        """Tell where items go; until then they wait."""
+        """Connect the receiver; until then items wait."""
         with self._lock:
             self._channel_index = channel_index
             self._receiver = receiver
@@ -263,7 +262,7 @@ class LocalChannel(OutputChannel):
 
 
 class LocalInput:
-    """The receiving end of a local channel; knows it once it has been joined."""
+    """The receiving end of a local channel; `channel` is set once both ends are joined."""
 
     def __init__(self) -> None:
         self.channel: LocalChannel | None = None
@@ -278,7 +277,7 @@ class LocalInput:
 
 
 class Link(Protocol):
-    """A connection, as its channels see it."""
+    """A connection as its channels see it."""
 
     def schedule(self, channel: RemoteChannel) -> None:
         """The channel has something to send."""
@@ -289,13 +288,13 @@ class Link(Protocol):
 
 
 class RemoteChannel(OutputChannel):
-    """A channel to another process. While it has something to send it is with its connection."""
+    """A channel to another process; scheduled on its connection while it has something to send."""
 
     _link: Link | None = None
     _is_scheduled = False
 
     def attach(self, link: Link) -> None:
-        """Tell the connection; until then items wait."""
+        """Set the connection; until then items wait."""
         with self._lock:
             self._link = link
         self._pump()
@@ -315,8 +314,8 @@ class RemoteChannel(OutputChannel):
 class RemoteInput:
     """The receiving end of a channel from another process.
 
-    Credit is given back in large parts. It cannot get stuck: a sender without credit has a whole window under way, and
-    once that was consumed it is more than the half that is waited for.
+    Credit goes back once half a window is consumed. A sender without credit has a whole window under way, so this
+    cannot stall.
     """
 
     def __init__(

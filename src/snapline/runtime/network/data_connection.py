@@ -1,4 +1,4 @@
-"""One connection between two slots in one attempt: many channels, both ways."""
+"""One connection between two slots in one attempt: many channels, both directions."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from snapline.runtime.wire.channel_items import ItemKind
 
 SOCKET_BUFFER_BYTES = 1024 * 1024
 _SMALL_BODY_BYTES = 64 * 1024
-"""No body but that of data is larger."""
+"""Limit for the body of any frame that is not data."""
 _DIRECT_FRAMES = 8
-"""So many frames are sent by a thread that has better things to do."""
+"""A caller's thread sends at most this many frames before it hands over to the writer."""
 _JOIN_TIMEOUT_S = 5.0
 
 
 class DataConnection:
-    """Reads in one thread and writes in another. Channels with something to send take turns, item by item.
+    """Reads in one thread and writes in another. Channels take turns, item by item.
 
-    `lost` is called at most once, with a reason, if the connection ends before all of its channels have ended.
+    Calls `lost` at most once, with a reason, if it breaks before all of its channels have ended.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class DataConnection:
         lost: Callable[[str], None],
     ) -> None:
         sock.settimeout(None)
-        # A peer that is gone already is noticed by the first read.
+        # The first read reports a peer that is gone already.
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
@@ -51,7 +51,7 @@ class DataConnection:
         self._lost = lost
         lock = threading.Lock()
         self._condition = threading.Condition(lock)
-        # Apart, since only who ends the connection waits for it: the writer's thread must not be woken each time.
+        # Separate, so that giving up the right to write does not wake the writer thread each time.
         self._nobody_writes = threading.Condition(lock)
         self._ready: deque[RemoteChannel] = deque()
         self._replies: deque[bytes] = deque()
@@ -73,7 +73,7 @@ class DataConnection:
             channel.attach(self)
 
     def stop(self) -> None:
-        """End the connection without waiting for its threads; nothing is told to anybody."""
+        """End the connection without waiting for its threads; reports nothing."""
         with self._condition:
             self._is_ending = True
             self._condition.notify_all()
@@ -81,7 +81,7 @@ class DataConnection:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def join(self) -> None:
-        """Wait for the threads of a connection that was stopped."""
+        """Wait for the threads of a stopped connection."""
         for thread in self._threads:
             if thread is not threading.current_thread() and thread.ident is not None:
                 thread.join(_JOIN_TIMEOUT_S)
@@ -118,17 +118,14 @@ class DataConnection:
     # Writing: one thread at a time.
 
     def _may_write(self) -> bool:
-        """Take the right to write if nobody has it; who has it will see what was added. Called with the lock."""
+        """Claim the right to write if it is free; its current holder sees what was added. Called with the lock."""
         if self._is_writing:
             return False
         self._is_writing = True
         return True
 
     def _write_directly(self) -> None:
-        """Send as much as goes without waiting, and leave the rest to the writer's thread.
-
-        Most of what is sent finds room in the socket, and to wake another thread would cost more than to send it.
-        """
+        """Send what fits the socket buffer and leave the rest to the writer; cheaper than waking it each time."""
         try:
             for _ in range(_DIRECT_FRAMES):
                 frame = self._next_frame()
@@ -152,7 +149,7 @@ class DataConnection:
             self._stop_writing()
 
     def _write_all(self) -> None:
-        """What the writer's thread does: it goes on where others would have to wait."""
+        """Body of the writer thread: continues where a caller's thread would block."""
         try:
             while (frame := self._handed_over()) is not None:
                 while frame is not None:
@@ -164,7 +161,7 @@ class DataConnection:
             self._stop_writing()
 
     def _handed_over(self) -> list[memoryview] | None:
-        """Wait for the right to write, and what is left of a frame; none when it is over."""
+        """Wait for the right to write and the rest of a frame. Returns None once the connection ends."""
         with self._condition:
             while not self._is_handed_over and not self._is_ending:
                 self._condition.wait()
@@ -180,7 +177,7 @@ class DataConnection:
             self._nobody_writes.notify_all()
 
     def _next_frame(self) -> list[memoryview] | None:
-        """What is to be sent next; none gives the right to write back. Answers go first, then channels in turn."""
+        """The next frame, replies first, then channels in turn; None gives up the right to write."""
         while True:
             with self._condition:
                 if self._is_ending or not (self._replies or self._ready):
@@ -249,7 +246,7 @@ class DataConnection:
             channel.end_was_read()
 
     def _fill(self, view: memoryview, *, may_end: bool = False) -> bool:
-        """Read until the view is full; false if the connection ended before the first byte and may do so."""
+        """Read until the view is full. Returns False if `may_end` and the connection ended before the first byte."""
         position, size = 0, len(view)
         while position < size:
             count = self._sock.recv_into(view[position:], 0, socket.MSG_WAITALL)
@@ -267,7 +264,7 @@ class DataConnection:
             self._open.discard((side, key))
 
     def _fail(self, error: Exception) -> None:
-        """The connection is of no more use: tell everybody, once."""
+        """End a broken connection and report it once."""
         with self._condition:
             if self._is_ending:
                 return
@@ -286,7 +283,7 @@ class DataConnection:
 
 
 def _send(sock: socket.socket, views: list[memoryview], flags: int) -> list[memoryview]:
-    """Send buffers one behind the other, without putting them together first; told is what is left to be sent."""
+    """Send buffers without joining them first. Returns what is left to send."""
     try:
         sent = sock.sendmsg(views, (), flags)
     except BlockingIOError:

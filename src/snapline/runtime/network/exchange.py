@@ -1,4 +1,4 @@
-"""The data plane of one process: its port, and for each attempt the channels to and from all others."""
+"""The data plane of one process: its port, and the channels of the current attempt."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from snapline.runtime.wire.auth import (
 )
 
 Lost: TypeAlias = Callable[[int, str], None]
-"""Called once for each slot to which the connection broke while the attempt was on: its number, and the reason."""
+"""Called once per slot whose connection broke during the attempt, with its number and the reason."""
 
 _PARKED_LIMIT = 256
 _PARKED_TIMEOUT_S = 120.0
@@ -59,10 +59,7 @@ def _dialled(host: str, port: int, timeout_s: float) -> socket.socket:
 
 
 class Exchange:
-    """Listens on a free port of `host` from the beginning to `close`, and serves one attempt after another.
-
-    `address` is the host and the port. Everything is for any thread.
-    """
+    """Listens on a free port of `host` until `close`, and serves one attempt after another. Any thread."""
 
     def __init__(
         self,
@@ -85,14 +82,14 @@ class Exchange:
         self._is_closed = False
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
-        # Set before a connection exists, or the window of TCP stays small.
+        # Must be set before a connection exists, or the TCP window stays small.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
         self.address: tuple[str, int] = (host, listener.getsockname()[1])
         self.flusher = Flusher("exchange-flusher")
         self._admission = Admission(listener, secret, self.refusals, self._arrived, self._expire)
 
     def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> Wiring:
-        """The channels of a new attempt; those of the one before are closed. `peers` are the data ports by slot."""
+        """Close the previous attempt and start wiring a new one. `peers` are the data ports by slot."""
         with self._lock:
             if attempt <= self._attempt:
                 raise FencedError(
@@ -110,7 +107,7 @@ class Exchange:
         return wiring
 
     def close(self) -> None:
-        """Stop listening, and end the current attempt. All threads and sockets are gone afterwards."""
+        """Stop listening and end the current attempt. Returns once all threads and sockets are gone."""
         with self._lock:
             if self._is_closed:
                 return
@@ -126,13 +123,13 @@ class Exchange:
         self.flusher.close()
 
     def claim_parked(self, attempt: int) -> list[tuple[int, socket.socket, str]]:
-        """The connections that have come for an attempt already, by slot."""
+        """Take the connections that arrived for an attempt before it began here."""
         with self._lock:
             keys = [key for key in self._parked if key[0] == attempt]
             return [(key[1], *self._parked.pop(key)[:2]) for key in keys]
 
     def refuse(self, sock: socket.socket, host: str, reason: str) -> None:
-        """Turn an authenticated connection away."""
+        """Turn away an authenticated connection."""
         self._refuse(sock, host, reason)
 
     def _arrived(self, sock: socket.socket, host: str, hello: Hello) -> None:
@@ -179,9 +176,9 @@ class Exchange:
 
 
 class Wiring:
-    """The channels of one attempt. First name them all by `output` and `input`, then `connect`.
+    """The channels of one attempt. Name them all with `output` and `input`, then call `connect`.
 
-    Channels inside the process work as soon as both ends are named.
+    Channels within the process work as soon as both ends are named.
     """
 
     def __init__(self, exchange: Exchange, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> None:
@@ -201,7 +198,7 @@ class Wiring:
 
     @property
     def is_open(self) -> bool:
-        """Whether connections are taken in."""
+        """Whether it accepts connections."""
         return self._is_open
 
     # Before `connect`.
@@ -217,7 +214,7 @@ class Wiring:
         *,
         may_be_unaligned: bool,
     ) -> OutputChannel:
-        """The sending end of the channel between two subtasks of an edge."""
+        """Name the sending end of the channel between two subtasks of an edge."""
         key = ChannelKey(edge_index, upstream, downstream)
         kind = LocalChannel if target_slot == self._exchange.slot else RemoteChannel
         channel = kind(
@@ -248,7 +245,7 @@ class Wiring:
         receiver: Receiver,
         channel_index: int,
     ) -> InputChannel:
-        """The receiving end; `receiver` is given its items, with `channel_index`."""
+        """Name the receiving end; `receiver` gets its items, with `channel_index`."""
         key = ChannelKey(edge_index, upstream, downstream)
         with self._condition:
             self._check_open()
@@ -276,7 +273,7 @@ class Wiring:
     # Connecting.
 
     def connect(self, timeout_s: float) -> None:
-        """Connect with all slots there are channels to or from; `PeerError` if that fails or takes too long."""
+        """Connect to every slot with a channel to or from here; `PeerError` if that fails or takes too long."""
         deadline = time.monotonic() + timeout_s
         needed = self._inputs.keys() | self._outputs.keys()
         with self._condition:
@@ -286,7 +283,7 @@ class Wiring:
             self.adopt(slot, sock, host)
         slots = sorted(slot for slot in needed if slot > self._exchange.slot)
         try:
-            # Each waits until the other side is ready, so all are called before the first answer is waited for.
+            # A peer answers once it is ready itself, so dial all of them before waiting for any.
             with contextlib.suppress(ClosedEarlyError):
                 for slot in slots:
                     self._dial(slot, deadline)
@@ -323,7 +320,7 @@ class Wiring:
             raise
 
     def _connect_to(self, slot: int, deadline: float) -> None:
-        """Wait for the answer of a slot; it is called again where it hung up without one."""
+        """Wait for a slot's answer; redial if it hung up without one."""
         while True:
             self._check_not_closed()
             try:
@@ -344,7 +341,7 @@ class Wiring:
                 raise PeerError(f"slot {slot} did not answer: {error}") from error
             if answer != WELCOME:
                 self._hang_up(slot)
-                raise PeerError(f"slot {slot} refused the connection: it is at another attempt or in another place")
+                raise PeerError(f"slot {slot} refused the connection: it runs another attempt or is another slot")
             with self._condition:
                 self._check_not_closed()
                 del self._dialling[slot]
@@ -358,7 +355,7 @@ class Wiring:
             sock.close()
 
     def adopt(self, slot: int, sock: socket.socket, host: str) -> None:
-        """Use a connection that has come in."""
+        """Use an incoming connection."""
         with self._condition:
             is_wanted = slot in self._inputs or slot in self._outputs
             if is_wanted and not self._is_closed and slot not in self._connections:
@@ -395,7 +392,7 @@ class Wiring:
     # Ending.
 
     def close(self) -> None:
-        """End all channels and connections, whatever is still under way. Any number of times, also by a callback."""
+        """End all channels and connections at once. Idempotent; callbacks may call it too."""
         with self._condition:
             self._is_closed = True
             connections = list(self._connections.values())

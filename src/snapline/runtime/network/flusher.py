@@ -1,4 +1,4 @@
-"""One thread that flushes what channels have held back for long enough."""
+"""One thread that flushes what channels have held back long enough."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Protocol
 
 
 class Holding(Protocol):
-    """Something that holds items back."""
-
     def flush_if_due(self, now: float) -> float | None:
-        """Flush if it is time; told is when to ask again, none for not at all."""
+        """Flush if it is time. Returns the next due time, or None."""
 
 
 class Flusher:
-    """Asks channels to flush when they said it would be time. Asleep while there is nothing to ask."""
+    """Calls `flush_if_due` at the times channels asked for; sleeps in between."""
 
     def __init__(self, name: str = "flusher") -> None:
         self._condition = threading.Condition(threading.Lock())
@@ -28,7 +26,7 @@ class Flusher:
         self._thread.start()
 
     def watch(self, holding: Holding, due: float) -> None:
-        """Ask at this moment of the monotonic clock."""
+        """Ask at this time of the monotonic clock."""
         with self._condition:
             if self._is_closed:
                 return

@@ -1,4 +1,4 @@
-"""Items as frames of the data plane: a header of fixed size, and a body."""
+"""Frames of the data plane: a header of fixed size and a body."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from snapline.types import Barrier
 FRAME_LIMIT_BYTES = 256 * 1024 * 1024
 
 CREDIT = 64
-"""The kind of a frame from the receiver: so many bytes more may be sent; its body is the number."""
+"""Frame kind, from the receiver: returned credit; the body is the number of bytes."""
 END_READ = 65
-"""The kind of a frame from the receiver: END_OF_DATA has been read."""
+"""Frame kind, from the receiver: END_OF_DATA was read."""
 
 _STREAM = 1
-"""The flag of a body that is an IPC stream with a schema and dictionaries of its own."""
+"""Flag: the body is an IPC stream with its own schema and dictionaries."""
 
 _HEADER = struct.Struct("<BBHHHIQ")
 HEADER_BYTES = _HEADER.size
@@ -33,7 +33,7 @@ _barriers: msgspec.msgpack.Decoder[Barrier] = msgspec.msgpack.Decoder(Barrier)
 
 
 class ChannelKey(NamedTuple):
-    """A channel among all: the index of its edge in the plan, and the subtasks at its two ends."""
+    """Identifies a channel: the index of its edge in the plan and the subtasks at its ends."""
 
     edge: int
     upstream: int
@@ -41,7 +41,7 @@ class ChannelKey(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What stands before a body of `length` bytes. `size` is what data counts for against the channel's memory."""
+    """Precedes a body of `length` bytes. `size` is what data counts against the channel's memory."""
 
     kind: int
     flags: int
@@ -51,7 +51,7 @@ class Header(NamedTuple):
 
 
 def has_dictionary(kind: pa.DataType | pa.Schema) -> bool:
-    """Whether a type or schema is, or has anywhere inside, a dictionary."""
+    """Whether a type or schema is or contains a dictionary."""
     if isinstance(kind, pa.Schema):
         return any(has_dictionary(field.type) for field in kind)
     if isinstance(kind, pa.BaseExtensionType):
@@ -64,7 +64,7 @@ def has_dictionary(kind: pa.DataType | pa.Schema) -> bool:
 
 
 def encode(key: ChannelKey, item: Item, *, with_dictionaries: bool = False) -> list[Any]:
-    """The frame of an item: buffers to be sent one behind the other."""
+    """The frame of an item, as buffers to send one after the other."""
     kind = item.kind
     if kind <= ItemKind.FILTERED_DATA:
         flags, body = (_STREAM, _as_stream(item.value)) if with_dictionaries else (0, item.value.serialize())
@@ -85,7 +85,7 @@ def encode_end_read(key: ChannelKey) -> bytes:
 
 
 def decode_header(data: bytes | bytearray | memoryview) -> Header:
-    """The header of a frame; `PeerError` if there is no such kind or the body is too large."""
+    """Raises `PeerError` if the kind is unknown or the body too large."""
     kind, flags, edge, upstream, downstream, length, size = _HEADER.unpack(data)
     if length > FRAME_LIMIT_BYTES:
         raise PeerError(f"a frame of {length} bytes; no more than {FRAME_LIMIT_BYTES} are allowed")
@@ -95,7 +95,7 @@ def decode_header(data: bytes | bytearray | memoryview) -> Header:
 
 
 def decode(header: Header, body: pa.Buffer | bytes, schema: pa.Schema) -> Item:
-    """The item of a frame from the sender; data refers to `body`. `PeerError` if it is damaged."""
+    """The item of a sender's frame; data refers to `body`. `PeerError` if it is damaged."""
     kind = _KINDS[header.kind]
     try:
         if kind <= ItemKind.FILTERED_DATA:
@@ -103,7 +103,7 @@ def decode(header: Header, body: pa.Buffer | bytes, schema: pa.Schema) -> Item:
                 with pa.ipc.open_stream(body) as stream:
                     batch = stream.read_next_batch()
                 if not batch.schema.equals(schema):
-                    raise PeerError("a batch with another schema than that of its edge")
+                    raise PeerError("a batch with another schema than its edge")
             else:
                 batch = pa.ipc.read_record_batch(body, schema)
             return Item(kind, batch, header.size)
@@ -111,14 +111,14 @@ def decode(header: Header, body: pa.Buffer | bytes, schema: pa.Schema) -> Item:
             return Item(kind, _barriers.decode(body))
         return Item(kind, decode_number(body) if kind in _NUMBERS else None)
     except (pa.ArrowException, msgspec.MsgspecError, OSError, ValueError, EOFError, StopIteration) as error:
-        raise PeerError(f"a frame that cannot be understood: {error}") from error
+        raise PeerError(f"a frame that cannot be decoded: {error}") from error
 
 
 def decode_number(body: pa.Buffer | bytes) -> int:
     try:
         (number,) = _NUMBER.unpack(body)
     except struct.error as error:
-        raise PeerError(f"a frame that cannot be understood: {error}") from error
+        raise PeerError(f"a frame that cannot be decoded: {error}") from error
     return int(number)
 
 

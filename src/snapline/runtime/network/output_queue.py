@@ -1,4 +1,4 @@
-"""The queue of a channel's sending side: what may leave, in what order, and put together how. No threads in here."""
+"""The queue of a channel's sending side: what may leave, in which order, merged how. No threads in here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BARRIER, _CANCEL = ItemKind.BARRIER, ItemKind.CANCEL
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """How a channel holds back and how much it holds; `flush_timeout_ms` 0 holds nothing back."""
+    """How much a channel holds and for how long; `flush_timeout_ms` 0 holds nothing back."""
 
     batch_size_bytes: int
     flush_timeout_ms: int
@@ -31,11 +31,7 @@ class ChannelLimits:
 
 
 class OutputQueue:
-    """Items on their way out.
-
-    The first `_released` items may leave, data among them only while there is credit; those behind are held back so
-    that small batches can be put together.
-    """
+    """The first `_released` items may leave, data only while there is credit; later ones are held back for merging."""
 
     __slots__ = (
         "_batch_size",
@@ -53,7 +49,7 @@ class OutputQueue:
     def __init__(self, limits: ChannelLimits, *, merges: bool = True) -> None:
         self._batch_size = limits.batch_size_bytes
         self._memory = limits.channel_memory_bytes
-        # Data that fills the channel is not held back any more, or it would wait for nothing.
+        # Data that fills the channel must not be held back, or it would wait for nothing.
         self._hold_limit = min(limits.batch_size_bytes, limits.channel_memory_bytes // 2)
         self._holds = limits.flush_timeout_ms > 0 and merges
         self._merges = merges
@@ -95,7 +91,6 @@ class OutputQueue:
             self._released += 1
 
     def flush(self) -> None:
-        """All that is queued may leave."""
         self._released = len(self._items)
         self._held_bytes = 0
 
@@ -104,7 +99,7 @@ class OutputQueue:
         self._released = self._held_bytes = self.queued_bytes = 0
 
     def take(self) -> tuple[Item, Sequence[Any]] | None:
-        """Take what leaves next: an item, and the batches it is to be made of if these are several."""
+        """Take what leaves next: an item, and the batches to merge into it if there are several. None if nothing."""
         if not self.can_take:
             return None
         items = self._items
@@ -122,7 +117,7 @@ class OutputQueue:
         return item, batches
 
     def _gather(self, first: Item) -> tuple[list[Any], int]:
-        """Take the data that follows, up to about a batch; what is in between but not data comes behind it then."""
+        """Take the following data, up to about one batch; items in between that are not data move behind it."""
         items = self._items
         batches = [first.value]
         size = first.size
@@ -151,14 +146,14 @@ class OutputQueue:
     # Barriers.
 
     def overtake(self, barrier: Barrier) -> list[pa.RecordBatch]:
-        """Queue a barrier ahead of all data, which is returned."""
+        """Queue a barrier ahead of all data, which it returns."""
         overtaken = self._data(len(self._items))
         self._put_first(Item(_BARRIER, barrier))
         self._released += 1
         return overtaken
 
     def prioritize(self, checkpoint_id: int) -> list[pa.RecordBatch]:
-        """Let a queued barrier with timeout overtake; the data that was ahead of it is returned."""
+        """Let a queued barrier with timeout overtake. Returns the data it overtakes."""
         for position, item in enumerate(self._items):
             if item.kind == _BARRIER and item.value.id == checkpoint_id:
                 if item.value.kind is not BarrierKind.ALIGNED_WITH_TIMEOUT:
@@ -180,7 +175,7 @@ class OutputQueue:
         return overtaken
 
     def _put_first(self, item: Item) -> None:
-        """Put a barrier in front, behind older ones that are about to leave: barriers do not overtake each other."""
+        """Put a barrier in front, but behind older ones: barriers do not overtake each other."""
         position = 0
         for other in self._items:
             if other.kind not in (_BARRIER, _CANCEL):
@@ -190,5 +185,5 @@ class OutputQueue:
 
 
 def merged(item: Item, batches: Sequence[Any]) -> Item:
-    """What `OutputQueue.take` returned as one item."""
+    """The result of `OutputQueue.take` as one item."""
     return item._replace(value=pa.concat_batches(batches)) if batches else item

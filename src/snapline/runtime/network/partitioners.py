@@ -19,23 +19,21 @@ from snapline.types import Partitioning
 Split = list[tuple[int, pa.RecordBatch]]
 
 REBALANCE_LIMIT_BYTES = 512 * 1024
-"""A larger batch is not dealt out as a whole."""
+"""A larger batch is sent in pieces."""
 
 
 _IN_BOUNDS = pc.TakeOptions(boundscheck=False)
 _FEW_TARGETS = 16
-"""For so few, comparing with each is faster than counting all at once."""
+"""Up to this many, comparing with each target is faster than one bincount."""
 
 
 class Partitioner(ABC):
-    """Deals the rows of batches out to subtasks."""
-
     @abstractmethod
     def split(self, batch: pa.RecordBatch) -> Split:
-        """The parts of a batch that are not empty and their targets; rows of one target stay in order."""
+        """The non-empty parts of a batch with their targets; rows of one target stay in order."""
 
     def split_items(self, batch: pa.RecordBatch) -> list[tuple[int, Item]]:
-        """`split`, with the parts as items. Their sizes are estimated: to measure each would take longer."""
+        """`split`, with the parts as items. Sizes are estimated, because measuring each part is slow."""
         parts = self.split(batch)
         if not parts:
             return []
@@ -46,12 +44,12 @@ class Partitioner(ABC):
         ]
 
     def owned(self, batch: pa.RecordBatch, target: int) -> pa.RecordBatch:
-        """The rows of a batch that was sent to several subtasks which are this target's."""
+        """The rows that belong to `target`, of a batch that was sent to several subtasks."""
         raise EngineError(f"{type(self).__name__} has no rows that are owned: {batch.num_rows} were sent to {target}")
 
 
 class Hash(Partitioner):
-    """By the key group of the row's key; `operator` is whom the rows are for, as messages call it."""
+    """By the key group of the row's key; errors name `operator` as the receiver."""
 
     def __init__(self, key_columns: Sequence[str], targets: int, max_parallelism: int, operator: str = "") -> None:
         self._key_columns = list(key_columns)
@@ -65,7 +63,7 @@ class Hash(Partitioner):
     def split(self, batch: pa.RecordBatch) -> Split:
         if not batch.num_rows:
             return []
-        # Also if there is only one target, and a message from there would not know the column by its name.
+        # Checked even for one target: the receiver could not name the column in its error.
         check_no_nulls([batch.column(name) for name in self._key_columns], self._key_columns, self._operator)
         if self._targets == 1:
             return [(0, batch)]
@@ -74,7 +72,7 @@ class Hash(Partitioner):
         present = [target for target, count in enumerate(counts) if count]
         if len(present) == 1:
             return [(present[0], batch)]
-        # A stable sort of such small numbers is a radix sort; one take and slices cost less than a take per target.
+        # A stable sort of small integers is a radix sort; one take plus slices beats one take per target.
         ordered = _taken(batch, pa.array(np.argsort(targets, kind="stable")))
         result: Split = []
         start = 0
@@ -97,12 +95,12 @@ class Hash(Partitioner):
 
     def _targets_of(self, batch: pa.RecordBatch) -> npt.NDArray[np.unsignedinteger]:
         hashes = hash_columns([batch.column(name) for name in self._key_columns], self._key_columns)
-        # An index of the native type is looked up three times as fast.
+        # Indexing with the native integer type is three times as fast.
         return self._target_of_group[key_groups(hashes, self._max_parallelism).astype(np.intp)]
 
 
 class Rebalance(Partitioner):
-    """Whole batches by turns; a large one in pieces."""
+    """Whole batches in turn; large ones in pieces."""
 
     def __init__(self, targets: int, index: int, limit_bytes: int = REBALANCE_LIMIT_BYTES) -> None:
         self._targets = targets
@@ -122,7 +120,7 @@ class Rebalance(Partitioner):
         return _without_waste(parts)
 
     def owned(self, batch: pa.RecordBatch, target: int) -> pa.RecordBatch:  # noqa: ARG002
-        """Any subtask may have any row, so all of what it was sent is its own."""
+        """Any subtask may process any row, so it owns all it was sent."""
         return batch
 
     def _take_turn(self) -> int:
@@ -132,7 +130,7 @@ class Rebalance(Partitioner):
 
 
 class Broadcast(Partitioner):
-    """All rows to all."""
+    """All rows to all subtasks."""
 
     def __init__(self, targets: int) -> None:
         self._targets = targets
@@ -155,7 +153,7 @@ class Single(Partitioner):
 
 
 def compacted(part: pa.RecordBatch) -> pa.RecordBatch:
-    """A slice of a batch, without what it does not need: views refer to whole buffers, which would all be sent."""
+    """A slice without unused data: view columns refer to whole buffers, which would all be sent."""
     if not any(map(_is_view, part.schema.types)):
         return part
     columns = [_copied(column) if _is_view(column.type) else column for column in part.columns]
@@ -163,7 +161,6 @@ def compacted(part: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _without_waste(parts: Split) -> Split:
-    """Slices of one batch, compacted."""
     if not any(map(_is_view, parts[0][1].schema.types)):
         return parts
     return [(target, compacted(part)) for target, part in parts]
@@ -179,7 +176,6 @@ def _copied(column: pa.Array) -> pa.Array:
 
 
 def _taken(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
-    """Some rows of a batch, in this order."""
     try:
         return pc.call_function("take", [batch, rows], _IN_BOUNDS)
     except pa.ArrowNotImplementedError:
@@ -188,7 +184,7 @@ def _taken(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
 
 
 def _taken_column(column: pa.Array, rows: pa.Array) -> pa.Array:
-    """`take`, also for types Arrow cannot do it for: these go through one of the same values."""
+    """`take`, also for types Arrow does not support: these are converted and back."""
     kind = column.type
     if pa.types.is_string_view(kind):
         return column.cast(pa.large_string()).take(rows).cast(kind)
@@ -200,7 +196,7 @@ def _taken_column(column: pa.Array, rows: pa.Array) -> pa.Array:
         return column.take(rows)
     except pa.ArrowNotImplementedError as error:
         raise UserCodeError(
-            f"a column of the type {kind} cannot be dealt out by key: {error}; cast it to another type before `key_by`"
+            f"a column of type {kind} cannot be partitioned by key: {error}; cast it to another type before `key_by`"
         ) from error
 
 
@@ -212,10 +208,7 @@ def make_partitioner(
     index: int,
     operator: str = "",
 ) -> Partitioner:
-    """How subtask `index` deals out its rows to `targets` subtasks, whose vertex has this maximum parallelism.
-
-    `operator` is the first one there, as messages call it.
-    """
+    """How subtask `index` distributes rows to `targets` subtasks; `operator` is the first one there, for errors."""
     match partitioning:
         case Partitioning.HASH:
             return Hash(key_columns, targets, max_parallelism, operator)

@@ -1,1 +1,1 @@
-"""What the shells stand on: time, timers, mail, and blocking calls, in production and under the simulator."""
+"""What the shells run on, in production and in the simulator: time, timers, mail and blocking calls."""

@@ -1,4 +1,4 @@
-"""Blocking calls in a pool of threads, with their answers on the loop."""
+"""Blocking calls in a thread pool, with their results on the loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class BackgroundCalls:
-    """A pool of threads that serves one loop. `run` belongs on the loop."""
+    """A thread pool that serves one loop. Call `run` on the loop."""
 
     def __init__(self, scheduler: Scheduler, threads: int, name: str) -> None:
         self._post = scheduler.post
@@ -22,7 +22,7 @@ class BackgroundCalls:
         self._futures: set[Future[Any]] = set()
 
     def run(self, call: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Make the call on a thread; `done` or `failed` gets what it returns or raises, on the loop."""
+        """Make the call on a thread; `done` or `failed` gets its result or error on the loop."""
 
         def answer(over: Future[T]) -> None:
             self._futures.discard(over)

@@ -1,4 +1,4 @@
-"""Effects of machines, carried out one after the other."""
+"""Carries out the effects of machines in order."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ CarryOut: TypeAlias = Callable[[Any], None]
 
 
 class EffectQueue:
-    """Carries out effects in order; only one thread uses it.
+    """Carries out effects in order. Used by one thread.
 
-    Carrying out an effect may feed a machine and so add effects. They come next, in the order in which they were
-    added and ahead of what was queued before: an effect is done when all that follows from it is done. Nothing is
-    carried out inside the call that adds it, unless the queue is idle.
+    Carrying out an effect may feed a machine and so add effects. Those come next, in the order they were added and
+    ahead of everything queued before: an effect is done when all that follows from it is done. `add` carries nothing
+    out itself unless the queue is idle.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class EffectQueue:
         self._is_draining = False
 
     def add(self, carry_out: CarryOut, effects: Iterable[Any]) -> None:
-        """Queue effects, and carry them out now if no effect is being carried out."""
+        """Queue effects; carry them out now unless an effect is being carried out."""
         self._added.extend((carry_out, effect) for effect in effects)
         if self._added and not self._is_draining:
             self._drain()
@@ -39,7 +39,7 @@ class EffectQueue:
                 carry_out, effect = queue.popleft()
                 carry_out(effect)
         finally:
-            # After an error nothing that followed from the effects counts any more.
+            # After an error the remaining effects no longer count.
             self._is_draining = False
             queue.clear()
             added.clear()

@@ -12,7 +12,7 @@ from snapline.runtime.scheduler.system_threads import wall_clock_ms
 
 
 class LoopScheduler:
-    """`Scheduler` on a loop that runs in a thread of its own."""
+    """`Scheduler` on the loop of another thread."""
 
     now_ms = staticmethod(wall_clock_ms)
 

@@ -1,4 +1,4 @@
-"""The mailbox of a thread: what other threads bring to it, timers, and waiting for either."""
+"""A thread's mailbox: calls and items from other threads, timers, and waiting for either."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Any
 Mail = Callable[[], None]
 
 _LONGEST_WAIT_S = 3600.0
-"""A timer may lie too far ahead for one wait."""
+"""Timers can lie further ahead than one wait may last."""
 
 _FEW_TIMERS = 64
 
 
 class MailboxTimer:
-    """A call to make at a time, unless it is cancelled."""
+    """A cancellable call at a set time."""
 
     __slots__ = ("_call", "at_ms")
 
@@ -41,7 +41,7 @@ class MailboxTimer:
 
 
 class Mailbox(ABC):
-    """Any thread may call `post`, `arrive` and `wake`; everything else belongs to the thread that owns the mailbox."""
+    """Any thread may call `post`, `arrive` and `wake`; everything else is for the owner's thread."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.arrivals: deque[tuple[int, Any]] = deque()
@@ -60,20 +60,19 @@ class Mailbox(ABC):
         self.wake()
 
     def arrive(self, channel: int, item: Any) -> None:
-        """Leave an item that came through an input channel."""
+        """Leave an item from an input channel."""
         self.arrivals.append((channel, item))
         self.wake()
 
     @abstractmethod
     def wake(self) -> None:
-        """There may be something to do."""
+        """Make `wait` return."""
 
     # On the owner's thread.
 
     def at(self, at_ms: int, call: Mail) -> MailboxTimer:
-        """Make a call at a time."""
         if len(self._timers) >= self._tidy_at:
-            # A cancelled timer may lie far ahead: those would pile up.
+            # Cancelled timers may lie far ahead and would pile up.
             self._timers = [entry for entry in self._timers if not entry[2].is_cancelled]
             heapq.heapify(self._timers)
             self._tidy_at = max(2 * len(self._timers), _FEW_TIMERS)
@@ -97,7 +96,7 @@ class Mailbox(ABC):
         return None
 
     def serve(self, is_over: Callable[[], bool]) -> None:
-        """Make every call that is due, until the thread's work is over."""
+        """Make every due call until `is_over`."""
         while not is_over():
             self.clear()
             mail = self.take_mail()
@@ -116,14 +115,14 @@ class Mailbox(ABC):
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait until there is mail, an arrival or a due timer, or somebody wakes the thread; may return without either.
+        """Wait for mail, an arrival, a due timer or `wake`; may return for no reason.
 
-        Call `clear` before the last look at the queues, or what came in between is missed.
+        Call `clear` before the last look at the queues, or what arrives in between is missed.
         """
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget that somebody has woken the thread: from here on `wait` returns for what is new."""
+        """Reset the wake-up: from here on `wait` returns only for something new."""
 
 
 class ThreadMailbox(Mailbox):

@@ -1,4 +1,4 @@
-"""The tasks of one attempt in one operator process: wired up, started, and stopped."""
+"""Wires, starts and stops the tasks of one attempt in one operator process."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ CONNECT_TIMEOUT_S = 30.0
 
 
 class _Finished:
-    """Stands for a subtask that had finished before: takes what comes, and does nothing."""
+    """Stands in for a subtask that had finished before: ignores everything."""
 
     def arrive(self, channel_index: int, item: Item) -> None:
-        """Nobody reads it."""
+        pass
 
     def connection_lost(self, error: str) -> None:
-        """Nobody waits for it."""
+        pass
 
     def room_changed(self) -> None:
-        """Nobody waits for it."""
+        pass
 
     def barrier_left(self, channel: OutputChannel, checkpoint_id: int) -> None:
-        """It sends none."""
+        pass
 
     def end_was_read(self, channel: OutputChannel) -> None:
-        """Nobody waits for it."""
+        pass
 
 
 class Attempt:
-    """One attempt in one process. `start` and `stop` come from one thread; `give_up` may come from another."""
+    """One attempt in one process. One thread calls `start` and `stop`; another may call `give_up`."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Attempt:
 
     @property
     def has_finished(self) -> bool:
-        """Whether all tasks are done, and have closed what they had open."""
+        """Whether all tasks are done and closed."""
         return all(task.has_finished for task in self.tasks.values())
 
     def has_task_finished(self, execution: ExecutionId) -> bool:
@@ -196,14 +196,14 @@ class Attempt:
         return self._given_up.is_set()
 
     def give_up(self) -> None:
-        """Let nothing of this attempt wait or begin any more."""
+        """Cancel everything: no task of this attempt waits or starts any more."""
         self._given_up.set()
         for task in tuple(self.tasks.values()):
             task.cancel()
         self._wiring.close()
 
     def stop(self, timeout_s: float) -> bool:
-        """End all tasks; false if some do not let go in time."""
+        """End all tasks. Returns False if some do not end in time."""
         self.give_up()
         time_s = self._environment.threads.time_s
         deadline_s = time_s() + timeout_s
@@ -215,5 +215,4 @@ class Attempt:
 
 
 def all_tasks(attempt: Attempt | None) -> Mapping[ExecutionId, Task]:
-    """The tasks of an attempt that may not be there."""
     return {} if attempt is None else attempt.tasks

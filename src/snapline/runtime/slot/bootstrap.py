@@ -1,7 +1,7 @@
-"""What an operator process gets from its supervisor when it starts, and how it ends with it.
+"""What an operator process gets from its supervisor at its start, and how it dies with it.
 
-It comes through the pipe at the process's standard input: a command line, an environment or a file could be read by
-others. The pipe stays open for as long as the supervisor lives.
+It comes through the pipe at standard input, because others can read command lines, environments and files. The pipe
+stays open as long as the supervisor lives.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Bootstrap(Struct, frozen=True, kw_only=True):
-    """All an operator process needs to join its job. `shipment` is the job's code: see `graph/shipment.py`.
+    """All an operator process needs to join its job. `shipment` is the job's code, see `graph/shipment.py`.
 
-    `host` is the address to bind the data port on, `parent_pid` the supervisor's process, and `sys_path` where that
-    one finds its modules.
+    The data port binds to `host`; `parent_pid` is the supervisor and `sys_path` its module search path.
     """
 
     job_id: str
@@ -51,7 +50,7 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
         return f"Bootstrap({self.job_id!r}, slot={self.slot}, incarnation={self.incarnation})"  # without the secret
 
     def encoded(self) -> bytes:
-        """As it goes through the pipe."""
+        """The bytes that go through the pipe."""
         body = msgspec.msgpack.encode(self)
         return _LENGTH.pack(len(body)) + body
 
@@ -61,21 +60,20 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
 
 
 def read(stream: BinaryIO) -> Bootstrap:
-    """What the supervisor wrote; `PeerError` if that is cut off, too large or something else."""
+    """Raises `PeerError` if the supervisor's message is cut off, too large or malformed."""
     (length,) = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size))
     if length > MAX_BOOTSTRAP_BYTES:
         raise PeerError(f"the supervisor announces {length} bytes, more than {MAX_BOOTSTRAP_BYTES}")
     try:
         return msgspec.msgpack.decode(_read_exactly(stream, length), type=Bootstrap)
     except msgspec.MsgspecError as error:
-        raise PeerError(f"the supervisor wrote what cannot be understood: {error}") from error
+        raise PeerError(f"the supervisor's message cannot be decoded: {error}") from error
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """From now on this process is killed as soon as the thread that started it has ended, however that comes about.
+    """Have the system kill this process once the thread that started it ends; exit now if it is gone already.
 
-    If it has ended already the process ends here. Where the system cannot do that (it is not Linux), the end of the
-    pipe has to do: see `watch_parent`.
+    Without Linux, only the end of the pipe tells: see `watch_parent`.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -87,7 +85,7 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 def watch_parent(stream: BinaryIO, on_gone: Callable[[], None]) -> threading.Thread:
-    """Call `on_gone`, on a thread of its own, once the pipe has ended: the supervisor is gone or wants this to end."""
+    """Call `on_gone` on a new thread once the pipe ends: the supervisor is gone or wants this process to end."""
 
     def watch() -> None:
         while stream.read(1):

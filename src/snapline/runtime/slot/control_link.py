@@ -22,17 +22,17 @@ class ControlLink(Protocol):
     """An authenticated connection to the driver."""
 
     def start(self, received: Callable[[Any], None], closed: Callable[[str], None]) -> None:
-        """Begin to read: `received` gets each message, then `closed` the reason of the end, on a thread of the link."""
+        """Start reading: a thread of the link calls `received` with each message, then `closed` with the reason."""
 
     def send(self, message: Message) -> None:
-        """Send a message; from any thread. Raises `PeerError` if the driver is lost."""
+        """Any thread. Raises `PeerError` if the driver is lost."""
 
     def close(self) -> None:
-        """End the connection; any thread, any number of times. `closed` may still be called."""
+        """End the connection. Any thread; idempotent. `closed` may still be called."""
 
 
 class SocketLink:
-    """A link over a socket, which it takes over."""
+    """A link over a socket, which it owns."""
 
     def __init__(self, sock: socket.socket, decode: Callable[[bytes], Any], name: str) -> None:
         self._connection = ControlConnection(sock)
@@ -64,9 +64,9 @@ class SocketLink:
 def connect(
     address: tuple[str, int], secret: bytes, decode: Callable[[bytes], Any], name: str, *, retry: bool = False
 ) -> SocketLink:
-    """Connect to the driver and prove who we are; `retry` keeps trying while it does not listen yet.
+    """Connect to the driver and authenticate; `retry` keeps trying while it does not listen yet.
 
-    Raises `OSError` if it cannot be reached, `PeerError` if it is not the driver.
+    Raises `OSError` if it cannot be reached, `PeerError` if authentication fails.
     """
     sock = _dial(address, retry)
     try:

@@ -1,4 +1,4 @@
-"""The operator process of a slot: joins the job, and runs the tasks the driver deploys to it."""
+"""The operator process of a slot: joins the job and runs the tasks the driver deploys to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from snapline.storage.objects.file_objects import FileObjects
 _log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.0005
-"""How long a thread may hold the interpreter while others wait: the default would add 5 ms to every message."""
+"""How long a thread may hold the interpreter while others wait; the default adds 5 ms to every message."""
 
 STATE_THREADS = 4
 CHANNEL_THREADS = 2
@@ -39,7 +39,7 @@ _GARBAGE_THRESHOLD = 100_000
 
 
 class OperatorProcess:
-    """One operator process. `run` serves until the driver lets go, or `stop` is called."""
+    """Serves in `run` until the driver lets go or `stop` is called."""
 
     def __init__(self, bootstrap: Bootstrap) -> None:
         self._bootstrap = bootstrap
@@ -94,7 +94,7 @@ class OperatorProcess:
                     pool.shutdown(wait=False, cancel_futures=True)
 
     def stop(self) -> None:
-        """Let `run` return; any thread."""
+        """Make `run` return. Any thread."""
         with self._guard:
             self._is_stopped = True
             if self._host is not None:
@@ -102,7 +102,7 @@ class OperatorProcess:
 
 
 class LogLines(logging.Handler):
-    """Keeps the last lines of the log while it is entered; they go along with a failure."""
+    """Keeps the last log lines, for failure reports. Active as a context manager."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -126,7 +126,7 @@ class LogLines(logging.Handler):
 
 
 def main() -> None:
-    """Run the operator process; everything it has to know comes through its standard input."""
+    """Entry point; reads its bootstrap from standard input."""
     stream = sys.stdin.buffer
     bootstrap = boot.read(stream)
     boot.die_with_parent(bootstrap.parent_pid)
@@ -148,11 +148,11 @@ def main() -> None:
         _log.error("the operator process of slot %d ends: %s", bootstrap.slot, error)
         status = 1
     except BaseException:
-        _log.exception("the operator process of slot %d ends on an unforeseen error", bootstrap.slot)
+        _log.exception("the operator process of slot %d ends on an unexpected error", bootstrap.slot)
         status = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads of user code must not keep the process.
+    # Threads of user code must not keep the process alive.
     os._exit(status)
 
 

@@ -1,4 +1,4 @@
-"""Directories for temporary files of a process, which go with it however it ends."""
+"""Directories for a process's temporary files, removed however the process ends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ _LOCK = ".lock"
 
 
 class ProcessDirectory:
-    """A directory of this process alone, made when it is first asked for.
+    """A directory of this process alone, created on first use.
 
-    The process holds a lock in it, so that others can tell when it has died: whoever makes a directory in the same
-    place removes those nobody holds.
+    The process holds a lock in it. A process that creates a directory in the same place removes the unlocked ones.
     """
 
     def __init__(self, root: str | None) -> None:
@@ -30,7 +29,7 @@ class ProcessDirectory:
         if self._path is None:
             self._root.mkdir(parents=True, exist_ok=True)
             remove_abandoned(self._root)
-            # Under another name until it is locked, or somebody might take it for one that nobody holds.
+            # Renamed once locked, or another process might take it for an abandoned one.
             made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=self._root))
             self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,9 +46,9 @@ class ProcessDirectory:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove the directories of processes that have died."""
+    """Remove the directories of dead processes."""
     for lock in root.glob(f"{_PREFIX}*/{_LOCK}"):
-        with contextlib.suppress(OSError):  # somebody else removes it, or it is not ours
+        with contextlib.suppress(OSError):  # another process removes it, or it is not ours
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

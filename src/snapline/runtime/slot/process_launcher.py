@@ -1,4 +1,4 @@
-"""The operator process of a slot, as its supervisor holds it."""
+"""Launches and watches the operator process of a slot, for its supervisor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from snapline.runtime.slot.bootstrap import Bootstrap
 
 MAX_LOG_LINES = 100
 MAX_LINE_BYTES = 2000
-"""A longer line is kept as several."""
+"""Longer lines are kept in pieces."""
 
 KILL_TIMEOUT_S = 10.0
 
@@ -31,24 +31,24 @@ Ended: TypeAlias = Callable[[int, str, str], None]
 
 
 class Child(Protocol):
-    """Something a supervisor has started in a slot."""
+    """What a supervisor started in a slot."""
 
     @property
     def incarnation(self) -> int: ...
 
     def kill(self) -> None:
-        """End it and wait until it has. Its end is not reported, unless that had happened before."""
+        """End it and wait for its end, which is not reported unless it came first."""
 
 
 StartChild: TypeAlias = Callable[[Bootstrap, Ended], Child]
-"""Starts a child; `ended` is called from any thread when it has ended by itself."""
+"""Starts a child; any thread calls `ended` when the child ends by itself."""
 
 
 class LaunchedProcess:
-    """A process of the slot, in a process group of its own, that dies with the thread that made this object.
+    """A process in a process group of its own that dies with the thread that created this object.
 
-    One thread gives it the bootstrap, takes what it prints (which goes to our own standard error too), and waits for
-    its end; whatever the process has started itself and left in its group is killed then.
+    One thread writes the bootstrap, copies the output to our own standard error, waits for the end, and then kills
+    what the process left in its group.
     """
 
     def __init__(self, bootstrap: Bootstrap, ended: Ended, command: Sequence[str] | None = None) -> None:
@@ -68,7 +68,7 @@ class LaunchedProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
-            process_group=0,  # an interrupt at the terminal is for the driver alone
+            process_group=0,  # an interrupt at the terminal is for the driver only
         )
         self._thread = threading.Thread(
             target=self._attend, args=(bootstrap.encoded(),), name=f"operator-process-{self.pid}", daemon=True
@@ -96,7 +96,7 @@ class LaunchedProcess:
             raise EngineError(f"operator process {self.pid} does not end although it was killed; is its disk hung?")
 
     def _kill_group(self) -> None:
-        # until it is reaped its number can belong to nobody else
+        # Until it is reaped no other process can have its pid.
         if not self._reaped:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -117,7 +117,7 @@ class LaunchedProcess:
                         try:
                             unsent = unsent[os.write(process.stdin.fileno(), unsent[:_WRITE_BYTES]) :]
                         except BrokenPipeError:
-                            unsent = unsent[:0]  # its exit says more
+                            unsent = unsent[:0]  # the exit status says more
                         if not unsent:
                             selector.unregister(process.stdin)
                     elif not self._take_output():
@@ -134,7 +134,7 @@ class LaunchedProcess:
             self._ended(self._incarnation, describe_exit(status), self._tail.text())
 
     def _take_output(self) -> bool:
-        """Whether more may come. What was printed until now is kept, and repeated on our own standard error."""
+        """Keep what was printed and copy it to our standard error. Returns whether more may come."""
         assert self._process.stdout is not None
         while True:
             try:
@@ -144,13 +144,13 @@ class LaunchedProcess:
             if not data:
                 return False
             self._tail.add(data)
-            with contextlib.suppress(OSError, ValueError):  # a closed standard error is no reason to lose the slot
+            with contextlib.suppress(OSError, ValueError):  # a closed standard error must not cost the slot
                 sys.stderr.write(data.decode(errors="replace"))
                 sys.stderr.flush()
 
 
 class LogTail:
-    """The last lines of what a process printed, with a limit on their number and length."""
+    """The last lines a process printed, limited in number and length."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque(maxlen=MAX_LOG_LINES)
@@ -169,7 +169,7 @@ class LogTail:
 
 
 def describe_exit(status: int) -> str:
-    """In words, of what `Popen.wait` returns."""
+    """Describes the result of `Popen.wait`."""
     return f"killed by signal {-status}" if status < 0 else f"exited with status {status}"
 
 

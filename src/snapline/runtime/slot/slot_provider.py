@@ -1,4 +1,4 @@
-"""Where slots come from: Spark, or whatever else can start supervisors."""
+"""Where slots come from: Spark, or anything else that can start supervisors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SlotOrder:
-    """So many slots for a job. Their supervisors connect to the driver at `host` and `port` with the `secret`.
+    """A request for slots. Their supervisors connect to the driver at `host` and `port` with the `secret`.
 
-    `generation` rises with every order of a driver, and supervisors name it; those of an older one are turned away.
+    `generation` rises with every order; the driver refuses supervisors of an older one.
     """
 
     job_id: str
@@ -28,9 +28,9 @@ class SlotOrder:
 
 
 class SlotProvider(Protocol):
-    """Starts supervisors, one for each slot, all or none. Methods may block; they are called on a thread of their own.
+    """Starts one supervisor per slot, all or none. Methods may block; they are called on a separate thread.
 
-    One order is under way at a time: `release` comes before the next `start`.
+    `release` always comes before the next `start`.
     """
 
     @property
@@ -39,23 +39,23 @@ class SlotProvider(Protocol):
 
     @property
     def bind_host(self) -> str:
-        """The address of this machine the driver listens on: another one if slots reach it through a gateway."""
+        """The address the driver listens on; differs from `driver_host` behind a gateway."""
 
     def check(self, slots: int) -> None:
-        """Raise `ConfigurationError` if there can't be so many slots, or another setting is in the way."""
+        """Raise `ConfigurationError` if there cannot be this many slots or a setting forbids it."""
 
     def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
-        """Begin to start supervisors, and return. It may first wait until there is room for all of them.
+        """Begin to start supervisors and return; may first wait until all of them fit.
 
-        `failed(error, is_fatal)` is called from any thread if they can't be started or have ended without having been
-        released; `is_fatal` says that another try would not help.
+        Any thread calls `failed(error, is_fatal)` if they cannot be started or end without `release`; `is_fatal`
+        means that a retry would not help.
         """
 
     def release(self, timeout_s: float) -> None:
-        """End what was started. Supervisors were told to return; those that do not in time are ended by force."""
+        """End all supervisors, which were asked to return; kill those that do not in time."""
 
     def why_gone(self) -> str | None:
-        """Why there can never be slots again from here, though others may have some; none if there can."""
+        """Why this provider can never have slots again, though another might; None if it can."""
 
     def close(self) -> None:
-        """Nothing will be ordered any more."""
+        """No order follows."""

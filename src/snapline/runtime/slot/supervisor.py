@@ -1,4 +1,4 @@
-"""The supervisor of a slot: starts, watches and ends its operator process on the driver's orders."""
+"""The supervisor of a slot: starts, watches and ends its operator process as the driver asks."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ from snapline.runtime.wire.control_messages import (
 
 
 class Supervisor:
-    """One slot of a job. `host` is the address of this machine, `task_attempt` Spark's name for the task.
+    """One slot of a job. `host` is this machine's address, `task_attempt` Spark's name for the task.
 
-    `run` belongs on the main thread of a process that Spark may kill: the operator process dies with the thread that
-    calls it.
+    Call `run` on the main thread of a process that Spark may kill: the operator process dies with that thread.
     """
 
     def __init__(
@@ -54,10 +53,7 @@ class Supervisor:
         self._is_drained = False
 
     def run(self) -> None:
-        """Serve until the driver gives the slot back; raises `PeerError` if the driver is lost.
-
-        However it ends, no process, thread or connection is left.
-        """
+        """Serve until the driver returns the slot. Raises `PeerError` if the driver is lost. Leaves nothing behind."""
         order = self._order
         address = (order.host, order.port)
         try:
@@ -70,7 +66,7 @@ class Supervisor:
         self.serve(link)
 
     def serve(self, link: ControlLink) -> None:
-        """Serve on a connection, which is closed in the end."""
+        """Serve on a connection, then close it."""
         self._link = link
         try:
             link.start(self._received, self._lost)
@@ -85,7 +81,7 @@ class Supervisor:
                 link.close()
 
     def give_up(self, reason: str) -> None:
-        """Let `run` end with a `PeerError`; any thread."""
+        """Make `run` raise `PeerError`. Any thread."""
         self._mailbox.post(lambda: self._fail(reason))
 
     def _time_ms(self) -> int:
@@ -108,7 +104,7 @@ class Supervisor:
         self._send(Heartbeat())
         self._mailbox.at(now_ms + self._order.heartbeat_interval_ms, self._beat)
 
-    # Called by the link's thread.
+    # On the link's thread.
 
     def _received(self, message: ToSupervisor) -> None:
         self._mailbox.post(lambda: self._handle(message))
@@ -160,7 +156,7 @@ class Supervisor:
             child.kill()
 
     def _child_ended(self, incarnation: int, error: str, log: str) -> None:
-        """Called by any thread."""
+        """Any thread."""
         self._mailbox.post(lambda: self._report_end(ProcessDied(incarnation, error, log)))
 
     def _report_end(self, died: ProcessDied) -> None:

@@ -1,4 +1,4 @@
-"""The tasks of a slot, on the driver's orders: deploys, cancels, passes messages on, and reports."""
+"""Runs the tasks of a slot for the driver: deploys, cancels, passes messages on, and reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from snapline.storage.objects.object_store import ObjectStore
 from snapline.types import ExecutionId, TaskStatus
 
 LOST_PEER_PAUSE_MS = 1000
-"""How long a lost connection to another slot is kept quiet: whoever knows the cause has to report it first."""
+"""Delay before reporting a lost connection to another slot, so that the side with the cause reports first."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 class TaskHost:
     """Runs the tasks of one slot. `run` serves until the driver is lost or `stop` is called.
 
-    Orders to deploy and to cancel block, and are carried out one after the other on a thread of their own.
+    Deploying and cancelling block, so one separate thread does them in order.
     """
 
     def __init__(
@@ -80,7 +80,6 @@ class TaskHost:
         self._heard_ms = 0
 
     def run(self) -> None:
-        """Join the job, and serve."""
         bootstrap, (host, port) = self._bootstrap, self._exchange.address
         self._heard_ms = self._time_ms()
         try:
@@ -96,7 +95,7 @@ class TaskHost:
             self._close()
 
     def stop(self) -> None:
-        """Let `run` return; any thread."""
+        """Make `run` return. Any thread."""
         self._is_over = True
         self._mailbox.wake()
 
@@ -113,7 +112,7 @@ class TaskHost:
         self._remove_directory()
 
     def _check_operators(self) -> None:
-        """Find out now, not in some task, if the job's code does not work here."""
+        """Find out at the start, not in some task, whether the job's code works here."""
         for vertex in self._shipment.plan.vertices:
             try:
                 self._shipment.make_operators(vertex.id)
@@ -124,7 +123,7 @@ class TaskHost:
     def _time_ms(self) -> int:
         return round(self._time_s() * 1000)
 
-    # Called by the link's thread.
+    # On the link's thread.
 
     def _received(self, message: m.ToProcess) -> None:
         self._mailbox.post(lambda: self._handle(message))
@@ -134,7 +133,7 @@ class TaskHost:
             _log.warning("the driver is lost: %s", reason)
             self.stop()
 
-    # Messages of the driver.
+    # Messages from the driver.
 
     def _handle(self, message: m.ToProcess) -> None:
         self._heard_ms = self._time_ms()
@@ -147,7 +146,7 @@ class TaskHost:
                 self._fenced_until = max(self._fenced_until, attempt)
                 current = self._attempt
                 if current is not None and current.number <= attempt:
-                    # Not here: closing connections may take a while, and heartbeats must go on.
+                    # Not here: closing connections may take a while, and heartbeats must continue.
                     self._environment.background.submit(current.give_up)
                 self._orders.submit(self._guarded, lambda: self._cancel(attempt), "a cancellation")
             case TriggerCheckpoint():
@@ -165,7 +164,7 @@ class TaskHost:
                     self._send(OperatorEventReceived(execution.attempt, sequence))
 
     def _guarded(self, order: Callable[[], None], what: str) -> None:
-        """Carry out an order on its own thread; a defect in it ends the process, and so reaches the driver."""
+        """Carry out an order; a defect in it ends the process, which the driver notices."""
         try:
             order()
         except BaseException:
@@ -215,12 +214,12 @@ class TaskHost:
             return self._directory.path
 
     def _remove_directory(self) -> None:
-        """Leave nothing on this machine: once the driver knows that the tasks are gone, this process is killed."""
+        """Do this before the driver hears that the tasks are gone: it may kill this process then."""
         with self._directory_guard:
             self._directory.remove()
 
     def _probe_storage(self, deploy: m.Deploy) -> None:
-        """Find out once whether this machine can write where the checkpoints go."""
+        """Check once that this machine can write to the checkpoint directory."""
         if deploy.shared is None or self._has_probed_storage:
             return
         bootstrap = self._bootstrap
@@ -239,13 +238,13 @@ class TaskHost:
         self._has_probed_storage = True
 
     def _peer_lost(self, number: int, executions: list[ExecutionId], peer: int, error: str) -> None:
-        """Called by any thread."""
+        """Any thread."""
 
         def report() -> None:
             attempt = self._attempt
             if number <= self._fenced_until or attempt is None or attempt.number != number:
                 return
-            # The driver believes no failure of a task that has finished.
+            # The driver ignores failures of finished tasks.
             unfinished = [execution for execution in executions if not attempt.has_task_finished(execution)]
             if unfinished:
                 problem = f"the connection to slot {peer} is lost: {error}"
@@ -253,7 +252,7 @@ class TaskHost:
 
         self._mailbox.post(lambda: self._at(LOST_PEER_PAUSE_MS, report))
 
-    # What tasks report, each on its own thread.
+    # Reports of tasks, each on its own thread.
 
     def task_changed(
         self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
@@ -287,7 +286,7 @@ class TaskHost:
     def _beat(self) -> None:
         timeout_ms = self._bootstrap.heartbeat_timeout_ms
         if self._time_ms() - self._heard_ms > timeout_ms:
-            self._lost(f"nothing was heard from it for {timeout_ms} ms")
+            self._lost(f"no message for {timeout_ms} ms")
             return
         self._send(m.Heartbeat())
         self._at(self._bootstrap.heartbeat_interval_ms, self._beat)
@@ -300,7 +299,7 @@ class TaskHost:
 
 
 def unpacking_failed(error: Exception) -> str:
-    """Returns why the job's code does not work here, with what to do."""
+    """Why the job's code does not work here, and what to do."""
     if isinstance(error, UserCodeError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):

@@ -1,1 +1,1 @@
-"""What travels between processes: messages, channel items, frames, and who may connect."""
+"""What travels between processes: messages, channel items, frames, and authentication."""

@@ -1,11 +1,10 @@
-"""Both ends of a fresh connection prove that they know the job's secret, before anything else is read.
+"""Both ends of a new connection prove that they know the job's secret before anything else is read.
 
 1. client: magic, version, purpose, nonce
 2. server: nonce, proof
 3. client: proof
 
-A proof is an HMAC-SHA256 over the role of who proves, the version, the purpose and both nonces. All three messages have
-a fixed size.
+A proof is an HMAC-SHA256 over the prover's role, the version, the purpose and both nonces. Message sizes are fixed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClosedEarlyError(PeerError):
-    """The other end hung up without a word: it may have been busy, and another try can be worth it."""
+    """The other end hung up without an answer: it may be busy, and a retry can help."""
 
 
 def _padded(purpose: str) -> bytes:
@@ -52,7 +51,7 @@ def _proof(secret: bytes, role: bytes, purpose: bytes, client_nonce: bytes, serv
 
 
 class ClientHandshake:
-    """The dialling side. Send `hello`, read `needs` bytes, send what `receive` returns: then the server is trusted."""
+    """The dialling side: send `hello`, read `needs` bytes, send what `receive` returns. Then the server is trusted."""
 
     needs = _SERVER_HELLO_BYTES
 
@@ -74,9 +73,9 @@ class ClientHandshake:
 
 
 class ServerHandshake:
-    """The side that was dialled. While `needs` is not 0: read so many bytes, send what `receive` returns.
+    """The accepting side. While `needs` is not 0: read that many bytes, send what `receive` returns.
 
-    Afterwards the client is trusted, and `purpose` is what it has come for: one of `purposes`.
+    Then the client is trusted, and `purpose` is one of `purposes`.
     """
 
     def __init__(self, secret: bytes, purposes: Collection[str]) -> None:
@@ -97,13 +96,13 @@ class ServerHandshake:
     def _answer(self, data: bytes) -> bytes:
         magic, version = data[: len(_MAGIC)], data[len(_MAGIC)]
         if magic != _MAGIC:
-            raise PeerError("the other end is no process of Snapline")
+            raise PeerError("the other end is not a Snapline process")
         if version != VERSION:
             raise PeerError(f"the other end speaks version {version}, this one {VERSION}; install the same everywhere")
         padded, client_nonce = data[len(_MAGIC) + 1 : -_NONCE_BYTES], data[-_NONCE_BYTES:]
         purpose = self._purposes.get(padded)
         if purpose is None:
-            raise PeerError("the other end has come for something that is not to be had here")
+            raise PeerError("unknown connection purpose")
         self.purpose = purpose
         server_nonce = secrets.token_bytes(_NONCE_BYTES)
         self._expected = _proof(self._secret, b"client", padded, client_nonce, server_nonce)
@@ -115,7 +114,7 @@ class ServerHandshake:
 
 
 def client_handshake(sock: socket.socket, secret: bytes, purpose: str, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> None:
-    """Authenticate a connection that was dialled. `PeerError` if that fails; closing it is left to the caller."""
+    """Authenticate a dialled connection. Raises `PeerError` if that fails; the caller closes it."""
     handshake = ClientHandshake(secret, purpose)
     deadline = time.monotonic() + timeout_s
     try:
@@ -123,11 +122,11 @@ def client_handshake(sock: socket.socket, secret: bytes, purpose: str, timeout_s
         send_within(sock, handshake.receive(receive_within(sock, handshake.needs, deadline)), deadline)
         sock.settimeout(None)
     except OSError as error:
-        raise ClosedEarlyError(f"the connection broke while it was authenticated: {error}") from error
+        raise ClosedEarlyError(f"the connection broke during authentication: {error}") from error
 
 
 def server_handshake(sock: socket.socket, secret: bytes, purpose: str, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> None:
-    """Authenticate a connection that was accepted. `PeerError` if that fails; closing it is left to the caller."""
+    """Authenticate an accepted connection. Raises `PeerError` if that fails; the caller closes it."""
     handshake = ServerHandshake(secret, (purpose,))
     deadline = time.monotonic() + timeout_s
     try:
@@ -136,11 +135,11 @@ def server_handshake(sock: socket.socket, secret: bytes, purpose: str, timeout_s
             send_within(sock, answer, deadline)
         sock.settimeout(None)
     except OSError as error:
-        raise ClosedEarlyError(f"the connection broke while it was authenticated: {error}") from error
+        raise ClosedEarlyError(f"the connection broke during authentication: {error}") from error
 
 
 def receive_within(sock: socket.socket, count: int, deadline: float) -> bytes:
-    """Exactly so many bytes, before a moment of the monotonic clock; `PeerError` otherwise."""
+    """Returns exactly `count` bytes. Raises `PeerError` after `deadline`, a time of the monotonic clock."""
     data = b""
     while len(data) < count:
         _limit(sock, deadline)
@@ -155,12 +154,12 @@ def receive_within(sock: socket.socket, count: int, deadline: float) -> bytes:
 
 
 def send_within(sock: socket.socket, data: bytes, deadline: float) -> None:
-    """Send all before a moment of the monotonic clock; `PeerError` otherwise."""
+    """Send everything. Raises `PeerError` after `deadline`, a time of the monotonic clock."""
     _limit(sock, deadline)
     try:
         sock.sendall(data)
     except TimeoutError:
-        raise PeerError("the other end takes nothing") from None
+        raise PeerError("the other end does not read") from None
 
 
 def _limit(sock: socket.socket, deadline: float) -> None:
@@ -180,7 +179,6 @@ async def async_client_handshake(
     purpose: str,
     timeout_s: float = HANDSHAKE_TIMEOUT_S,
 ) -> None:
-    """`client_handshake` over streams."""
     handshake = ClientHandshake(secret, purpose)
     writer.write(handshake.hello)
     answer = await _read(reader, handshake.needs, timeout_s)
@@ -194,7 +192,6 @@ async def async_server_handshake(
     purpose: str,
     timeout_s: float = HANDSHAKE_TIMEOUT_S,
 ) -> None:
-    """`server_handshake` over streams."""
     handshake = ServerHandshake(secret, (purpose,))
     deadline = time.monotonic() + timeout_s
     while handshake.needs:
@@ -212,11 +209,11 @@ async def _read(reader: asyncio.StreamReader, count: int, timeout_s: float) -> b
     except asyncio.IncompleteReadError:
         raise ClosedEarlyError("the other end closed the connection early") from None
     except OSError as error:
-        raise ClosedEarlyError(f"the connection broke while it was authenticated: {error}") from error
+        raise ClosedEarlyError(f"the connection broke during authentication: {error}") from error
 
 
 class Refusals:
-    """Peers that were refused: each remote address is logged once, and counted after that. Thread-safe."""
+    """Refused peers: each address is logged once and counted after that. Thread-safe."""
 
     def __init__(self, what: str, limit: int = 1024) -> None:
         self._what = what
@@ -226,7 +223,7 @@ class Refusals:
         self.total = 0
 
     def refused(self, host: str, reason: str) -> None:
-        """Count one more; `host` is its address without the port."""
+        """`host` is the peer's address without the port."""
         with self._lock:
             self.total += 1
             count = self._counts.pop(host, 0) + 1
@@ -234,9 +231,9 @@ class Refusals:
             if len(self._counts) > self._limit:
                 self._counts.popitem(last=False)
         if count == 1:
-            _log.warning("refused a connection from %s to %s: %s (said once per address)", host, self._what, reason)
+            _log.warning("refused a connection from %s to %s: %s (logged once per address)", host, self._what, reason)
 
     def count(self, host: str) -> int:
-        """How often this address was refused, as far as is remembered."""
+        """How often this address was refused; the oldest addresses are forgotten."""
         with self._lock:
             return self._counts.get(host, 0)

@@ -7,24 +7,24 @@ from typing import Any, NamedTuple
 
 
 class ItemKind(IntEnum):
-    """The kinds, with what `Item.value` is."""
+    """The kinds of items, each with the type of `Item.value`."""
 
     DATA = 0
     """a `pyarrow.RecordBatch`"""
     FILTERED_DATA = 1
-    """a `pyarrow.RecordBatch` that was replayed to several subtasks: each takes only the rows it owns"""
+    """a `pyarrow.RecordBatch` replayed to several subtasks: each takes only the rows it owns"""
     WATERMARK = 2
-    """an int: event time in milliseconds; `IDLE` if the channel is to be left out"""
+    """an int: event time in milliseconds; `IDLE` leaves the channel out"""
     LATENCY = 3
     """an int: when the mark left its source, in milliseconds"""
     BARRIER = 4
     """a `Barrier`"""
     CANCEL = 5
-    """an int: the checkpoint that is given up"""
+    """an int: the aborted checkpoint"""
     END_OF_DATA = 6
-    """an int: the first checkpoint that may be the last here"""
+    """an int: the first checkpoint that can be the last one here"""
     END_OF_PARTITION = 7
-    """None: nothing will ever follow"""
+    """None: nothing follows"""
 
     @property
     def is_data(self) -> bool:
@@ -32,11 +32,11 @@ class ItemKind(IntEnum):
 
 
 ITEM_COST_BYTES = 256
-"""What an item counts for on top of its data, so that many small ones have a limit too."""
+"""What an item counts on top of its data, so that many small ones are limited too."""
 
 
 class Item(NamedTuple):
-    """Something in a channel; `size` is what it counts for against the channel's memory, 0 unless it is data."""
+    """`size` counts against the channel's memory; 0 unless the item is data."""
 
     kind: ItemKind
     value: Any = None
@@ -44,6 +44,5 @@ class Item(NamedTuple):
 
 
 def data_item(batch: Any, *, filtered: bool = False) -> Item:
-    """A batch as an item."""
     kind = ItemKind.FILTERED_DATA if filtered else ItemKind.DATA
     return Item(kind, batch, batch.nbytes + ITEM_COST_BYTES)

@@ -1,4 +1,4 @@
-"""The messages of the control plane: typed, plain data, never pickled. Those about tasks are `protocol.messages`."""
+"""The messages of the control plane: plain typed data, never pickled. Those about tasks are in `protocol.messages`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import ExecutionId
 
-# Both ways.
+# Both directions.
 
 
 class Heartbeat(Struct, frozen=True):
-    """I am here."""
+    """Sign of life."""
 
 
 # From a supervisor to the driver.
 
 
 class SupervisorHello(Struct, frozen=True):
-    """The first message of a supervisor. `slot` is the number of its Spark task, `task_attempt` Spark's own id."""
+    """First message of a supervisor. `slot` is the number of its Spark task, `task_attempt` Spark's own id."""
 
     generation: int
     slot: int
@@ -44,7 +44,7 @@ class SupervisorHello(Struct, frozen=True):
 
 
 class ProcessDied(Struct, frozen=True):
-    """An operator process has ended by itself, or could not be started; `log` is what it said last."""
+    """An operator process ended by itself or did not start; `log` holds its last output."""
 
     incarnation: int
     error: str
@@ -55,26 +55,26 @@ class ProcessDied(Struct, frozen=True):
 
 
 class StartProcess(Struct, frozen=True):
-    """Start an operator process in place of any other."""
+    """Start an operator process, replacing any other."""
 
     incarnation: int
 
 
 class KillProcess(Struct, frozen=True):
-    """Kill this operator process and do not report it."""
+    """Kill this operator process without reporting its end."""
 
     incarnation: int
 
 
 class Drain(Struct, frozen=True):
-    """Kill the operator process and return: the slot is given back to Spark."""
+    """Kill the operator process and return: the slot goes back to Spark."""
 
 
 # From an operator process to the driver.
 
 
 class ProcessHello(Struct, frozen=True):
-    """The first message of an operator process: where its data port is."""
+    """First message of an operator process, with the address of its data port."""
 
     generation: int
     slot: int
@@ -85,32 +85,32 @@ class ProcessHello(Struct, frozen=True):
 
 
 class ProcessUnable(Struct, frozen=True):
-    """The process cannot run the job, and another try would not change that; the error says what to do."""
+    """The process cannot run the job and a retry would not help; the error says what to do."""
 
     error: str
 
 
 class SplitRequest(Struct, frozen=True):
-    """A source subtask has read all it was given."""
+    """A source subtask has read all its splits."""
 
     execution: ExecutionId
     operator: str
 
 
 class SourceEnded(Struct, frozen=True):
-    """A source subtask has read everything there is, and waits for its last checkpoint."""
+    """A source subtask has read everything and waits for its last checkpoint."""
 
     execution: ExecutionId
 
 
 class TasksCancelled(Struct, frozen=True):
-    """No task of this attempt, or an older one, runs here any more."""
+    """No task of this or an older attempt runs here any more."""
 
     attempt: int
 
 
 class Metrics(Struct, frozen=True):
-    """The figures of all tasks of a process, sent from time to time."""
+    """The metrics of all tasks of a process, sent periodically."""
 
     tasks: list[TaskMetrics]
     memory_bytes: int
@@ -120,7 +120,7 @@ class Metrics(Struct, frozen=True):
 
 
 class TaskDeployment(Struct, frozen=True):
-    """One task to start. One that is `finished` runs nothing: it only ends the partitions behind it."""
+    """One task to start. A `finished` one runs nothing: it only ends its output partitions."""
 
     execution: ExecutionId
     restore: dict[str, SubtaskRestore]
@@ -128,10 +128,10 @@ class TaskDeployment(Struct, frozen=True):
 
 
 class Deploy(Struct, frozen=True):
-    """Start the tasks of an attempt. `peers` are the data ports of all slots, by slot; `max_parallelism` by vertex.
+    """Start the tasks of an attempt. `peers` holds the data ports by slot, `max_parallelism` goes by vertex.
 
-    `shared` is where objects go that several checkpoints may refer to, none if the driver keeps them. Whatever ran here
-    of an older attempt has been cancelled before.
+    `shared` is the directory of objects that several checkpoints may refer to, or None if the driver keeps them. The
+    driver has cancelled older attempts here before.
     """
 
     attempt: int
@@ -144,7 +144,7 @@ class Deploy(Struct, frozen=True):
 
 
 class Cancel(Struct, frozen=True):
-    """Stop all tasks of this attempt and older ones; answered with `TasksCancelled`."""
+    """Stop all tasks of this and older attempts; answered with `TasksCancelled`."""
 
     attempt: int
 
@@ -183,12 +183,12 @@ _to_process = _decoders(ToProcess)
 
 
 def encode(message: Message) -> bytes:
-    """Returns the name of the message's type, and its fields."""
+    """Returns the message's type name and fields."""
     return _encoder.encode((type(message).__name__, message))
 
 
 def decode_to_master(data: bytes) -> ToMaster:
-    """Returns a message to the driver. Raises `PeerError` if it is none."""
+    """Raises `PeerError` unless it is a message to the driver."""
     message: ToMaster = _decoded(_to_master, data)
     return message
 
@@ -210,4 +210,4 @@ def _decoded(decoders: dict[str, msgspec.msgpack.Decoder[Any]], data: bytes) -> 
             raise PeerError(f"unknown message {name[:60]!r}")
         return decoders[name].decode(fields)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise PeerError(f"a message that cannot be understood: {error}") from error
+        raise PeerError(f"a message that cannot be decoded: {error}") from error

@@ -21,7 +21,7 @@ def _check(length: int, limit: int) -> None:
 
 
 class ControlConnection:
-    """Frames over a blocking socket that has been authenticated. Takes the socket over."""
+    """Frames over an authenticated blocking socket, which it owns."""
 
     def __init__(self, sock: socket.socket, limit: int = FRAME_LIMIT_BYTES) -> None:
         sock.settimeout(None)
@@ -33,7 +33,7 @@ class ControlConnection:
         self._is_closed = False
 
     def send(self, data: bytes) -> None:
-        """Send a message; from any thread. `PeerError` if the connection is gone or the message too large."""
+        """Any thread. Raises `PeerError` if the connection is gone or the message too large."""
         _check(len(data), self._limit)
         try:
             with self._send_lock:
@@ -46,7 +46,7 @@ class ControlConnection:
             raise PeerError(f"the connection is gone: {error}") from error
 
     def receive(self) -> bytes | None:
-        """The next message, none if the connection has come to a clean end or was closed here; one thread only."""
+        """Returns the next message, or None after a clean end or `close`. One thread only."""
         try:
             header = self._read(_LENGTH.size, may_end=True)
             if header is None:
@@ -60,7 +60,7 @@ class ControlConnection:
             raise PeerError(f"the connection is gone: {error}") from error
 
     def close(self) -> None:
-        """End the connection, which wakes who is waiting for a message. Any thread, any number of times."""
+        """End the connection and wake `receive`. Any thread; idempotent."""
         self._is_closed = True
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
@@ -81,7 +81,7 @@ class ControlConnection:
 
 
 async def read_frame(reader: asyncio.StreamReader, limit: int = FRAME_LIMIT_BYTES) -> bytes | None:
-    """The next message, none at a clean end. `PeerError` if it is too large, cut off, or the connection broke."""
+    """Returns the next message, or None at a clean end. Raises `PeerError` if it is too large or cut off."""
     try:
         header = await reader.readexactly(_LENGTH.size)
         (length,) = _LENGTH.unpack(header)
@@ -96,7 +96,7 @@ async def read_frame(reader: asyncio.StreamReader, limit: int = FRAME_LIMIT_BYTE
 
 
 async def write_frame(writer: asyncio.StreamWriter, data: bytes, limit: int = FRAME_LIMIT_BYTES) -> None:
-    """Send a message and wait until there is room for more. Messages of several tasks do not mix."""
+    """Send a message and wait until there is room for more. Messages of concurrent callers do not mix."""
     _check(len(data), limit)
     try:
         writer.writelines((_LENGTH.pack(len(data)), data))

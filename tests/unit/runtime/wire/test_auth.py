@@ -98,9 +98,9 @@ def test_a_proof_of_one_role_or_connection_serves_no_other() -> None:
 @pytest.mark.parametrize(
     ("hello", "complaint"),
     [
-        (b"G" * HELLO_BYTES, "no process of Snapline"),
+        (b"G" * HELLO_BYTES, "not a Snapline process"),
         (b"SNAP\x63" + b"\0" * (HELLO_BYTES - 5), "version 99"),
-        (ClientHandshake(SECRET, "data").hello, "not to be had here"),
+        (ClientHandshake(SECRET, "data").hello, "unknown connection purpose"),
     ],
     ids=[f"case-{number}" for number in range(3)],
 )
