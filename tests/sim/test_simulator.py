@@ -12,10 +12,9 @@ import pytest
 
 from snapline.devtools.simulator.mutants import MUTANTS, Mutant
 from snapline.devtools.simulator.report import coverage_report
-from snapline.devtools.simulator.scenario import make_scenario
+from snapline.devtools.simulator.scenario import Handler, make_scenario
 from snapline.devtools.simulator.simulation import simulate
 from snapline.devtools.simulator.simulator_command import MUTANT_SEEDS, main
-from snapline.protocol.barriers.barrier_events import HandlerMode
 
 
 @pytest.mark.parametrize(
@@ -34,8 +33,8 @@ def test_more_seeds_show_nothing_wrong(first: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("handler", list(HandlerMode))
-def test_each_handler_can_be_asked_for(handler: HandlerMode) -> None:
+@pytest.mark.parametrize("handler", list(Handler))
+def test_each_handler_can_be_asked_for(handler: Handler) -> None:
     outcomes = [simulate(seed, handler) for seed in range(1000, 1015)]
     assert [outcome.error for outcome in outcomes] == [""] * len(outcomes)
     assert all(outcome.coverage[f"handler: {handler.value}"] == 1 for outcome in outcomes)

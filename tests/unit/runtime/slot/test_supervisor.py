@@ -334,7 +334,7 @@ def test_a_bootstrap_is_read_as_it_was_written() -> None:
         (b"", "ended after 0 of 8"),
         (make_bootstrap().encoded()[:-1], "ended after"),
         (b"\xff" * 8, "announces"),
-        (b"\0" * 7 + b"\1\xc0", "cannot be understood"),
+        (b"\0" * 7 + b"\1\xc0", "cannot be decoded"),
     ],
 )
 def test_a_damaged_bootstrap_is_refused(data: bytes, complaint: str) -> None:
