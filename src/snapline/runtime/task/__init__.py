@@ -1,1 +1,1 @@
-"""One subtask: a thread with a mailbox, its inputs, its operators and its outputs."""
+"""One subtask: a thread with a mailbox, inputs, operators and outputs."""

@@ -1,4 +1,4 @@
-"""The receiving side of a subtask: reads its channels, and carries out what its barrier handler orders."""
+"""The receiving side of a subtask: reads its channels and carries out its barrier handler's effects."""
 
 from __future__ import annotations
 
@@ -26,18 +26,16 @@ from snapline.types import NO_CHECKPOINT, Barrier
 
 
 class Port(Protocol):
-    """The network's end of an input channel."""
+    """The network's end of an input channel; see `InputChannel`."""
 
-    def consumed(self, size: int) -> None:
-        """So much of what has arrived was taken: more may come."""
+    def consumed(self, size: int) -> None: ...
 
-    def end_read(self) -> None:
-        """The end of data was read: whoever sent it may know."""
+    def end_read(self) -> None: ...
 
 
 @dataclass(slots=True)
 class GateChannel:
-    """One channel a subtask reads. `queue` holds what has arrived and was not read, each with its number."""
+    """One channel a subtask reads. `queue` holds unread items, each with its number."""
 
     index: int
     edge: PlannedEdge
@@ -52,12 +50,12 @@ class GateChannel:
     is_blocked: bool = False
 
     def unread_before_barrier(self, checkpoint_id: int) -> list[pa.RecordBatch]:
-        """Unread data that arrived ahead of this barrier; all of it where the barrier has not arrived."""
+        """Unread data ahead of this barrier; all of it if the barrier has not arrived."""
         limit = self.barrier_numbers.get(checkpoint_id)
         return [item.value for number, item in self.queue if item.kind.is_data and (limit is None or number < limit)]
 
     def take_announced(self, checkpoint_id: int) -> Barrier | None:
-        """Take a barrier out of the queue, ahead of the data before it."""
+        """Take a barrier from behind unread data."""
         for position, (_, item) in enumerate(self.queue):
             if item.kind is ItemKind.BARRIER and item.value.id == checkpoint_id:
                 del self.queue[position]
@@ -70,10 +68,7 @@ class GateChannel:
 
 
 class InputGate:
-    """The channels a subtask reads, and the barrier handler that says which and when. Only its task's thread uses it.
-
-    What other threads bring waits in the mailbox until `receive` takes it in.
-    """
+    """The channels of a subtask and the barrier handler that blocks them. Used by the task's thread only."""
 
     def __init__(
         self,
@@ -100,7 +95,6 @@ class InputGate:
 
     @property
     def open_channels(self) -> tuple[int, ...]:
-        """The channels that have not ended."""
         return self._handler.open_channels
 
     @property
@@ -112,7 +106,7 @@ class InputGate:
         return sum(channel.queued_bytes for channel in self.channels)
 
     def restored(self, part: ChannelRestore, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yields in-flight data of a channel that has to be processed again, with the number of its input."""
+        """Yields in-flight data of a channel to process again, with the number of its input."""
         channel = next(channel for channel in self.channels if channel.edge.id == part.part.edge)
         for batch in batches:
             taken = channel.partitioner.owned(batch, channel.downstream) if part.filter else batch
@@ -122,7 +116,7 @@ class InputGate:
     # Reading.
 
     def receive(self) -> None:
-        """Take in all that has arrived."""
+        """Take what has arrived from the mailbox."""
         arrivals = self._mailbox.arrivals
         while arrivals:
             index, item = arrivals.popleft()
@@ -149,7 +143,7 @@ class InputGate:
                 if not owned.num_rows:
                     channel.port.consumed(item.size)
                     return
-                # It keeps the size it was sent with, which is what has to be given back.
+                # Keeps the size it was sent with: that is the credit to return.
                 item = Item(ItemKind.DATA, owned, item.size)
             channel.queued_bytes += item.size
             if handler.is_capturing(channel.index):
@@ -157,7 +151,7 @@ class InputGate:
         channel.queue.append((channel.arrived, item))
 
     def read_urgent(self) -> bool:
-        """Read a barrier that goes before everything else; false if there is none."""
+        """Read a barrier that overtakes everything. Returns False if there is none."""
         if not self._urgent:
             return False
         channel, barrier = self._urgent.popleft()
@@ -165,10 +159,9 @@ class InputGate:
         return True
 
     def take(self, *, has_room: bool, may_end: bool = True) -> tuple[GateChannel, Item] | None:
-        """Take the next item of a channel that may be read, channels in turn.
+        """Take the next item of an unblocked channel, channels in turn, or None.
 
-        Nothing that operators may answer with data is taken unless there is room for it, and no end of data unless it
-        may be taken.
+        Without room, leaves items that operators may answer with data; without `may_end`, leaves ends of data.
         """
         channels = self.channels
         count = len(channels)
@@ -192,20 +185,19 @@ class InputGate:
         return None
 
     def partition_ended(self, channel: GateChannel) -> None:
-        """The last item of a channel was taken."""
         self.handle(b.PartitionEnded(channel.index))
         if not self.open_channels:
             self._feed(s.PartitionsEnded())
 
-    # The barrier handler's orders.
+    # Barrier handling.
 
     def _announce(self, event: b.BarrierAnnounced) -> None:
-        """Tell of a barrier behind unread data, unless it was read in the meantime."""
+        """Announce a barrier behind unread data, unless it was read in the meantime."""
         if self.channels[event.channel].holds_barrier(event.barrier.id):
             self.handle(event)
 
     def handle(self, event: b.BarrierEvent) -> None:
-        """Feed the barrier handler; its effects are carried out in order."""
+        """Feed the barrier handler and carry out its effects."""
         if isinstance(event, b.BarrierReceived):
             self._know(event.barrier)
         self._effects.add(self._carry_out, self._handler.handle(event, self._clock()))
@@ -259,7 +251,7 @@ class InputGate:
 
 
 def make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
-    """Returns the barrier handler the settings ask for."""
+    """Returns the barrier handler for these settings."""
     if checkpoints.mode is CheckpointMode.AT_LEAST_ONCE:
         return TrackingHandler(channels, after_tasks_finish=checkpoints.after_tasks_finish)
     mode = b.handler_mode(checkpoints)
@@ -269,7 +261,7 @@ def make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
 _MAKES_OUTPUT = frozenset({ItemKind.DATA, ItemKind.FILTERED_DATA, ItemKind.WATERMARK, ItemKind.END_OF_DATA})
 
 _MAX_REMEMBERED = 100
-"""How many checkpoints a channel remembers the barriers of."""
+"""A channel remembers the barriers of this many checkpoints."""
 
 
 def _forget_old(by_checkpoint: dict[int, object] | dict[int, int] | dict[int, Barrier]) -> None:

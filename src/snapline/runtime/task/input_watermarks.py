@@ -1,4 +1,4 @@
-"""Event time of a subtask: the least of its input channels, leaving out those that are idle."""
+"""Event time of a subtask: the minimum over its input channels that are not idle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NOTHING_YET = IDLE + 1
 
 
 class InputWatermarks:
-    """Takes the watermarks of every channel, and tells when that of the whole changes."""
+    """Combines the watermarks of all channels."""
 
     def __init__(self, channels: int) -> None:
         self._watermarks = [_NOTHING_YET] * channels
@@ -19,14 +19,11 @@ class InputWatermarks:
 
     @property
     def current_ms(self) -> int | None:
-        """The watermark; none before the first."""
+        """The watermark, or None before the first."""
         return None if self._current == _NOTHING_YET else self._current
 
     def advance(self, channel: int, watermark: int) -> list[int]:
-        """Take a watermark of a channel, or `IDLE`. Returns what the subtask has to pass on, in order.
-
-        After `MAX_WATERMARK` the channel is not waited for.
-        """
+        """Take a watermark of a channel, or `IDLE`; `MAX_WATERMARK` ends the channel. Returns what to pass on."""
         if watermark == IDLE:
             self._idle[channel] = True
         elif watermark == MAX_WATERMARK:
@@ -37,7 +34,7 @@ class InputWatermarks:
         return self._changed()
 
     def _changed(self) -> list[int]:
-        # Those that have ended count no more, or their last watermark would be that of all once the others are idle.
+        # Ended channels no longer count, or their last watermark would win once all others are idle.
         left = [number for number, has_ended in enumerate(self._ended) if not has_ended]
         active = [self._watermarks[number] for number in left if not self._idle[number]]
         was_idle, self._is_idle = self._is_idle, bool(left) and not active
@@ -46,7 +43,7 @@ class InputWatermarks:
         elif active:
             least = min(active)
         else:
-            # What idle channels have promised counts: the greatest of it is what the subtask knows.
+            # Watermarks of idle channels still hold: the greatest is what the subtask knows.
             least = max(self._watermarks[number] for number in left)
         advanced: list[int] = []
         if least > self._current:

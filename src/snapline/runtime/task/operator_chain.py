@@ -1,4 +1,4 @@
-"""The operators of one subtask, one behind the other, with their state."""
+"""The chained operators of one subtask and their state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Emit: TypeAlias = Callable[[pa.RecordBatch], None]
 
 
 class OperatorChain:
-    """The operators of a subtask from head to tail, behind a source if the chain begins with one.
+    """The operators of a subtask from head to tail, after a source if the chain starts with one.
 
-    Only the task's thread uses it. Only the last operator has side outputs that anybody reads.
+    Used by the task's thread only. Side outputs are read from the last operator only.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class OperatorChain:
         restore: dict[str, SubtaskRestore],
         reader: SnapshotReader,
     ) -> None:
-        """Make and restore all state, then open the operators from tail to head; the last one emits to `emit`."""
+        """Create and restore all state, then open the operators from tail to head; the last one emits to `emit`."""
         for planned in self._planned:
             states = make_states(planned)
             self._states[planned.uid] = states
@@ -65,7 +65,7 @@ class OperatorChain:
         self.operators[0].process(batch, input_index)
 
     def watermark(self, timestamp_ms: int, behind: Operator | None = None) -> bool:
-        """Pass a watermark, or `IDLE`, through all operators, or those behind one. Returns False if it ends in one."""
+        """Pass a watermark, or `IDLE`, through the operators (`behind` one). Returns False if one of them holds it."""
         start = 0 if behind is None else self.operators.index(behind) + 1
         if timestamp_ms == IDLE:
             return all(operator.idle() for operator in self.operators[start:])
@@ -107,14 +107,14 @@ class OperatorChain:
     # Checkpoints.
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
-        """From head to tail: what one emits, the next still processes."""
+        """Goes from head to tail: the next operator still processes what one emits."""
         for operator in self.operators:
             operator.prepare_snapshot(checkpoint_id)
 
     def snapshot(
         self, barrier: Barrier, default_format: SavepointFormat, *, ended: bool
     ) -> tuple[dict[str, PendingSnapshot], int]:
-        """Run the synchronous part, from tail to head. Returns what to write, and how many milliseconds it took."""
+        """Run the synchronous part, from tail to head. Returns what to write and the duration in milliseconds."""
         started_s = self._time_s()
         is_savepoint = barrier.snapshot.is_savepoint
         is_canonical = is_savepoint and (barrier.format or default_format) is SavepointFormat.CANONICAL
@@ -143,16 +143,16 @@ class OperatorChain:
             operator.checkpoint_aborted(checkpoint_id)
 
     def described(self, error: BaseException) -> str:
-        """Returns an error in one line, with the operator in which it was raised."""
+        """Describe an error in one line, with the operator that raised it."""
         message, found = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]]), None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             caller = frame.f_locals.get("self")
-            # The innermost counts: one operator calls the next when it emits.
+            # The innermost counts: an operator that emits calls the next.
             found = next((uid for uid, member in self._members if member is caller), found)
         return message if found is None or repr(found) in message else f"{message} (in the operator {found!r})"
 
     def close(self) -> list[Exception]:
-        """Close everything. Returns what went wrong meanwhile."""
+        """Close everything. Returns the errors."""
         errors: list[Exception] = []
         for close in (
             *(member.close for _, member in self._members),
@@ -160,7 +160,7 @@ class OperatorChain:
         ):
             try:
                 close()
-            except Exception as error:  # the others must be closed too; the task reports it
+            except Exception as error:  # the others must be closed too; the task logs it
                 errors.append(error)
         return errors
 

@@ -1,4 +1,4 @@
-"""What the operators of one subtask get when they are opened."""
+"""What the operators of one subtask get in `open`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PassOn(Protocol):
 
 
 class OperatorContexts:
-    """Makes the states and the contexts of the operators in one execution."""
+    """Creates the states and contexts of the operators in one execution."""
 
     def __init__(
         self,
@@ -93,4 +93,4 @@ class OperatorContexts:
 
 
 def _drop(output: str, batch: pa.RecordBatch) -> None:
-    """A side output of an operator that is not the last of its chain, so that nobody reads it."""
+    """Nobody reads the side outputs of an operator inside a chain."""

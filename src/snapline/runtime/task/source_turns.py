@@ -1,4 +1,4 @@
-"""The turns of a subtask that begins with a source: reading, asking for splits, waiting, being idle."""
+"""The turns of a subtask with a source: reading, requesting splits, waiting, being idle."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from snapline.runtime.task.task_meter import TaskMeter
 from snapline.types import IDLE, ExecutionId
 
 _LONGEST_WAIT_MS = 100
-"""A source with nothing to read is looked at again after this time, to see whether it has become idle."""
+"""A source with nothing to read is checked again after this time: it may have become idle."""
 
 
 class SourceTask(Protocol):
-    """A task, as its source sees it."""
+    """The task as its source sees it."""
 
     execution: ExecutionId
     reporter: Reporter
@@ -28,20 +28,20 @@ class SourceTask(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether operators work on rows elsewhere: the end of the data waits for them."""
+        """Whether operators are still working on rows: the end of data waits for them."""
 
     def after_operators(self) -> None:
-        """Operators have had rows."""
+        """Called after operators processed rows."""
 
     def pass_on(self, watermark: int) -> None:
-        """Pass on a watermark, or `IDLE`."""
+        """Pass on a watermark or `IDLE`."""
 
     def end_data(self) -> None:
-        """Everything is read."""
+        """Called when everything is read."""
 
 
 class SourceTurns:
-    """Reads a source a batch in each turn. Only the task's thread uses it.
+    """Reads one batch of a source per turn. Used by the task's thread only.
 
     `is_held` until the first checkpoint of the job has completed, `is_stopped` while the job stops with a savepoint.
     """
@@ -55,7 +55,7 @@ class SourceTurns:
         self._timer: MailboxTimer | None = None
 
     def take(self) -> bool:
-        """Read once. Returns False if there is nothing to read for now."""
+        """Read once. Returns False if there is nothing to read now."""
         if self.is_stopped or self.is_held:
             return False
         source, task = self._source, self._task
@@ -92,4 +92,4 @@ class SourceTurns:
 
 
 def _nothing() -> None:
-    """Waking the task is all that is wanted."""
+    """The timer only has to wake the task."""

@@ -1,4 +1,4 @@
-"""The checkpoints a subtask is taking: what each has captured, on both sides of the subtask, and its writing."""
+"""The checkpoints a subtask is taking: what each captured on both sides, and writing it."""
 
 from __future__ import annotations
 
@@ -23,21 +23,19 @@ from snapline.types import Barrier
 _log = logging.getLogger(__name__)
 
 IN_FLIGHT = "in-flight"
-"""What the objects of in-flight data are named after."""
+"""Part of the object names of in-flight data."""
 
 Post = Callable[[Callable[[], None]], None]
 
 
 class Storage(Protocol):
-    """Where a subtask's snapshots go."""
-
     def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter:
-        """Returns what writes the objects of one operator."""
+        """Returns a writer for the objects of one operator."""
 
 
 @dataclass(slots=True)
 class _Snapshotting:
-    """One checkpoint on its way: acknowledged when its state is written and both sides are done and written."""
+    """A checkpoint in progress: acknowledged once its state and both sides are complete and written."""
 
     barrier: Barrier
     has_in_flight: bool = False
@@ -56,10 +54,10 @@ class _Snapshotting:
 
 
 class SubtaskSnapshots:
-    """All checkpoints one subtask is taking; only its task's thread uses it.
+    """All checkpoints one subtask is taking. Used by the task's thread only.
 
-    `feed` takes what the subtask's checkpoint machine has to know of them, `post` brings a call to the task's thread.
-    A checkpoint that is not or no longer taken is passed over: the coordinator may have given it up.
+    `feed` passes events to the checkpoint machine, `post` runs a call on the task's thread. Methods ignore unknown
+    checkpoints: the coordinator may have aborted them.
     """
 
     def __init__(
@@ -82,12 +80,12 @@ class SubtaskSnapshots:
         self._open: dict[int, _Snapshotting] = {}
 
     def start(self, barrier: Barrier) -> None:
-        """From now on the checkpoint is one of those that are taken."""
+        """Does nothing if the checkpoint has started."""
         if barrier.id not in self._open:
             self._open[barrier.id] = _Snapshotting(barrier)
 
     def cancel(self, checkpoint_id: int) -> None:
-        """Forget the checkpoint; what is being written for it is deleted again."""
+        """Forget the checkpoint and delete what was written for it."""
         snapshot = self._open.pop(checkpoint_id, None)
         if snapshot is None:
             return
@@ -101,7 +99,6 @@ class SubtaskSnapshots:
                 pending.release()
 
     def cancel_all(self) -> None:
-        """The task ends."""
         for checkpoint_id in tuple(self._open):
             self.cancel(checkpoint_id)
 
@@ -110,7 +107,7 @@ class SubtaskSnapshots:
     def capture_input(
         self, checkpoint_id: int, edge: str, upstream: int, downstream: int, batches: Iterable[pa.RecordBatch]
     ) -> None:
-        """Take in in-flight data of an input channel, unless the checkpoint has been given up."""
+        """Add in-flight data of an input channel."""
         snapshot = self._open.get(checkpoint_id)
         if snapshot is None:
             return
@@ -120,7 +117,7 @@ class SubtaskSnapshots:
             self._channel_states.add_input(checkpoint_id, edge, upstream, downstream, batch)
 
     def finish_inputs(self, checkpoint_id: int, metrics: AlignmentMetrics) -> None:
-        """All barriers have arrived: no more input will be captured."""
+        """All barriers have arrived: no more input follows."""
         snapshot = self._open.get(checkpoint_id)
         persisted = 0
         if snapshot is not None:
@@ -131,12 +128,12 @@ class SubtaskSnapshots:
         self._finish_if_done(checkpoint_id)
 
     def broadcast(self, barrier: Barrier, outputs: Sequence[tuple[str, OutputChannel]]) -> bool:
-        """Send the barrier and capture what it overtakes; true if `finish_outputs` is all that is left to do."""
+        """Send the barrier and capture what it overtakes. Returns True if only `finish_outputs` is left to do."""
         self.start(barrier)
         snapshot = self._open[barrier.id]
         may_wait = barrier.is_timeoutable
         if may_wait:
-            # Known before it is sent: another thread may take the barrier from its queue at once.
+            # Before sending: another thread may take the barrier from its queue at once.
             snapshot.waiting_outputs.update(channel for _, channel in outputs if channel.may_be_unaligned)
         for edge, channel in outputs:
             self._capture_output(snapshot, edge, channel, channel.send_barrier(barrier))
@@ -147,7 +144,7 @@ class SubtaskSnapshots:
         return not snapshot.waiting_outputs
 
     def barrier_left(self, checkpoint_id: int, channel: OutputChannel) -> None:
-        """The barrier need not overtake in this channel any more."""
+        """The barrier left the queue of this channel and need not overtake."""
         snapshot = self._open.get(checkpoint_id)
         if snapshot is None or channel not in snapshot.waiting_outputs:
             return
@@ -156,7 +153,7 @@ class SubtaskSnapshots:
             self.finish_outputs(checkpoint_id)
 
     def prioritize_outputs(self, checkpoint_id: int, outputs: Iterable[tuple[str, OutputChannel]]) -> None:
-        """Let the barrier overtake wherever it still waits, and capture what it overtakes."""
+        """Let the barrier overtake where it still waits, and capture what it overtakes."""
         snapshot = self._open.get(checkpoint_id)
         if snapshot is None or snapshot.outputs_done:
             return
@@ -167,7 +164,7 @@ class SubtaskSnapshots:
         self.finish_outputs(checkpoint_id)
 
     def finish_outputs(self, checkpoint_id: int) -> None:
-        """All barriers have left: no more output will be captured."""
+        """All barriers have left: no more output follows."""
         snapshot = self._open.get(checkpoint_id)
         if snapshot is None or snapshot.outputs_done:
             return
@@ -193,7 +190,7 @@ class SubtaskSnapshots:
             snapshot.in_flight = self._channel_states.start(snapshot.barrier.id, snapshot.in_flight_writer)
 
     def _finish_in_flight(self, snapshot: _Snapshotting) -> None:
-        """Have in-flight data written, once nothing can be added to it."""
+        """Write in-flight data once it is complete."""
         checkpoint_id, in_flight = snapshot.barrier.id, snapshot.in_flight
         if in_flight is None or not (snapshot.inputs_done and snapshot.outputs_done):
             return
@@ -201,12 +198,12 @@ class SubtaskSnapshots:
         self._channel_states.finish_output(checkpoint_id)
         in_flight.add_done_callback(lambda _: self._post(lambda: self._finish_if_done(checkpoint_id)))
 
-    # The state, and the writing.
+    # State and writing.
 
     def take(
         self, barrier: Barrier, pending: dict[str, PendingSnapshot], *, has_open_inputs: bool, sync_ms: int
     ) -> None:
-        """Take over the operators' state; where no input is open there is none to wait for."""
+        """Take over the operators' state. Without open inputs there are none to wait for."""
         self.start(barrier)
         snapshot = self._open[barrier.id]
         snapshot.pending = pending
@@ -216,7 +213,7 @@ class SubtaskSnapshots:
         self._feed(s.SynchronousPartFinished(barrier.id, sync_ms))
 
     def write(self, checkpoint_id: int) -> None:
-        """Have the state written in the background."""
+        """Write the state in the background."""
         snapshot = self._open[checkpoint_id]
         snapshot.started_s = self._time_s()
         writers = {uid: self._storage.writer(uid, snapshot.barrier) for uid in self._uids}
@@ -290,4 +287,4 @@ def _discard_all(writers: Sequence[SnapshotWriter]) -> None:
         try:
             writer.discard()
         except SnaplineError as error:
-            _log.warning("what is left of checkpoint %d is left to the next sweep: %s", writer.checkpoint_id, error)
+            _log.warning("the next sweep has to delete the rest of checkpoint %d: %s", writer.checkpoint_id, error)

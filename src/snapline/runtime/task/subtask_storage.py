@@ -1,4 +1,4 @@
-"""Where the snapshots of one subtask go, and where those it starts from come from."""
+"""Where one subtask writes its snapshots and reads those it starts from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from snapline.types import NO_CHECKPOINT, Barrier, ExecutionId
 
 
 class SubtaskStorage:
-    """The storage of one execution. `shared` is where objects go that several checkpoints may refer to.
+    """The storage of one execution. `shared` holds objects that several checkpoints may refer to.
 
-    `local_directory` is where copies are kept on this machine, none for no copies; it is the job's own.
+    `local_directory` belongs to the job and holds copies on this machine; None disables them.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class SubtaskStorage:
             self._local = LocalCopies(local_directory / f"{hashlib.sha256(vertex.encode()).hexdigest()[:32]}-{index}")
 
     def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter:
-        """Returns what writes the objects of one operator."""
+        """Returns a writer for the objects of one operator."""
         is_savepoint = barrier.snapshot.is_savepoint
         return SnapshotWriter(
             self._objects,
@@ -51,7 +51,7 @@ class SubtaskStorage:
         )
 
     def reader(self, checkpoint_id: int) -> SnapshotReader:
-        """Returns what reads the state of a checkpoint; local copies of all others are forgotten."""
+        """Returns a reader for the state of a checkpoint and forgets local copies of all others."""
         restored_id = None if checkpoint_id == NO_CHECKPOINT else checkpoint_id
         if self._local is not None:
             self._local.retain_only(restored_id)

@@ -1,4 +1,4 @@
-"""One subtask: takes turns on a thread of its own, and carries out the effects of its checkpoint machine."""
+"""One subtask: takes turns on its own thread and carries out the effects of its checkpoint machine."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from snapline.types import IDLE, MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 _log = logging.getLogger(__name__)
 
 _NO_ROOM_PAUSE_MS = 10
-"""While outputs are full, operators that want to be woken are looked at again after this time."""
+"""While outputs are full, operators with a due wake-up are checked again after this time."""
 
 
 class Task:
-    """One execution of one subtask. Call `connect`, then `start`; it ends by itself, or after `cancel`.
+    """One execution of one subtask. Call `connect`, then `start`; it ends by itself or after `cancel`.
 
-    Any thread may call `arrive`, `room_changed`, `barrier_left`, `end_was_read` and the messages of the driver;
-    everything else happens on the task's own thread.
+    Any thread may call `arrive`, `room_changed`, `barrier_left`, `end_was_read` and the methods for driver messages;
+    everything else runs on the task's thread.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Task:
     # Deployment.
 
     def connect(self, inputs: Sequence[GateChannel], outputs: Sequence[OutputEdge]) -> None:
-        """Give the task its channels, before it is started."""
+        """Set the channels, before `start`."""
         plan = self._plan
         self._outputs = TaskOutputs(outputs, self.meter)
         self._output_channels = [(edge.edge.id, channel) for edge in outputs for channel in edge.channels]
@@ -127,12 +127,12 @@ class Task:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Stop without finishing anything, as soon as user code returns."""
+        """Stop without finishing, as soon as user code returns."""
         self._is_cancelled = True
         self.mailbox.wake()
 
     def join(self, timeout_s: float | None) -> bool:
-        """Wait for the task's end. Returns False if it has not come in time."""
+        """Wait for the task's end. Returns False after the timeout."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -161,7 +161,7 @@ class Task:
         try:
             self._open()
             self._take_turns()
-        except BaseException as raised:  # whatever it is, the driver must hear of it
+        except BaseException as raised:  # the driver must hear of anything
             error = raised
             self.status = TaskStatus.FAILED
         finally:
@@ -172,7 +172,7 @@ class Task:
         if self.status is TaskStatus.FINISHED:
             self.has_finished = True
             self._outputs.send(Item(ItemKind.END_OF_PARTITION))
-            # Last of all, as the process may be gone once every task has finished.
+            # Last of all: the process may be killed once every task has finished.
             self.reporter.task_changed(self.execution, TaskStatus.FINISHED)
             self._decline_triggers()
         if error is not None:
@@ -201,7 +201,7 @@ class Task:
             self.mailbox.at(self.clock() + plan.settings.latency_interval_ms, self._send_latency_mark)
         self.after_operators()
 
-    # Turns: urgent things first, then mail, then one item.
+    # Turns: urgent barriers first, then mail, then one item.
 
     def _take_turns(self) -> None:
         mailbox, meter = self.mailbox, self.meter
@@ -216,7 +216,7 @@ class Task:
                 meter.end_wait()
 
     def _turn(self) -> bool:
-        """Do one thing. Returns False if there is nothing to do until something arrives or leaves."""
+        """Do one thing. Returns False if there is nothing to do for now."""
         gate = self._gate
         if gate is not None:
             gate.receive()
@@ -247,7 +247,7 @@ class Task:
         return self._read_channel(self._gate, has_room=has_room)
 
     def _read_channel(self, gate: InputGate, *, has_room: bool) -> bool:
-        # The last end of data waits for the operators; another one does not, or barriers behind it would.
+        # The last end of data waits for the operators; an earlier one must not hold up the barriers behind it.
         may_end = self._ended_inputs + 1 < len(gate.channels) or not self._chain.is_busy
         taken = gate.take(has_room=has_room, may_end=may_end)
         if taken is None:
@@ -290,18 +290,18 @@ class Task:
             self.pass_on(advanced)
 
     def pass_on(self, watermark: int, behind: Operator | None = None) -> None:
-        """Pass a watermark, or `IDLE`, through the operators, all or those behind one, and on from there."""
+        """Pass a watermark, or `IDLE`, through the operators (`behind` one) and to the outputs."""
         goes_on = self._chain.watermark(watermark, behind)
         self.after_operators()
         if goes_on:
             self._outputs.send(Item(ItemKind.WATERMARK, watermark))
 
     def after_operators(self) -> None:
-        """Operators may want to be woken at another time now, or have done the last of their work."""
-        # Once they have finished they must not emit any more.
+        """Schedule the operators' next wake-up, and finish if they have done the last of their work."""
+        # Once finished they must not emit any more.
         at_ms = None if self._end_sent else self._chain.next_wakeup_ms()
         if at_ms is not None and not self._outputs.has_room:
-            # They may emit each time they are woken, and nothing else would hold them up.
+            # They may emit each time they are woken, and nothing else would slow them down.
             at_ms = max(at_ms, self.clock() + _NO_ROOM_PAUSE_MS)
         wakeup = self._wakeup
         if at_ms is not None and (wakeup is None or wakeup.at_ms > at_ms):
@@ -313,7 +313,7 @@ class Task:
 
     def _wake_operators(self) -> None:
         self._wakeup = None
-        if self._outputs.has_room and not self._end_sent:  # else `after_operators` puts it off
+        if self._outputs.has_room and not self._end_sent:  # else `after_operators` postpones it
             self._chain.wakeup(self.clock())
 
     def _send_latency_mark(self) -> None:
@@ -321,13 +321,13 @@ class Task:
             self._outputs.send_latency_mark(self.clock())
             self.mailbox.at(self.clock() + self._plan.settings.latency_interval_ms, self._send_latency_mark)
 
-    # Channels call these, from other threads.
+    # Called by channels on other threads.
 
     def arrive(self, channel: int, item: Item) -> None:
         self.mailbox.arrive(channel, item)
 
     def connection_lost(self, error: str) -> None:
-        """A channel is broken. The process reports it to the driver, which stops this task with all others."""
+        """Ignored: the process reports it to the driver, which stops all tasks."""
 
     def room_changed(self) -> None:
         self.mailbox.wake()
@@ -343,10 +343,10 @@ class Task:
         if self._unread_ends == 0:
             self._feed(s.OutputsConsumed())
 
-    # Messages of the driver.
+    # Messages from the driver.
 
     def trigger(self, event: m.TriggerCheckpoint) -> None:
-        """The coordinator starts a checkpoint at this subtask: a source, or one whose upstream has finished."""
+        """The coordinator starts a checkpoint here: at a source, or where the upstream has finished."""
         with self._triggers_guard:
             if not self._has_left:
                 self._triggers.append(event)
@@ -355,7 +355,7 @@ class Task:
         self._feed(event)
 
     def _decline_triggers(self) -> None:
-        """The task has finished: the coordinator, which did not know yet, must not wait for its answer."""
+        """The task has finished and the coordinator did not know yet: it must not wait for an answer."""
         with self._triggers_guard:
             self._has_left = True
             while self._triggers:
@@ -374,7 +374,7 @@ class Task:
         self.mailbox.post(lambda: self._feed(event))
 
     def coordinator_event(self, event: Any) -> None:
-        """The source's coordinator assigns splits, or says that there are no more."""
+        """The source's coordinator assigns splits or says that there are no more."""
         source = self._chain.source
         if source is not None:
             self.mailbox.post(lambda: source.assign(event))

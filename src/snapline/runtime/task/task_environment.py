@@ -1,4 +1,4 @@
-"""What a task has around it: what it has to do, whom it reports to, and the threads it may use."""
+"""What a task needs: its plan, its reporter, and the threads it may use."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from snapline.types import ExecutionId, TaskStatus
 
 
 class Reporter(Protocol):
-    """Whom a task reports to. Called from the task's thread; must not block for long."""
+    """Takes a task's reports, on the task's thread; must not block for long."""
 
     def task_changed(
         self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
     ) -> None:
-        """A task runs, has finished, or has failed; `is_final` says that no restart can mend it."""
+        """A task runs, has finished or has failed; `is_final` means that no restart can help."""
 
     def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
         """A task acknowledges or declines a checkpoint."""
 
     def split_wanted(self, execution: ExecutionId, operator: str) -> None:
-        """A source subtask has read all it was given."""
+        """A source subtask has read all its splits."""
 
     def source_ended(self, execution: ExecutionId) -> None:
-        """A source subtask has read everything there is."""
+        """A source subtask has read everything."""
 
 
 class MakeStates(Protocol):
-    """Makes the empty state of an operator."""
+    """Creates the empty state of an operator; see `make_states`."""
 
     def __call__(
         self,
@@ -55,7 +55,7 @@ class MakeStates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskEnvironment:
-    """What the tasks of a process share: pools for state, in-flight data and the operators' blocking calls."""
+    """Shared by the tasks of a process: pools for state, in-flight data and blocking calls of operators."""
 
     threads: Threads
     state: Executor
@@ -66,7 +66,7 @@ class TaskEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What one execution has to do. `directory` returns one of its own on this machine, not made yet."""
+    """The plan of one execution. `directory` returns a path of its own on this machine, not created yet."""
 
     job_id: str
     execution: ExecutionId

@@ -1,4 +1,4 @@
-"""The figures of one task: what went through it, and how it spent its time."""
+"""The metrics of one task: what went through it and how it spent its time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ MAX_LATENCIES = 64
 
 
 class Waiting(Enum):
-    """Why a task waits."""
-
     IDLE = "idle"
     BACKPRESSURED = "backpressured"
 
 
 class TaskMeter:
-    """Counts on the task's thread; `read` may be called from another one, and is right to within what is going on."""
+    """Counts on the task's thread; any thread may call `read`, which is accurate up to the current turn."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.rows_in = 0
@@ -46,7 +44,7 @@ class TaskMeter:
             self._waiting = None
 
     def latency(self, latency_ms: int) -> None:
-        """A mark from a source has come this far."""
+        """A latency mark from a source arrived."""
         if len(self._latencies_ms) < MAX_LATENCIES:
             self._latencies_ms.append(max(latency_ms, 0))
 
@@ -58,7 +56,7 @@ class TaskMeter:
         queued_out_bytes: int,
         late_rows: int = 0,
     ) -> TaskMetrics:
-        """The figures, and the times since the last reading."""
+        """The counters, and the times since the last call."""
         now_s, waiting = self._clock_s(), self._waiting
         waited_s = dict(self._waited_s)
         if waiting is not None:

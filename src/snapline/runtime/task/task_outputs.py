@@ -1,4 +1,4 @@
-"""The sending side of a subtask: which channel data goes to, and what was in flight there when it was restored."""
+"""The sending side of a subtask: which channel data goes to, and restored in-flight data."""
 
 from __future__ import annotations
 
@@ -18,10 +18,7 @@ from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 
 @dataclass(frozen=True, slots=True)
 class OutputEdge:
-    """An edge a subtask writes to; `channels` are in the order of the subtasks downstream.
-
-    A forward edge has the one channel to the subtask of the same number.
-    """
+    """An edge a subtask writes to; `channels` are ordered by downstream subtask. A forward edge has a single one."""
 
     edge: PlannedEdge
     channels: Sequence[OutputChannel]
@@ -29,14 +26,14 @@ class OutputEdge:
 
 
 class TaskOutputs:
-    """All channels a subtask writes to, edge by edge. Only its task's thread uses it."""
+    """All channels a subtask writes to, edge by edge. Used by the task's thread only."""
 
     def __init__(self, edges: Sequence[OutputEdge], meter: TaskMeter) -> None:
         self.channels = [channel for edge in edges for channel in edge.channels]
         self._edges = edges
         self._meter = meter
         self._has_restored = False
-        self._random = Random(len(self.channels))  # noqa: S311  # which way a latency mark goes is no secret
+        self._random = Random(len(self.channels))  # noqa: S311  # the path of a latency mark is no secret
         self._targets = [{channel.downstream: channel for channel in edge.channels} for edge in edges]
 
     @property
@@ -48,7 +45,7 @@ class TaskOutputs:
         return sum(channel.queued_bytes for channel in self.channels)
 
     def emit(self, batch: pa.RecordBatch, output: str = "") -> None:
-        """Send a batch along every edge of an output, as the edge is partitioned."""
+        """Send a batch along every edge of this output, partitioned as the edge demands."""
         if not batch.num_rows:
             return
         for edge, targets in zip(self._edges, self._targets, strict=True):
@@ -60,17 +57,17 @@ class TaskOutputs:
                 targets[target].send(item)
 
     def send(self, item: Item) -> None:
-        """Send something other than data to everyone."""
+        """Send an item other than data to all channels."""
         for channel in self.channels:
             channel.send(item)
 
     def send_latency_mark(self, started_ms: int) -> None:
-        """Send a mark along every edge, each to one subtask."""
+        """Send a latency mark to one subtask per edge."""
         for edge in self._edges:
             self._random.choice(edge.channels).send(Item(ItemKind.LATENCY, started_ms))
 
     def restore(self, part: ChannelRestore, batches: Iterable[pa.RecordBatch]) -> None:
-        """Queue what was in flight, ahead of anything that is sent."""
+        """Queue restored in-flight data. Call it before anything is sent."""
         targets = next(
             targets for edge, targets in zip(self._edges, self._targets, strict=True) if edge.edge.id == part.part.edge
         )
@@ -80,14 +77,14 @@ class TaskOutputs:
                 self._has_restored = True
 
     def is_sending_restored(self) -> bool:
-        """Whether what was in flight, and what was sent behind it, has not left yet; once it has, never again."""
+        """Whether restored data, or what was sent behind it, is still queued. Never True again after False."""
         if self._has_restored and all(channel.is_empty for channel in self.channels):
             self._has_restored = False
         return self._has_restored
 
 
 def end_partitions(outputs: Sequence[OutputEdge]) -> None:
-    """What a subtask that had finished in the restored snapshot does: tell those behind it."""
+    """End the outputs of a subtask that had finished in the restored snapshot."""
     for edge in outputs:
         for channel in edge.channels:
             channel.send(Item(ItemKind.END_OF_DATA, 0))

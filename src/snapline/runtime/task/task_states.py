@@ -1,4 +1,4 @@
-"""The empty state of an operator, in the backend the settings name."""
+"""Creates the empty state of an operator in the configured backend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_states(
     directory: Callable[[], Path],
     clock: Callable[[], int],
 ) -> SubtaskStates:
-    """Returns the empty state of an operator; `directory` names one of its own on this machine, not made yet."""
+    """`directory` names one of the operator's own on this machine, not created yet."""
     operator = OperatorStates(planned.uid, subtask)
     if planned.key is None:
         return SubtaskStates(operator)
