@@ -670,7 +670,7 @@ def test_a_peer_that_speaks_for_others_is_cut_off(cluster: Cluster) -> None:
     with running(spec(), cluster) as handle:
         cluster.worker(0).send(TaskReport(ExecutionId(SubtaskId("src", 1), 1), TaskStatus.FINISHED))
         wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
-        assert "slot 0 speaks for src/1#1" in handle.cause
+        assert "slot 0 reports for src/1#1" in handle.cause
 
 
 def test_a_process_that_cannot_even_join_fails_the_job_for_good(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""The driver's port: supervisors and operator processes connect here, prove who they are, and are listened to."""
+"""The driver's port: authenticates supervisors and operator processes and reads their messages."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from snapline.runtime.wire.frames import FRAME_LIMIT_BYTES, read_frame, write_fr
 
 MAX_HELLO_BYTES = 64 * 1024
 MAX_UNKNOWN_PEERS = 256
-"""How many may be connected at once that have not said who they are, on top of those that are awaited."""
+"""Limit on connections that have not identified themselves, on top of the expected peers."""
 
 BACKLOG = 1024
 
 MAX_QUEUED_BYTES = 1 << 30
-"""A peer for which more is waiting to be sent is taken for lost."""
+"""A peer with more data waiting counts as lost."""
 
 
 class PeerConnection:
-    """An authenticated peer. Everything happens on the loop; `heard_s` is when it last said something."""
+    """An authenticated peer. Used on the loop only; `heard_s` is the time of its last message."""
 
     def __init__(self, writer: asyncio.StreamWriter, host: str) -> None:
         self.host = host
         self.heard_s = asyncio.get_running_loop().time()
         self.close_reason = ""
-        """Why this side has ended it; empty if the other did."""
+        """Why this side closed the connection; empty if the other side did."""
         self._writer = writer
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -46,7 +46,7 @@ class PeerConnection:
         self._is_closed = False
 
     def send(self, message: Message) -> None:
-        """Send it behind all that was sent before; nothing happens if the connection is closed."""
+        """Queue a message; does nothing if the connection is closed."""
         if self._is_closed:
             return
         data = encode(message)
@@ -55,13 +55,13 @@ class PeerConnection:
             return
         self._queued_bytes += len(data)
         if self._queued_bytes > MAX_QUEUED_BYTES:
-            self.close(f"it takes no messages; {self._queued_bytes} bytes are waiting for it")
+            self.close(f"it does not read; {self._queued_bytes} bytes are waiting for it")
             return
         self._queue.append(data)
         self._wake.set()
 
     def close(self, reason: str = "") -> None:
-        """End the connection at once; whatever has not been sent yet never will be."""
+        """End the connection at once and drop what is queued."""
         if not self._is_closed:
             self._is_closed = True
             self.close_reason = reason
@@ -70,7 +70,7 @@ class PeerConnection:
             self._writer.transport.abort()
 
     async def send_queued(self) -> None:
-        """Send what is queued, until the connection is closed."""
+        """Send what is queued until the connection is closed."""
         while not self._is_closed:
             while self._queue:
                 data = self._queue.popleft()
@@ -82,27 +82,27 @@ class PeerConnection:
 
 
 class Listener(Protocol):
-    """Whoever keeps the slots."""
+    """The owner of the slots. Called on the loop."""
 
     @property
     def secret(self) -> bytes | None:
-        """What peers must know at present; none if nobody is expected."""
+        """The secret peers must know now, or None if none is expected."""
 
     def greeted(self, peer: PeerConnection, hello: SupervisorHello | ProcessHello) -> str | None:
-        """Somebody knows the secret and says who it is. Why it is refused; none if it is welcome."""
+        """An authenticated peer identifies itself. Returns why it is refused, or None."""
 
     def unable(self, error: str) -> None:
-        """Somebody knows the secret and says, before who it is, that it cannot run the job."""
+        """An authenticated peer says, before identifying itself, that it cannot run the job."""
 
     def received(self, peer: PeerConnection, message: ToMaster) -> None:
-        """A welcome peer says something. `PeerError` if it may not: then the connection ends."""
+        """An accepted peer sent a message. Raises `PeerError` if it may not: the connection ends then."""
 
     def closed(self, peer: PeerConnection, reason: str) -> None:
-        """The connection of a welcome peer has ended."""
+        """The connection of an accepted peer has ended."""
 
 
 class ControlServer:
-    """Listens on the driver's address. A peer that is refused is logged, and nothing else happens."""
+    """Listens on the driver's address. Refused peers are only logged."""
 
     def __init__(self, listener: Listener, slots: int, on_defect: Callable[[Exception], None]) -> None:
         self.port = 0
@@ -125,7 +125,6 @@ class ControlServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """End all connections."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -155,9 +154,9 @@ class ControlServer:
     async def _welcome(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
     ) -> PeerConnection | None:
-        """The peer if it is welcome; none if it was refused."""
+        """Returns the peer, or None if it was refused."""
         if self._unknown >= self._max_unknown:
-            self._refusals.refused(host, "too many peers that have not said who they are")
+            self._refusals.refused(host, "too many peers that have not identified themselves")
             return None
         self._unknown += 1
         try:
@@ -179,23 +178,23 @@ class ControlServer:
     ) -> SupervisorHello | ProcessHello:
         secret = self._listener.secret
         if secret is None:
-            raise PeerError("no slots are expected at present")
+            raise PeerError("no slots are expected now")
         await async_server_handshake(reader, writer, secret, "control", HANDSHAKE_TIMEOUT_S)
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 data = await read_frame(reader, MAX_HELLO_BYTES)
         except TimeoutError:
-            raise PeerError("it did not say who it is") from None
+            raise PeerError("it did not identify itself") from None
         hello = decode_to_master(data) if data is not None else None
         if isinstance(hello, ProcessUnable):
             self._listener.unable(hello.error)
             raise PeerError(hello.error)
         if not isinstance(hello, SupervisorHello | ProcessHello):
-            raise PeerError("its first message does not say who it is")
+            raise PeerError("its first message does not identify it")
         return hello
 
     async def _attend(self, reader: asyncio.StreamReader, connection: PeerConnection) -> None:
-        """Listen until the connection ends, however that may be."""
+        """Read until the connection ends."""
         loop = asyncio.get_running_loop()
         sender = loop.create_task(self._send(connection))
         reason = "the connection was closed"
@@ -217,5 +216,5 @@ class ControlServer:
             connection.close(str(error))
 
     async def _send(self, connection: PeerConnection) -> None:
-        with contextlib.suppress(PeerError):  # whoever listens finds out as well
+        with contextlib.suppress(PeerError):  # the reading side notices too
             await connection.send_queued()

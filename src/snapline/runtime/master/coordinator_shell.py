@@ -1,4 +1,4 @@
-"""The shell of one attempt's checkpoint coordinator: carries out what it orders, and brings back the answers."""
+"""The shell of one attempt's checkpoint coordinator: carries out its effects and feeds back the results."""
 
 from __future__ import annotations
 
@@ -30,24 +30,22 @@ _log = logging.getLogger(__name__)
 
 
 class Owner(Protocol):
-    """A master, as the coordinators of its attempts see it. Older attempts may speak up late."""
+    """The master as the coordinators of its attempts see it. Coordinators of older attempts may call late."""
 
-    def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
-        """A snapshot is complete."""
+    def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None: ...
 
-    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
-        """A snapshot that was asked for will never be."""
+    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None: ...
 
     def failure_requested(self, attempt: int, cause: str) -> None:
         """The attempt has to fail."""
 
     def publication_fenced(self, newest_attempt: int) -> None:
-        """A snapshot could not be published, because this attempt of another driver has claimed the job."""
+        """A snapshot was not published, because another driver has claimed the job with this attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class MasterCalls:
-    """Pools for blocking calls. Appends to the journal come one after the other; hooks are the job's own code."""
+    """Pools for blocking calls. The journal's appends one at a time; hooks are user code."""
 
     storage: BackgroundCalls
     journal: BackgroundCalls
@@ -55,7 +53,7 @@ class MasterCalls:
 
 
 class CoordinatorShell:
-    """Serves one coordinator, also after its attempt has ended: what it has begun it may have to clean up."""
+    """Serves one coordinator, even after its attempt has ended: it may still have to clean up."""
 
     def __init__(
         self,
@@ -91,7 +89,7 @@ class CoordinatorShell:
         return self._coordinator.retained
 
     def feed(self, event: c.CoordinatorEvent) -> None:
-        """Feed the coordinator; its effects are carried out in order."""
+        """Feed the coordinator and carry out its effects."""
         match event:
             case c.JobRunning():
                 self._discovery.start()
@@ -100,7 +98,7 @@ class CoordinatorShell:
         self._effects.add(self._carry_out, self._coordinator.handle(event, self._scheduler.now_ms()))
 
     def split_requested(self, operator: str, subtask: SubtaskId) -> None:
-        """A source subtask has read all it was given. `PeerError` if it is none of this operator."""
+        """A source subtask has read all its splits. Raises `PeerError` if it does not run this operator."""
         if self._coordinators.vertices.get(operator) != subtask.vertex:
             raise PeerError(f"{subtask} asks for splits of {operator!r}, which it does not run")
         try:
@@ -111,15 +109,15 @@ class CoordinatorShell:
         self._answer(operator, answers)
 
     def _answer(self, operator: str, answers: Sequence[tuple[int, Any]]) -> None:
-        """Send what a source's coordinator has for its subtasks."""
+        """Send events of a source's coordinator to its subtasks."""
         for subtask, event in answers:
             self.feed(c.OperatorEventSent(operator, subtask, event))
 
     def _failed(self, error: Exception) -> None:
-        self._owner.failure_requested(self.attempt, _told(error))
+        self._owner.failure_requested(self.attempt, _text(error))
 
     def close(self) -> None:
-        """Nothing more is due by itself."""
+        """Stop all timers."""
         self._discovery.stop()
         for timer in self._timers.values():
             timer.cancel()
@@ -183,7 +181,7 @@ class CoordinatorShell:
         self._calls.journal.run(
             lambda: self._archive.reserve_id(self.attempt, request_name, self._ids_after),
             lambda checkpoint_id: self.feed(c.IdReserved(request_name, checkpoint_id)),
-            lambda error: self.feed(c.StepFailed(request_name, None, _told(error), io=_is_storage(error))),
+            lambda error: self.feed(c.StepFailed(request_name, None, _text(error), io=_is_storage(error))),
         )
 
     def _create_location(self, checkpoint_id: int, request: TriggerRequest) -> None:
@@ -196,7 +194,7 @@ class CoordinatorShell:
         self._calls.storage.run(
             lambda: self._archive.savepoint_location(target, self._spec.job_id),
             lambda location: self.feed(c.LocationCreated(checkpoint_id, location)),
-            lambda error: self.feed(c.StepFailed(request.name, checkpoint_id, _told(error), io=_is_storage(error))),
+            lambda error: self.feed(c.StepFailed(request.name, checkpoint_id, _text(error), io=_is_storage(error))),
         )
 
     def _snapshot_coordinator(self, checkpoint_id: int, operator: str) -> None:
@@ -216,7 +214,7 @@ class CoordinatorShell:
         self._calls.hooks.run(
             lambda: snapshot_hook(self._spec, hook, checkpoint_id),
             done,
-            lambda error: self.feed(c.StepFailed("", checkpoint_id, _told(error), io=False)),
+            lambda error: self.feed(c.StepFailed("", checkpoint_id, _text(error), io=False)),
         )
 
     # Its end.
@@ -225,13 +223,13 @@ class CoordinatorShell:
         self._calls.storage.run(
             lambda: self._archive.write_metadata(snapshot),
             lambda size_bytes: self.feed(c.MetadataWritten(snapshot.id, size_bytes)),
-            lambda error: self.feed(c.FinalizeFailed(snapshot.id, _told(error))),
+            lambda error: self.feed(c.FinalizeFailed(snapshot.id, _text(error))),
         )
 
     def _publish(self, snapshot: Snapshot) -> None:
         def failed(error: Exception) -> None:
             is_unclear = error.possibly_inconsistent if isinstance(error, PublicationFencedError) else True
-            self.feed(c.FinalizeFailed(snapshot.id, _told(error), possibly_inconsistent=is_unclear))
+            self.feed(c.FinalizeFailed(snapshot.id, _text(error), possibly_inconsistent=is_unclear))
             if isinstance(error, PublicationFencedError) and not error.is_own:
                 self._owner.publication_fenced(error.current)
 
@@ -243,7 +241,7 @@ class CoordinatorShell:
         archive, retained = self._archive, self._coordinator.retained
         match effect:
             case c.Discard(checkpoint_id, objects, location):
-                name = f"what is left of checkpoint {checkpoint_id}"
+                name = f"the rest of checkpoint {checkpoint_id}"
                 self._cleaner.submit(name, lambda: archive.discard(objects, location, self.attempt), _ignore)
             case c.DeleteShared(objects):
                 self._cleaner.submit("shared objects", lambda: archive.delete_shared(objects, retained), _ignore)
@@ -251,7 +249,7 @@ class CoordinatorShell:
                 self._cleaner.delete_snapshot(snapshot, retained, lambda _: self._cleaned(snapshot.id))
 
     def _cleaned(self, checkpoint_id: int) -> None:
-        """Told by any thread. What could not be deleted counts as well: the next recovery sweeps it."""
+        """Any thread. Failed deletions count too: the next recovery sweeps them."""
         self._scheduler.post(self.feed, c.Cleaned(checkpoint_id))
 
 
@@ -263,8 +261,8 @@ def _is_storage(error: Exception) -> bool:
     return isinstance(error, StorageError | FencedError)
 
 
-def _told(error: Exception) -> str:
+def _text(error: Exception) -> str:
     if isinstance(error, SnaplineError):
         return str(error)
-    _log.error("a step of a checkpoint failed in a way that was not foreseen", exc_info=error)
+    _log.error("a step of a checkpoint failed unexpectedly", exc_info=error)
     return f"{type(error).__name__}: {error}"

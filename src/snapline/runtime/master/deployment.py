@@ -1,4 +1,4 @@
-"""Who runs what: starting and stopping the tasks of an attempt in their slots."""
+"""Starts and stops the tasks of an attempt in their slots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snapline.types import ExecutionId, SubtaskId
 
 
 class Deployment:
-    """The tasks of the newest attempt. Calls `stopped(attempt)` when nothing of an attempt runs any more."""
+    """The tasks of the newest attempt. Calls `stopped(attempt)` when none of an attempt runs any more."""
 
     def __init__(
         self, spec: JobSpec, scheduler: Scheduler, slots: Slots, shared: str | None, stopped: Callable[[int], None]
@@ -31,7 +31,7 @@ class Deployment:
         self._timer: Cancellable | None = None
 
     def deploy(self, recovery: Recovery, subtasks: Collection[SubtaskId]) -> None:
-        """Start these subtasks once all slots are there; all others have finished, and only tell those behind them."""
+        """Start these subtasks once all slots are ready; all others have finished and only end their outputs."""
         self._recovery, self._subtasks = recovery, frozenset(subtasks)
         self._slots.acquire()
 
@@ -63,13 +63,13 @@ class Deployment:
             )
 
     def send(self, execution: ExecutionId, message: Message) -> bool:
-        """Send a message to a subtask. Returns False if its process is not there."""
+        """Send a message to a subtask. Returns False if it has no process."""
         return self._slots.send(execution.subtask.index, message)
 
     # Stopping.
 
     def cancel(self, attempt: int) -> None:
-        """Stop what runs of this attempt and older ones; a process that does not within the time is killed."""
+        """Stop this and older attempts; kills processes that do not stop in time."""
         self._recovery = None
         self._slots.give_up()
         self._cancelling = attempt
@@ -78,16 +78,16 @@ class Deployment:
             self._slots.send(slot, Cancel(attempt))
         self._cancel_timer()
         self._timer = self._scheduler.call_later(self._cancel_timeout_s, self._cancel_timed_out, attempt)
-        self._tell_if_stopped()
+        self._report_if_stopped()
 
     def tasks_cancelled(self, slot: int, attempt: int) -> None:
         if self._cancelling is not None and attempt >= self._cancelling:
             self._waiting.discard(slot)
-            self._tell_if_stopped()
+            self._report_if_stopped()
 
     def process_gone(self, slot: int) -> None:
         self._waiting.discard(slot)
-        self._tell_if_stopped()
+        self._report_if_stopped()
 
     def close(self) -> None:
         self._cancelling = None
@@ -98,9 +98,9 @@ class Deployment:
             for slot in list(self._waiting):
                 self._slots.kill_process(slot)
             self._waiting.clear()
-            self._tell_if_stopped()
+            self._report_if_stopped()
 
-    def _tell_if_stopped(self) -> None:
+    def _report_if_stopped(self) -> None:
         if self._cancelling is not None and not self._waiting:
             attempt, self._cancelling = self._cancelling, None
             self._cancel_timer()

@@ -1,4 +1,4 @@
-"""Recording the end of a job, before anybody hears of it."""
+"""Records the end of a job before it is reported."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from snapline.storage.cleaner import Cleaner
 from snapline.types import ClaimMode, JobStatus
 
 RECORD_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-"""Pauses between tries to record the end of a job, on top of the retries of the storage itself."""
+"""Pauses between attempts to record the end, on top of the storage's own retries."""
 
 _log = logging.getLogger(__name__)
 
 
 class EndRecorder:
-    """Records that a job is over, so that no driver runs it again, and tidies its storage as the end demands."""
+    """Records the end of a job, so that no driver runs it again, and cleans up its storage accordingly."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class EndRecorder:
     def record(
         self, attempt: int, status: JobStatus, retained: RetainedSnapshots | None, done: Callable[[JobStatus], None]
     ) -> None:
-        """Record the end; `done` gets the status to report, `SUSPENDED` if the end could not be recorded."""
+        """Record the end; `done` gets the status to report, `SUSPENDED` if recording failed."""
         pauses_s = list(RECORD_PAUSES_S)
 
         def attempt_record() -> None:
@@ -60,8 +60,8 @@ class EndRecorder:
             if not isinstance(error, StorageError):
                 raise error
             self._report(
-                f"that the job has ended ({status.value}) could not be recorded: {error}; a driver that is started "
-                "with this job goes on with it"
+                f"the end of the job ({status.value}) could not be recorded: {error}; a driver that is started with "
+                "this job continues it"
             )
             if pauses_s:
                 self._scheduler.call_later(pauses_s.pop(0), attempt_record)
@@ -72,7 +72,7 @@ class EndRecorder:
             if gone is None:
                 attempt_record()
                 return
-            # Its slots went with the application, which no restart could mend: it is left for another driver.
+            # Its slots went with the application, which no restart can fix: leave the job to another driver.
             self._failure.replaced(gone)
             done(status)
 

@@ -1,4 +1,4 @@
-"""What a master reports about its job: its events, and how it ended."""
+"""What a master reports about its job: events and outcome."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_TEXT_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a job ended for this driver, and why its last attempt failed, if one did."""
+    """How a job ended for this driver, and why its last attempt failed, if it did."""
 
     status: JobStatus
     failure: Failure | None
 
 
 class EventLog:
-    """The latest events of a job with their times, for people and for measurements. Any thread may read and write."""
+    """The latest events of a job with their times. Any thread may read and write."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms

@@ -1,4 +1,4 @@
-"""The job master: carries out what the job's lifecycle orders, one attempt after the other, on one loop."""
+"""The job master: carries out the effects of the job's lifecycle, attempt after attempt, on one loop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from snapline.storage.cleaner import Cleaner
 from snapline.types import ExecutionId, FailureReason, JobStatus, SnapshotKind, TaskStatus
 
 NOTIFY_AGAIN_S = 5.0
-"""How often tasks hear once more of the last completed checkpoint, at most."""
+"""Minimum pause between repeated notifications about the last completed checkpoint."""
 
 _FAILED = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED)
 _ACTIVE = (JobStatus.INITIALIZING, JobStatus.RUNNING)
@@ -53,9 +53,9 @@ _log = logging.getLogger(__name__)
 
 
 class JobMaster:
-    """One driver's side of one job. Everything but the plain attributes at the top belongs on the loop.
+    """One driver's side of one job. Use it on the loop, except for the public attributes.
 
-    `on_end` is called once, when the job is over for this driver and its end is recorded.
+    Calls `on_end` once, when the job is over for this driver and its end is recorded.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class JobMaster:
         self._deployment: Deployment
 
     def start(self, slots: Slots) -> None:
-        """Begin; `slots` reports to this master and shares its effects."""
+        """`slots` must report to this master and share its effects."""
         shared = None if self._storage.is_in_driver else self._archive.shared_directory
         self._slots = slots
         self._deployment = Deployment(self._spec, self._scheduler, slots, shared, self._tasks_stopped)
@@ -113,7 +113,7 @@ class JobMaster:
         self._heartbeat()
 
     def close(self) -> None:
-        """Let nothing more happen by itself."""
+        """Stop everything that would happen by itself."""
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
@@ -126,10 +126,10 @@ class JobMaster:
         """The checkpoints so far; immutable."""
         return self._memory.statistics.snapshot()
 
-    # What users ask for.
+    # User requests.
 
     def request(self, request: TriggerRequest, answer: Future[str]) -> None:
-        """Take a snapshot, once the job runs; `answer` is told its path, or why there is none."""
+        """Take a snapshot once the job runs; `answer` gets its path or the error."""
         self.requests.add(request, answer)
         if self._lifecycle.status is JobStatus.RUNNING:
             self._coordinator_event(c.CheckpointRequested(request))
@@ -147,7 +147,7 @@ class JobMaster:
     def suspend(self) -> None:
         self._job_event(j.SuspendRequested())
 
-    # What slots report.
+    # Reports of slots.
 
     def slots_ready(self, addresses: Sequence[tuple[str, int]]) -> None:
         self._events.add(f"attempt {self.attempt}: all slots ready, tasks deployed")
@@ -157,7 +157,7 @@ class JobMaster:
         if self._lifecycle.status in _ACTIVE:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), log=log)
         else:
-            # Its end is reported twice, first by the connection, then by whoever knows why; others may follow.
+            # The end is reported twice: first by the connection, then with its cause. Others may follow.
             self.failure_explained(cause, log)
 
     def failure_explained(self, cause: str, log: str) -> None:
@@ -167,7 +167,7 @@ class JobMaster:
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         if is_fatal:
             self._fatal = cause
-            # Something around the job is wrong, not the job: once that is mended it can go on.
+            # The environment is at fault, not the job: it can continue once that is fixed.
             self._must_record = False
         if is_fatal and self._lifecycle.status is JobStatus.INITIALIZING:
             self._job_event(j.PreparationFailed(cause, recoverable=False))
@@ -175,7 +175,7 @@ class JobMaster:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause))
 
     def process_unable(self, cause: str) -> None:
-        # Where the job has run before it can run again, once the storage or whatever it lacks is back.
+        # A job that ran before can run again, once the storage or whatever it lacks is back.
         self.slots_failed(cause, is_fatal=not self._has_run)
 
     def process_gone(self, slot: int) -> None:
@@ -208,11 +208,11 @@ class JobMaster:
                     if figures.execution.attempt == self.attempt:
                         self.metrics[str(figures.execution.subtask)] = figures
             case _:
-                raise PeerError(f"an operator process may not say {type(message).__name__}")
+                raise PeerError(f"an operator process may not send {type(message).__name__}")
 
     def _check_sender(self, slot: int, execution: ExecutionId) -> None:
         if execution.subtask not in self._subtasks or execution.subtask.index != slot:
-            raise PeerError(f"slot {slot} speaks for {execution}, which it does not run")
+            raise PeerError(f"slot {slot} reports for {execution}, which it does not run")
 
     def _task_reported(self, report: TaskReport) -> None:
         execution, status = report.execution, report.status
@@ -220,7 +220,7 @@ class JobMaster:
             self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
         event: j.JobEvent = report
         if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
-            # Another version of the job may fit, or another setting: all is left for it.
+            # Another version of the job or another setting may fit: leave everything for it.
             self._must_record = False
             event = j.FailureRequested(execution.attempt, f"{execution}: {report.error}", recoverable=False)
         self._job_event(event, trace=report.trace, log=report.log)
@@ -233,7 +233,7 @@ class JobMaster:
     def _tasks_stopped(self, attempt: int) -> None:
         self._job_event(j.TasksStopped(attempt))
 
-    # What coordinators report.
+    # Reports of coordinators.
 
     def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
         self._events.add(f"{snapshot.kind.value.lower()} {snapshot.id} complete")
@@ -291,7 +291,7 @@ class JobMaster:
         elif after is JobStatus.SUSPENDED:
             self.failure.replaced(cause)
             _log.warning("job %s is suspended: %s", self._spec.name, cause)
-        # Nobody may be told of an end before it is recorded.
+        # Nobody may hear of an end before it is recorded.
         if not after.is_globally_terminal and after is not JobStatus.SUSPENDED:
             self.status = after
 
@@ -386,10 +386,10 @@ class JobMaster:
             return
         is_misfit = isinstance(error, RestoreError)
         if is_misfit and self._lifecycle.status is JobStatus.INITIALIZING:
-            # Another version of the job may fit: all is left for it.
+            # Another version of the job may fit: leave everything for it.
             self._must_record = False
         if not isinstance(error, SnaplineError):
-            _log.error("an attempt could not be prepared, in a way that was not foreseen", exc_info=error)
+            _log.error("preparing an attempt failed unexpectedly", exc_info=error)
         text = str(error) if isinstance(error, SnaplineError) else f"{type(error).__name__}: {error}"
         self._job_event(j.PreparationFailed(text, recoverable=not is_misfit))
 
@@ -406,7 +406,7 @@ class JobMaster:
         self._calls.storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed)
 
     def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
-        """Everything is ready for the subtasks to start from the restored state."""
+        """Everything is ready to start the subtasks from the restored state."""
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
             return
         self._recovery = recovery

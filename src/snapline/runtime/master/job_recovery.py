@@ -1,4 +1,4 @@
-"""What an attempt starts from: a snapshot or the beginning, who gets which part of it, and a coordinator to go on."""
+"""What an attempt starts from: a snapshot or the beginning, how it is assigned, and the coordinator."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from snapline.types import NO_CHECKPOINT, SubtaskId
 class Recovery:
     """The start of one attempt.
 
-    `own` are the job's snapshots it could recover from, oldest first, `given` is the one the user told the job to start
-    from, none if that no longer exists. `snapshot` is what it restores, none for the beginning.
+    `own` are the job's own snapshots, oldest first; `given` is the one the user named, or None if it no longer exists.
+    `snapshot` is the one to restore, or None to start from the beginning.
     """
 
     attempt: int
@@ -54,7 +54,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a driver finds when it takes a job over; `stop` is the savepoint the job had ended with, if it had."""
+    """What a driver finds when it takes over a job; `stop` is the savepoint the job ended with, if any."""
 
     journal: Journal
     is_ours: bool
@@ -62,7 +62,7 @@ class Claim:
 
 
 def claim(archive: Archive, own_attempt: int) -> Claim:
-    """Claim the next attempt; `own_attempt` is the one this driver has run so far. Blocks."""
+    """Claim the next attempt; `own_attempt` is this driver's current one. Blocks."""
     journal, is_ours = archive.claim(own_attempt)
     latest, stop = journal.latest, None
     if journal.ended is not None and latest is not None and latest.kind is RecordKind.STOP:
@@ -72,9 +72,9 @@ def claim(archive: Archive, own_attempt: int) -> Claim:
 
 
 def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
-    """Read the store, choose the snapshot and deal it out. Blocks.
+    """Read the store, choose the snapshot and assign its parts. Blocks.
 
-    `FencedError` if another driver has taken over, `RestoreError` if the snapshot does not fit the job.
+    Raises `FencedError` if another driver has taken over, `RestoreError` if the snapshot does not fit the job.
     """
     recovered = storage.archive.recover(attempt)
     given = storage.given
@@ -103,7 +103,6 @@ def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
 
 
 def make_coordinator(spec: JobSpec, recovery: Recovery, memory: Carryover) -> CheckpointCoordinator:
-    """The coordinator of the attempt."""
     config: Checkpoints = spec.checkpoints
     return CheckpointCoordinator(
         recovery.attempt,
@@ -132,7 +131,7 @@ def all_subtasks(plan: ExecutionPlan) -> frozenset[SubtaskId]:
 
 
 def coordinators_of(vertex: PlannedVertex) -> tuple[str, ...]:
-    """Sources have a coordinator that deals out their splits."""
+    """Sources have a coordinator that assigns their splits."""
     return tuple(operator.uid for operator in vertex.operators if operator.has_coordinator)
 
 

@@ -1,4 +1,4 @@
-"""The storage of a job as its master opens it: checked before anything is started."""
+"""Opens and checks the storage of a job before anything is started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, ope
 class MasterStorage:
     """A job's storage; `given` is the snapshot the user told the job to start from.
 
-    It is none also if it has been deleted since and the job no longer needs it, having checkpoints of its own.
+    It is None too if that was deleted and the job has checkpoints of its own.
     """
 
     archive: Archive
@@ -36,13 +36,13 @@ class MasterStorage:
     owns_journal: bool
 
     def close(self) -> None:
-        """Let go of connections; everything that is stored stays."""
+        """Close connections; stored data stays."""
         if self.owns_journal:
             self.archive.disconnect()
 
 
 class DriverObjects:
-    """Checkpoints of one job in the memory of the driver; everything else, such as savepoints, in files."""
+    """Checkpoints of one job in the driver's memory; everything else, such as savepoints, in files."""
 
     def __init__(self, directory: str) -> None:
         self._start = f"{directory}/"
@@ -96,9 +96,9 @@ def open_storage(
     token: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> MasterStorage:
-    """Open it, or raise at once: what cannot be written to, or is not there to be restored from, never will be.
+    """Open the storage. Raises at once if it is not writable or the snapshot to restore is missing.
 
-    `token` names this driver; no two drivers may have the same. `sleep` is how retries pause.
+    `token` identifies this driver and must be unique. Retries pause with `sleep`.
     """
     checkpoints = spec.checkpoints
     check_job_id(spec.job_id)

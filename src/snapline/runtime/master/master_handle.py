@@ -1,4 +1,4 @@
-"""What users hold in hand of a job that this process drives."""
+"""Handle to a job that this process drives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class MasterHandle:
-    """`JobHandle` of a job whose master runs in this process. Every method may be called from any thread."""
+    """`JobHandle` of a job whose master runs in this process. Any thread."""
 
     def __init__(self, thread: MasterThread) -> None:
         self._thread = thread
@@ -50,7 +50,7 @@ class MasterHandle:
 
     @property
     def log(self) -> str:
-        """What the process said last in which the last attempt failed."""
+        """The last log lines of the process in which the last attempt failed."""
         failure = self._thread.master.failure.failure
         return "" if failure is None else failure.log
 
@@ -66,7 +66,6 @@ class MasterHandle:
         return outcome.status
 
     def checkpoints(self) -> StatisticsSnapshot:
-        """The job's checkpoints so far; immutable."""
         return self._ask(lambda: self._thread.master.statistics, lambda: self._thread.last_statistics)
 
     def metrics(self) -> dict[str, TaskMetrics]:
@@ -74,12 +73,12 @@ class MasterHandle:
         return self._ask(lambda: dict(master.metrics), lambda: dict(master.metrics))
 
     def memory_bytes(self) -> dict[int, int]:
-        """How much memory the operator process of each slot takes, as it said last."""
+        """Memory of each slot's operator process, as last reported."""
         master = self._thread.master
         return self._ask(lambda: dict(master.memory_bytes), lambda: dict(master.memory_bytes))
 
     def events(self) -> list[tuple[int, str]]:
-        """What has happened lately, each with its time in milliseconds: status, attempts, failures, checkpoints."""
+        """Recent events with their times in milliseconds: status, attempts, failures, checkpoints."""
         return self._thread.events.all()
 
     def checkpoint(self, scope: CheckpointScope = CheckpointScope.CONFIGURED, timeout: Duration | None = None) -> str:
@@ -109,7 +108,7 @@ class MasterHandle:
         self._outcome(timeout)
 
     def suspend(self, timeout: Duration | None = None) -> None:
-        """Leave the job to another driver, and wait until that is done: checkpoints stay, slots are given back."""
+        """Leave the job to another driver and wait until that is done: checkpoints stay, slots are released."""
         self._thread.post(self._thread.master.suspend)
         self._outcome(timeout)
 

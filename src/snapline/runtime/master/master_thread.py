@@ -1,4 +1,4 @@
-"""The thread a job master lives in: from the port it opens to the last thing it lets go of."""
+"""The thread of a job master, from opening its port to releasing its last resource."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class MasterThread:
         self._thread = threading.Thread(target=self._run, name=f"snapline-master-{spec.job_id[:16]}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; raises if the master cannot listen."""
+        """Start the thread. Raises if the master cannot listen."""
         self._thread.start()
         try:
             self.started.result()
@@ -71,18 +71,18 @@ class MasterThread:
             raise
 
     def join(self) -> None:
-        """Wait until the thread is gone, as it soon is once `ended` is set."""
+        """Wait until the thread is gone, soon after `ended` is set."""
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
     def post(self, callback: Callable[..., None], *arguments: Any) -> bool:
-        """Call something on the loop soon. Returns False if the job is over and it never will be. Any thread."""
+        """Make a call on the loop soon. Returns False if the job is over and it never happens. Any thread."""
         with self._gate:
             if self._is_open:
                 self._loop.call_soon_threadsafe(callback, *arguments)
             return self._is_open
 
-    # In the thread.
+    # On the thread.
 
     def _run(self) -> None:
         outcome: Outcome | None = None
@@ -134,7 +134,7 @@ class MasterThread:
         if not self._ending.done():
             self._ending.set_result(status)
 
-    # When something goes wrong that must not.
+    # Defects.
 
     def _raised(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -144,7 +144,7 @@ class MasterThread:
             self._note_defect(error)
 
     def _note_defect(self, error: BaseException) -> None:
-        """The master itself has failed: the job ends, and its checkpoints stay for another driver."""
+        """The master itself failed: the job ends and its checkpoints stay for another driver."""
         _log.error("job %s: the job master has failed; this is a defect", self.spec.name, exc_info=error)
         if self._defect is None:
             self._defect = Failure(f"the job master has failed, which is a defect: {type(error).__name__}: {error}")
@@ -157,14 +157,14 @@ class MasterThread:
             self._is_open = False
         if hasattr(self, "master"):
             self.last_statistics = self.master.statistics
-        # Whatever was posted before is carried out; nothing can come after it.
+        # Runs everything posted before; nothing can follow.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._cleaner.close(wait=False)
         self._generations.close_threads()
         calls = self._calls
         for pool, what in ((calls.hooks, "a master hook"), (calls.storage, "storage"), (calls.journal, "the journal")):
             if not pool.close(CLOSE_TIMEOUT_S):
-                _log.warning("job %s: %s does not come back; its thread is left behind", self.spec.name, what)
+                _log.warning("job %s: %s does not return; its thread is left behind", self.spec.name, what)
         self._storage.close()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()

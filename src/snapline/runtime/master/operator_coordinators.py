@@ -1,4 +1,4 @@
-"""What runs on the driver for the job's own code: coordinators of sources, and master hooks."""
+"""User code on the driver: coordinators of sources, and master hooks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 def inline(name: str, attempt: int, checkpoint_id: int, data: bytes) -> StoredObject:
-    """Small state that is stored within the metadata."""
+    """Small state, stored within the metadata."""
     return StoredObject(f"inline:{attempt}/{checkpoint_id}/{name}", len(data), crc32=zlib.crc32(data), data=data)
 
 
 class OperatorCoordinators:
-    """The coordinators of all sources in one attempt; `vertices` says which vertex each is of.
+    """The coordinators of all sources in one attempt, with their `vertices`.
 
-    `discovery_intervals_ms` says how often to look for splits, of those where more may appear.
+    `discovery_intervals_ms` holds the sources that may find more splits.
     """
 
     def __init__(self, spec: JobSpec, assigners: Mapping[str, SplitAssigner]) -> None:
@@ -39,27 +39,26 @@ class OperatorCoordinators:
         }
 
     def snapshot(self, operator: str) -> bytes:
-        """The state of a coordinator."""
         return _user(f"the splits of {operator!r}", self._assigners[operator].snapshot)
 
     def assign(self, operator: str, subtask: int) -> list[tuple[int, Any]]:
-        """A subtask asks for something to read: what to send to which subtasks now."""
+        """A subtask requests a split. Returns the events to send now, by subtask."""
         assigner = self._assigners[operator]
         return _user(f"the splits of {operator!r}", lambda: assigner.assign(subtask))
 
     def discovery(self, operator: str) -> Callable[[], Any]:
-        """A call that looks for more splits of an operator. It blocks, and touches nothing of what is here."""
+        """A call that looks for more splits. It blocks, and shares nothing with this object."""
         source, known = self._sources[operator], self._assigners[operator].known
         return lambda: _user(f"discover() of the source {operator!r}", lambda: source.discover(known))
 
     def discovered(self, operator: str, found: Any) -> list[tuple[int, Any]]:
-        """Take in what was found: what to send to which subtasks now."""
+        """Add discovered splits. Returns the events to send now, by subtask."""
         assigner = self._assigners[operator]
         return _user(f"the splits of {operator!r}", lambda: assigner.discovered(found))
 
 
 def prepare_coordinators(spec: JobSpec, recovery: Recovery, objects: ObjectStore) -> OperatorCoordinators:
-    """Coordinators and hooks as of the snapshot the attempt starts from, or the beginning. Blocks: user code runs."""
+    """Create coordinators and reset or restore hooks for the attempt's start. Blocks: it runs user code."""
     plan, source_of = recovery.plan, SnapshotReader(objects)
     finished = {subtask.vertex for subtask in plan.finished}
     assigners: dict[str, SplitAssigner] = {}
@@ -87,7 +86,7 @@ def prepare_coordinators(spec: JobSpec, recovery: Recovery, objects: ObjectStore
 
 
 def snapshot_hook(spec: JobSpec, name: str, checkpoint_id: int) -> bytes | None:
-    """Have a hook take part in a checkpoint. Blocks."""
+    """Blocks: it runs user code."""
     return _user(f"snapshot of the master hook {name!r}", lambda: spec.hooks[name].snapshot(checkpoint_id))
 
 

@@ -1,4 +1,4 @@
-"""What happens to jobs when the program that drives them ends while they run."""
+"""Suspends jobs when the program that drives them ends while they run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _is_registered = False
 
 
 def suspend_at_exit(handle: MasterHandle) -> None:
-    """Suspend the job if the program ends before it: its slots are given back, and another driver can go on with it."""
+    """Suspend the job if the program ends first: its slots are released and another driver can continue it."""
     global _is_registered  # noqa: PLW0603  # once for the process
     with _guard:
         _handles.add(handle)
         if _is_registered:
             return
         _is_registered = True
-    # Ahead of `concurrent.futures`, which lets nobody start anything once the interpreter shuts down.
+    # Runs before `concurrent.futures` shuts down, after which nothing can be started.
     register: Any = getattr(threading, "_register_atexit", atexit.register)
     register(_suspend_all)
 
@@ -38,7 +38,7 @@ def _suspend_all() -> None:
         if status.is_globally_terminal or status is JobStatus.SUSPENDED:
             continue
         _log.warning(
-            "the program ends while job %s runs: it is suspended, and goes on from its last checkpoint when it is "
+            "the program ends while job %s runs: it is suspended and continues from its last checkpoint when it is "
             "started again; to wait for its end call wait(), or use run()",
             handle.name,
         )

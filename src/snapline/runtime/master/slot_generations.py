@@ -1,4 +1,4 @@
-"""Orders of slots: one generation after the other, each with a secret of its own."""
+"""Orders slots: one generation after the other, each with its own secret."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from snapline.runtime.slot.slot_provider import SlotOrder, SlotProvider
 
 SECRET_BYTES = 32
 RELEASE_TIMEOUT_S = 3.0
-"""How long supervisors may take to return before they are ended by force."""
+"""How long supervisors may take to return before they are killed."""
 
 CLOSE_TIMEOUT_S = 30.0
 
 _log = logging.getLogger(__name__)
 
 Failed: TypeAlias = Callable[[int, str, bool], None]
-"""Called on the loop: which generation has failed, why, and whether another try would not help."""
+"""Called on the loop with the failed generation, the reason, and whether a retry is useless."""
 
 
 class SlotGenerations:
-    """Calls the provider on threads. `secret` is that of the generation ordered last, None after its release.
+    """Calls the provider on threads. `secret` is the newest generation's, None after its release.
 
     A release may come while a start still waits for room; the next start comes after both.
     """
@@ -44,7 +44,7 @@ class SlotGenerations:
         self._is_waiting = False
 
     def order(self, generation: int) -> None:
-        """Order slots anew; nothing may be left of the last order but a start that has not come back."""
+        """Order slots. The previous order must be released; its start may still be running."""
         self._generation = generation
         self.secret = secrets.token_bytes(SECRET_BYTES)
         if self._is_starting:
@@ -89,7 +89,7 @@ class SlotGenerations:
                 self._start()
 
     def release(self, done: Callable[[], None]) -> None:
-        """Give the slots back; `done` is called when none is left."""
+        """Return the slots; calls `done` when none is left."""
         self.secret = None
 
         def raised(error: Exception) -> None:
@@ -102,13 +102,13 @@ class SlotGenerations:
         """`done` gets why there can never be slots again from this provider, or None."""
 
         def raised(error: Exception) -> None:
-            _log.warning("the provider of slots could not be asked", exc_info=error)
+            _log.warning("the slot provider could not be asked", exc_info=error)
             done(None)
 
         self._calls.run(self._provider.why_gone, done, raised)
 
     def close(self, done: Callable[[], None]) -> None:
-        """Order nothing any more; `done` is called when the provider is closed, or takes too long."""
+        """Order nothing any more; calls `done` when the provider is closed or takes too long."""
         self.secret = None
 
         def closed(_: object) -> None:
@@ -116,7 +116,7 @@ class SlotGenerations:
             done()
 
         def raised(error: Exception) -> None:
-            _log.warning("the provider of slots could not be closed", exc_info=error)
+            _log.warning("the slot provider could not be closed", exc_info=error)
             closed(None)
 
         timer = self._scheduler.call_later(CLOSE_TIMEOUT_S, done)
@@ -124,4 +124,4 @@ class SlotGenerations:
 
     def close_threads(self) -> None:
         if not self._calls.close(CLOSE_TIMEOUT_S):
-            _log.warning("the provider of slots does not come back; a thread of it is left behind")
+            _log.warning("the slot provider does not return; its thread is left behind")

@@ -1,4 +1,4 @@
-"""Dials the data port of an operator process, so that a port nobody reaches is an error and not a job that hangs."""
+"""Dials the data port of an operator process, so that an unreachable port is an error and not a hanging job."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from snapline.runtime.wire.auth import async_client_handshake
 PROBE_TIMEOUT_S = 5.0
 
 Probe: TypeAlias = Callable[[tuple[str, int], bytes, Callable[[str | None], None]], None]
-"""Dials an address with a secret, then calls back on the loop with None, or with why it could not be reached."""
+"""Dials an address with a secret, then calls back on the loop with None or the error."""
 
 
 class SocketProbe:
-    """Dials over sockets, on the running loop."""
+    """Dials over sockets on the running loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -30,7 +30,7 @@ class SocketProbe:
         probe.add_done_callback(self._over)
 
     async def close(self) -> None:
-        """End all that are under way."""
+        """Cancel running probes."""
         for probe in self._probes:
             probe.cancel()
         await asyncio.gather(*self._probes, return_exceptions=True)
@@ -52,11 +52,11 @@ async def _probe(address: tuple[str, int], secret: bytes, done: Callable[[str | 
 
 
 async def _dial(host: str, port: int, secret: bytes) -> None:
-    """Connect to a data port of the job and leave again."""
+    """Connect to a data port of the job and hang up."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         await async_client_handshake(reader, writer, secret, PROBE)
-        await reader.read()  # until the other side has seen who this is and hung up
+        await reader.read()  # until the other side has authenticated this one and hung up
     finally:
         writer.close()
         with contextlib.suppress(OSError):

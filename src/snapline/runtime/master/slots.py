@@ -1,4 +1,4 @@
-"""The slots of a job: carries out what the slot board decides, and watches over supervisors and processes."""
+"""The slots of a job: carries out the slot board's effects and watches supervisors and processes."""
 
 from __future__ import annotations
 
@@ -27,51 +27,48 @@ from snapline.runtime.wire.control_messages import (
 )
 
 DEATH_IS_REPORTED_S = 0.5
-"""How long to wait before a process counts as unreachable: if it has died, somebody is about to report that."""
+"""Delay before a process counts as unreachable: if it died, its supervisor is about to report that."""
 
 
 class Peer(Protocol):
-    """The connection of a supervisor or an operator process; `heard_s` is when it last said something."""
+    """The connection of a supervisor or an operator process; see `PeerConnection`."""
 
     host: str
     heard_s: float
     close_reason: str
-    """Why this side has ended it; empty if the other did."""
 
-    def send(self, message: Message) -> None:
-        """Send it behind all that was sent before; nothing happens if the connection is closed."""
+    def send(self, message: Message) -> None: ...
 
-    def close(self, reason: str = "") -> None:
-        """End the connection at once."""
+    def close(self, reason: str = "") -> None: ...
 
 
 class SlotsOwner(Protocol):
-    """Whoever uses the slots. All calls come on the loop."""
+    """The user of the slots. Called on the loop."""
 
     def slots_ready(self, addresses: tuple[b.Address, ...]) -> None:
-        """Every slot has an operator process that waits for tasks; `addresses` are their data ports by slot."""
+        """Every slot has an idle operator process; `addresses` are their data ports by slot."""
 
     def failure_explained(self, cause: str, log: str) -> None:
-        """Why something was lost that has been replaced already."""
+        """Why something was lost that is replaced already."""
 
     def slot_failed(self, cause: str, log: str) -> None:
-        """A slot or its operator process is lost. May come twice for the same one, the second time with the cause."""
+        """A slot or its operator process is lost. May be called again for the same one, with the cause."""
 
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
-        """There are no slots; `is_fatal` if another try would not help."""
+        """There are no slots; `is_fatal` means that a retry would not help."""
 
     def process_unable(self, cause: str) -> None:
-        """An operator process says that it cannot run the job."""
+        """An operator process cannot run the job."""
 
     def process_gone(self, slot: int) -> None:
-        """Nothing runs in this slot any more, as far as anybody can know."""
+        """As far as is known, nothing runs in this slot any more."""
 
     def process_said(self, slot: int, message: ToMaster) -> None:
-        """An operator process reports something about its tasks. Raises `PeerError` if it may not."""
+        """An operator process reports about its tasks. Raises `PeerError` if it may not."""
 
 
 class Slots:
-    """The shell of the slot board. Everything belongs on the loop."""
+    """The shell of the slot board. Used on the loop only."""
 
     def __init__(
         self,
@@ -100,10 +97,10 @@ class Slots:
         self._on_closed: Callable[[], None] | None = None
         self._beaten_s = scheduler.time_s()
 
-    # Having slots.
+    # Acquiring and releasing.
 
     def acquire(self) -> None:
-        """Have an operator process in every slot; `slots_ready` or a failure follows, unless `give_up` comes first."""
+        """Get an operator process in every slot; `slots_ready` or a failure follows, unless `give_up` comes first."""
         if not self._is_closed:
             self._add(self._board.wanted())
 
@@ -111,15 +108,14 @@ class Slots:
         self._board.unwanted()
 
     def warm_up(self) -> None:
-        """Start early the processes that will be needed."""
+        """Start the processes early that will be needed."""
         self._add(self._board.wanted_soon())
 
     def idle(self) -> None:
-        """No task runs any more."""
         self._add(self._board.idle())
 
     def close(self, done: Callable[[], None]) -> None:
-        """Give all slots back and end the provider; `done` is called then."""
+        """Return all slots and close the provider, then call `done`."""
         self._is_closed = True
         self._on_closed = lambda: self._generations.close(done)
         self._board.unwanted()
@@ -135,7 +131,7 @@ class Slots:
             on_closed()
 
     def start_timed_out(self) -> bool:
-        """Give up slots that are not ready. Returns False if all are, so that something else is the reason."""
+        """Give up slots that are not ready. Returns False if all are: something else is late."""
         effects = self._board.start_timed_out(self._execution.start_timeout_ms / 1000)
         self._add(effects)
         return bool(effects)
@@ -154,17 +150,16 @@ class Slots:
         return self._board.live_processes
 
     def kill_process(self, slot: int) -> None:
-        """Kill an operator process; another is started when slots are next wanted."""
+        """Kill an operator process; another starts when slots are next wanted."""
         self._add(self._board.kill(slot))
 
-    # What the port reports.
+    # Reports of the port; see `Listener`.
 
     @property
     def secret(self) -> bytes | None:
         return self._generations.secret
 
     def greeted(self, peer: Peer, hello: SupervisorHello | ProcessHello) -> str | None:
-        """Somebody who knows the secret says who it is. Returns why it is refused, or None if it is welcome."""
         if isinstance(hello, SupervisorHello):
             effects = self._board.supervisor_greeted(hello.generation, hello.slot, hello.host)
         else:
@@ -182,7 +177,6 @@ class Slots:
         self._owner.process_unable(error)
 
     def received(self, peer: Peer, message: ToMaster) -> None:
-        """A welcome peer says something. Raises `PeerError` if it may not: then the connection ends."""
         slot = self._peers.get(peer)
         if slot is None or isinstance(message, Heartbeat):
             return
@@ -196,7 +190,6 @@ class Slots:
             self._owner.process_said(slot, message)
 
     def closed(self, peer: Peer, reason: str) -> None:
-        """The connection of a welcome peer has ended."""
         slot = self._peers.pop(peer, None)
         if slot is None:
             return
@@ -208,10 +201,10 @@ class Slots:
             self._add(self._board.process_lost(slot, reason, may_live=bool(peer.close_reason)))
 
     def provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
-        """The provider reports that its slots have ended, or never began."""
+        """The provider's slots have ended or never started."""
         self._add(self._board.provider_failed(generation, error, is_fatal))
 
-    # The effects of the board.
+    # Effects of the board.
 
     def _add(self, effects: list[b.SlotEffect]) -> None:
         self._effects.add(self._carry_out, effects)
@@ -227,9 +220,9 @@ class Slots:
                     supervisor.send(Drain())
                 self._generations.release(lambda: self._add(self._board.released()))
             case b.StartSlotProcess(slot, incarnation):
-                self._tell_supervisor(slot, StartProcess(incarnation))
+                self._send_to_supervisor(slot, StartProcess(incarnation))
             case b.KillSlotProcess(slot, incarnation):
-                self._tell_supervisor(slot, KillProcess(incarnation))
+                self._send_to_supervisor(slot, KillProcess(incarnation))
             case b.ProbeProcess(slot, incarnation, address):
                 self._start_probe(slot, incarnation, address)
             case b.DropProcess(slot):
@@ -251,7 +244,7 @@ class Slots:
             case b.ReportNoSlots(cause, is_fatal):
                 owner.slots_failed(cause, is_fatal)
 
-    def _tell_supervisor(self, slot: int, message: Message) -> None:
+    def _send_to_supervisor(self, slot: int, message: Message) -> None:
         supervisor = self._supervisors.get(slot)
         if supervisor is not None:
             supervisor.send(message)
@@ -280,13 +273,13 @@ class Slots:
         self._events.add(f"slots given back: generation {self._board.generation}")
         self._finish_close()
 
-    # Watching over them.
+    # Heartbeats.
 
     def beat(self) -> None:
-        """Tell everybody that the driver is there, and find out who is not."""
+        """Send heartbeats and close peers that are silent for too long."""
         interval_s = self._execution.heartbeat_interval_ms / 1000
         now_s, timeout_s = self._scheduler.time_s(), self._execution.heartbeat_timeout_ms / 1000
-        # After a standstill of this very process nobody is late: what they said waits to be read.
+        # After this very process stood still nobody is late: their messages wait to be read.
         was_still = now_s - self._beaten_s > interval_s + timeout_s / 2
         self._beaten_s = now_s
         for peer in list(self._peers):
@@ -294,4 +287,4 @@ class Slots:
                 peer.heard_s = now_s
             peer.send(Heartbeat())
             if now_s - peer.heard_s > timeout_s:
-                peer.close(f"nothing was heard of it for {timeout_s:g} s (heartbeat_timeout)")
+                peer.close(f"no message for {timeout_s:g} s (heartbeat_timeout)")

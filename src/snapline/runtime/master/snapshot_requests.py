@@ -1,4 +1,4 @@
-"""What users have asked for and wait for: checkpoints, savepoints, stops."""
+"""User requests under way: checkpoints, savepoints, stops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Stop:
 
 
 class Requests:
-    """Everybody who waits, with the answer each is owed. Belongs on the loop; the answers are read by other threads."""
+    """The answers users wait for. Used on the loop only; other threads read the answers."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Future[str]] = {}
@@ -28,7 +28,7 @@ class Requests:
         self._waiting[request.name] = answer
 
     def completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
-        """The snapshot is there; whoever wants to stop with it waits on, for the end of the job."""
+        """The snapshot is complete; a stop waits on for the end of the job."""
         answer = self._waiting.pop(request.name, None)
         if answer is None:
             return
@@ -48,13 +48,13 @@ class Requests:
         if stop is not None:
             stop.answer.set_exception(
                 SnapshotFailedError(
-                    f"the savepoint {stop.location} is complete, but the job did not end with it: {cause}; it goes on "
-                    "from that savepoint unless its restart strategy forbids it"
+                    f"the savepoint {stop.location} is complete, but the job did not end with it: {cause}; it "
+                    "continues from that savepoint unless its restart strategy forbids it"
                 )
             )
 
     def ended(self, status: JobStatus) -> None:
-        """The job is over: nobody waits any longer."""
+        """The job is over: fail or complete every request."""
         for answer in self._waiting.values():
             answer.set_exception(SnapshotFailedError(f"no snapshot was taken: the job has ended ({status.value})"))
         for stop in self._stops.values():

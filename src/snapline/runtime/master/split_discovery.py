@@ -1,4 +1,4 @@
-"""Looking for splits that appear while a job runs."""
+"""Discovers splits that appear while a job runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 class Discovery:
     """Asks the sources of one attempt for more splits, each at its own interval, from `start` to `stop`.
 
-    What is found is sent with `send` to the subtasks that wait for it. All calls belong on the loop.
+    `send` gets what to send to waiting subtasks. Used on the loop only.
     """
 
     def __init__(

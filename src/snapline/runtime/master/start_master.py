@@ -1,4 +1,4 @@
-"""Starting a job master."""
+"""Starts a job master."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def start_master(
     objects: ObjectStore | None = None,
     journal: JournalStore | None = None,
 ) -> MasterHandle:
-    """Start a job with slots of this provider, which is closed when the job ends, or cannot be started.
+    """Start a job with slots of this provider, which is closed when the job ends or cannot start.
 
-    Raises at once if there can't be so many slots, if checkpoints can't be kept where they are to be, or if what the
-    job is to be restored from is not there. `objects` and `journal` stand in for what the settings name.
+    Raises at once if there cannot be enough slots, the storage is not writable, or the snapshot to restore is missing.
+    `objects` and `journal` replace what the settings name.
     """
     try:
         provider.check(spec.plan.slots)

@@ -32,7 +32,7 @@ class BackgroundCalls:
             else:
                 failed(error if isinstance(error, Exception) else UserCodeError(f"a call gave up: {error!r}"))
 
-        def tell(over: Future[T]) -> None:
+        def post_answer(over: Future[T]) -> None:
             if over.cancelled():
                 self._futures.discard(over)  # `wait` would not take it for done
             else:
@@ -40,7 +40,7 @@ class BackgroundCalls:
 
         future = self._pool.submit(call)
         self._futures.add(future)
-        future.add_done_callback(tell)
+        future.add_done_callback(post_answer)
 
     def close(self, timeout_s: float) -> bool:
         """End all threads. Returns False if a call does not return in time and its thread is left behind."""
