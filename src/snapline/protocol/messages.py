@@ -1,5 +1,5 @@
-"""Messages between the driver and its tasks. Each is one type: the effect of one machine, what the wire carries, and
-the event of another machine."""
+"""Messages between the driver and its tasks. Each is one type for the machine that emits it, the wire, and the machine
+that handles it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TriggerCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCompleted:
-    """A checkpoint is complete and durable; `subsumed_id` is the newest one that it replaced."""
+    """A checkpoint is complete and durable; `subsumed_id` is the newest one it replaced."""
 
     execution: ExecutionId
     checkpoint_id: int
@@ -33,7 +33,7 @@ class CheckpointCompleted:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointAborted:
-    """A checkpoint will never be."""
+    """A checkpoint failed."""
 
     execution: ExecutionId
     checkpoint_id: int
@@ -41,7 +41,7 @@ class CheckpointAborted:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEvent:
-    """Plain data that an operator coordinator sends to one of its subtasks; answered with `OperatorEventReceived`."""
+    """Plain data from an operator coordinator to one of its subtasks; answered with `OperatorEventReceived`."""
 
     execution: ExecutionId
     operator: str
@@ -54,7 +54,7 @@ class OperatorEvent:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
-    """A subtask's part of a checkpoint is durable. `state` has an entry for each operator of its chain."""
+    """A subtask's part of a checkpoint is durable. `state` has an entry per operator of its chain."""
 
     execution: ExecutionId
     checkpoint_id: int
@@ -74,7 +74,7 @@ class Decline:
 
 @dataclass(frozen=True, slots=True)
 class OperatorEventReceived:
-    """The subtask has the event; whatever reaches it later comes behind it."""
+    """The subtask has the event; later messages arrive after it."""
 
     attempt: int
     sequence: int
@@ -82,9 +82,9 @@ class OperatorEventReceived:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """A task has changed its status. Of a failure `error` is one line, `trace` all of it, `log` the last lines.
+    """A task changed its status. For a failure, `error` is one line, `trace` the whole, `log` the last log lines.
 
-    `is_final` says that no restart can mend it: what was restored does not fit the code, or a setting is wrong.
+    `is_final` means that no restart can help: the restored state does not fit the code, or a setting is wrong.
     """
 
     execution: ExecutionId

@@ -12,11 +12,11 @@ from snapline.types import SubtaskId
 
 RETRY_MS = 1000
 PAUSE_MS = 100
-"""How long after a checkpoint the next one is taken that subtasks may need which had not seen the end of the data."""
+"""Pause before the next checkpoint, for subtasks that had not seen the end of the data at the previous one."""
 
 
 class Ending(Enum):
-    """How far a bounded job is on its way to its last checkpoint."""
+    """Where a bounded job stands on its way to its last checkpoint."""
 
     READING = "READING"
     TAKING = "TAKING"
@@ -41,12 +41,12 @@ LAST_CHECKPOINT = TransitionTable(
 
 @dataclass(frozen=True, slots=True)
 class RequestLastCheckpoint:
-    """Ask the coordinator for a checkpoint that is marked as a last one."""
+    """Ask the coordinator for a checkpoint marked as a last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetLastCheckpointTimer:
-    """Call `time_is_up` after this delay; replaces a timer that was set before."""
+    """Call `time_is_up` after this delay; replaces an earlier timer."""
 
     delay_ms: int
 
@@ -55,7 +55,7 @@ LastCheckpointEffect: TypeAlias = RequestLastCheckpoint | SetLastCheckpointTimer
 
 
 class LastCheckpoint:
-    """Knows which sources of the attempt still read, and asks for the last checkpoint when none does."""
+    """Tracks which sources of the attempt still read, and requests the last checkpoint when none does."""
 
     def __init__(self, *, is_wanted: bool) -> None:
         self.state = LAST_CHECKPOINT.initial
@@ -64,7 +64,7 @@ class LastCheckpoint:
         self._is_running = False
 
     def prepared(self, sources: Iterable[SubtaskId]) -> None:
-        """An attempt is about to start, in which these source subtasks read."""
+        """An attempt is about to start with these source subtasks."""
         self._step("attempt over")
         self._reading = set(sources)
         self._is_running = False
@@ -84,14 +84,14 @@ class LastCheckpoint:
         return self._take_if_due()
 
     def completed(self) -> list[LastCheckpointEffect]:
-        """A checkpoint is complete, whoever asked for it."""
+        """A checkpoint is complete, requested here or not."""
         if self.state is Ending.READING:
             return []
         self._step("checkpoint completed")
         return [SetLastCheckpointTimer(PAUSE_MS)]
 
     def failed(self) -> list[LastCheckpointEffect]:
-        """A checkpoint that was asked for here has failed."""
+        """A checkpoint requested here has failed."""
         if self.state is not Ending.TAKING:
             return []
         self._step("checkpoint failed")

@@ -17,19 +17,19 @@ from snapline.types import ExecutionId, JobStatus, SubtaskId, TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class JobSubmitted:
-    """Somebody wants the job to run."""
+    """The job is to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptClaimed:
-    """The attempt is this driver's: its claim is in the journal."""
+    """This driver owns the attempt: its claim is in the journal."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class JobHadEnded:
-    """The journal says that the job ended under an earlier driver; `stop` is the savepoint it was stopped with."""
+    """According to the journal the job ended under an earlier driver; `stop` is the savepoint it stopped with."""
 
     status: JobStatus
     stop: Snapshot | None = None
@@ -37,7 +37,7 @@ class JobHadEnded:
 
 @dataclass(frozen=True, slots=True)
 class AttemptPrepared:
-    """What to restore is known; these subtasks have to run, and these have finished before."""
+    """The restore is planned; `subtasks` have to run, except those `finished` before."""
 
     subtasks: frozenset[SubtaskId]
     finished: frozenset[SubtaskId] = frozenset()
@@ -45,7 +45,7 @@ class AttemptPrepared:
 
 @dataclass(frozen=True, slots=True)
 class PreparationFailed:
-    """Claiming, reading the store or planning the restore failed; `recoverable` if trying again may help."""
+    """Claiming, reading the store or planning the restore failed; a retry may help if `recoverable`."""
 
     error: str
     recoverable: bool = True
@@ -60,14 +60,14 @@ class DriverFenced:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentTimedOut:
-    """Tasks of this attempt did not come up in time."""
+    """Tasks of this attempt did not start in time."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRequested:
-    """Something demands a failover: too many failed checkpoints, a lost slot; no restart if it is not `recoverable`."""
+    """Too many failed checkpoints, a lost slot or the like demand a failover; no restart unless `recoverable`."""
 
     attempt: int
     cause: str
@@ -76,7 +76,7 @@ class FailureRequested:
 
 @dataclass(frozen=True, slots=True)
 class TasksStopped:
-    """No task of this attempt can do anything that counts any more."""
+    """No task of this attempt can have any effect any more."""
 
     attempt: int
 
@@ -93,12 +93,12 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class SuspendRequested:
-    """The driver goes down in good order; another one will take over."""
+    """The driver shuts down cleanly; another one will take over."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopSavepointCompleted:
-    """The savepoint the job stops with is durable."""
+    """The savepoint of a stop is durable."""
 
     snapshot: Snapshot
 
@@ -130,14 +130,14 @@ class ClaimAttempt:
 
 @dataclass(frozen=True, slots=True)
 class PrepareAttempt:
-    """Read the store, choose what to restore, and plan it."""
+    """Read the store, choose what to restore and plan it."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class DeployTasks:
-    """Start these subtasks; report `DeploymentTimedOut` if they do not come up in time."""
+    """Start these subtasks; report `DeploymentTimedOut` if they do not start in time."""
 
     attempt: int
     subtasks: tuple[SubtaskId, ...]
@@ -174,7 +174,7 @@ class ScheduleRestart:
 
 @dataclass(frozen=True, slots=True)
 class StopFailed:
-    """The savepoint is there, but the job did not end with it and goes on from it."""
+    """The savepoint is complete, but the job did not end with it and continues from it."""
 
     snapshot: Snapshot
     cause: str
@@ -182,10 +182,10 @@ class StopFailed:
 
 @dataclass(frozen=True, slots=True)
 class EndJob:
-    """The job is over for this driver: record the end, and clean up as the status demands.
+    """The job is over for this driver: record the end and clean up as the status demands.
 
-    `stop` is the savepoint the job was stopped with. Nobody may be told of an end before it is recorded: until then
-    another driver may take over and go on.
+    `stop` is the savepoint the job stopped with. Report no end before it is recorded: until then another driver may
+    take over and continue.
     """
 
     status: JobStatus
@@ -238,7 +238,7 @@ LIFECYCLE = TransitionTable(
 
 
 class JobLifecycle:
-    """One driver's view of a job. The first failure of an attempt is its cause; what follows from it is not."""
+    """One driver's view of a job. The first failure of an attempt is its cause, not what follows from it."""
 
     def __init__(self, policy: RestartPolicy) -> None:
         self.status = LIFECYCLE.initial
@@ -253,7 +253,7 @@ class JobLifecycle:
 
     @recorded
     def handle(self, event: JobEvent, now_ms: int, jitter: float = 0.0) -> list[JobEffect]:
-        """Take one fact, return the orders that follow. `jitter` in [-1, 1] is the chance in a restart's delay."""
+        """Take one event, return its effects. `jitter` in [-1, 1] varies a restart's delay."""
         if self.status in LIFECYCLE.final_states:
             return []
         match event:
@@ -304,7 +304,7 @@ class JobLifecycle:
                 return []
 
     def _is_current(self, attempt: int) -> bool:
-        """Whether this is the attempt whose tasks are deployed; a late word of an older one counts for nothing."""
+        """Whether this attempt's tasks are deployed; late messages of older attempts do not count."""
         return self._is_deployed and attempt == self.attempt
 
     @property

@@ -10,15 +10,15 @@ from snapline.config import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from snapline.errors import EngineError
 
 _LARGEST_BACKOFF_MS = 1e300
-"""Stands for every greater delay: exponential growth leaves the range of a float after some hundred failures."""
+"""Limit on delays: exponential growth exceeds the range of a float after some hundred failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartDecision:
     """What to do about one failure.
 
-    `delay_ms` counts from the failure and is 0 when there is no restart. `merged` says that the failure belongs to the
-    restart that was already planned: no further attempt was counted, and the planned time stands.
+    `delay_ms` counts from the failure and is 0 without a restart. A `merged` failure belongs to the restart that is
+    planned already: it counts no attempt and keeps the planned time.
     """
 
     restart: bool
@@ -30,10 +30,9 @@ _NO_RESTART = RestartDecision(restart=False)
 
 
 class RestartPolicy(ABC):
-    """One job's restart strategy at work. It lives as long as the job, over all its attempts.
+    """The state of one job's restart strategy, over all its attempts.
 
-    `failed` is called once for each failure that is to restart the job, with the clock's time and a random number;
-    a clock that goes back counts as one that stands still.
+    Call `failed` once per failure that should restart the job. A clock that goes back counts as standing still.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class RestartPolicy(ABC):
 
     @staticmethod
     def for_config(config: RestartStrategy) -> RestartPolicy:
-        """A fresh policy that has seen no failure."""
+        """A new policy that has seen no failure."""
         match config:
             case NoRestart():
                 return _Never()
@@ -53,11 +52,7 @@ class RestartPolicy(ABC):
                 return _Exponential(config)
 
     def failed(self, now_ms: int, jitter: float) -> RestartDecision:
-        """Decide about a failure at `now_ms`.
-
-        `jitter` is drawn by the caller, uniformly from -1 (shortest delay) to 1 (longest); strategies without jitter
-        ignore it.
-        """
+        """Decide about a failure at `now_ms`; `jitter` is uniform from -1 (shortest delay) to 1 (longest)."""
         if not -1 <= jitter <= 1:
             raise EngineError(f"jitter {jitter} is outside -1 to 1")
         self._now_ms = now_ms if self._now_ms is None else max(now_ms, self._now_ms)
@@ -89,7 +84,7 @@ class _Rate(RestartPolicy):
     def __init__(self, config: FailureRate) -> None:
         super().__init__()
         self._config = config
-        # one more than are allowed is enough to see that there were too many
+        # One more than allowed is enough to see that there were too many.
         self._failures_ms: deque[int] = deque(maxlen=config.max_failures_per_interval + 1)
 
     def _decide(self, now_ms: int, _jitter: float, /) -> RestartDecision:

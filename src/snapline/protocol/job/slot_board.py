@@ -1,4 +1,4 @@
-"""Possession of slots: who has registered, whose operator process counts, what is lost, and what to do about it."""
+"""Possession of slots: which are registered, which operator process counts, what is lost, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from snapline.protocol.machine import TransitionTable
 
 
 class Possession(Enum):
-    """What the driver has of slots."""
+    """The driver's hold on its slots."""
 
     NONE = "NONE"
     HELD = "HELD"
@@ -34,7 +34,7 @@ POSSESSION = TransitionTable(
 
 
 class ProcessState(Enum):
-    """What the driver knows of the operator process of a slot."""
+    """What the driver knows about the operator process of a slot."""
 
     ABSENT = "ABSENT"
     STARTING = "STARTING"
@@ -69,12 +69,12 @@ class OrderSlots:
 
 @dataclass(frozen=True, slots=True)
 class GiveSlotsBack:
-    """Tell all supervisors to return, have the provider end the rest, then call `released`."""
+    """Ask all supervisors to return, have the provider end the rest, then call `released`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartSlotProcess:
-    """Have a supervisor start an operator process in place of any other."""
+    """Have a supervisor start an operator process, replacing any other."""
 
     slot: int
     incarnation: int
@@ -111,28 +111,28 @@ class DropAll:
 
 @dataclass(frozen=True, slots=True)
 class RefusePeer:
-    """Turn away whoever has just greeted."""
+    """Refuse the peer that has just greeted."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnnounceReady:
-    """Every slot has an operator process that waits for tasks; `addresses` are their data ports by slot."""
+    """Every slot has an idle operator process; `addresses` are their data ports by slot."""
 
     addresses: tuple[Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportProcessGone:
-    """Nothing runs in this slot any more, as far as anybody can know."""
+    """As far as is known, nothing runs in this slot any more."""
 
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSlotFailure:
-    """A slot or its process is lost; `explains` a loss that was reported before and has been dealt with."""
+    """A slot or its process is lost; with `explains`, one that was reported and handled before."""
 
     cause: str
     log: str = ""
@@ -141,7 +141,7 @@ class ReportSlotFailure:
 
 @dataclass(frozen=True, slots=True)
 class ReportNoSlots:
-    """There are no slots; `is_fatal` if another try would not help."""
+    """There are no slots; `is_fatal` means that a retry would not help."""
 
     cause: str
     is_fatal: bool
@@ -164,7 +164,7 @@ SlotEffect: TypeAlias = (
 
 
 class _Slot:
-    """One slot of a generation. `incarnation` counts its operator processes; only the last one counts."""
+    """One slot of a generation. `incarnation` numbers its operator processes; only the newest counts."""
 
     __slots__ = ("address", "host", "incarnation", "index", "is_registered", "pid", "process")
 
@@ -192,9 +192,9 @@ class _Slot:
 
 
 class SlotBoard:
-    """Keeps as many slots as the job needs, orders them, and replaces what is lost, when they are wanted.
+    """Holds as many slots as the job needs; orders them and replaces lost ones when they are wanted.
 
-    Each method takes a fact and returns the effects that follow.
+    Each method takes a fact and returns its effects.
     """
 
     def __init__(self, count: int) -> None:
@@ -217,23 +217,23 @@ class SlotBoard:
         return self._advance()
 
     def unwanted(self) -> None:
-        """Nobody waits for slots any more; those that are held stay."""
+        """No one waits for slots any more; held ones stay."""
         self._is_wanted = False
 
     def wanted_soon(self) -> list[SlotEffect]:
-        """Processes will be needed: those that are missing are started early."""
+        """Processes will be needed: start missing ones early."""
         return self._start_processes() if self.possession is Possession.HELD else []
 
     def idle(self) -> list[SlotEffect]:
-        """No task runs: doomed slots are given back early."""
+        """No task runs: return doomed slots early."""
         return self._give_back() if self.possession is Possession.DOOMED else []
 
     def release(self) -> list[SlotEffect]:
-        """All slots are to be given back."""
+        """Return all slots."""
         return self._give_back() if self._is_held else []
 
     def released(self) -> list[SlotEffect]:
-        """Nothing is left of the slots that were given back."""
+        """All returned slots are gone."""
         gone = [ReportProcessGone(index) for index in self.live_processes]
         self._slots = [_Slot(index) for index in range(self._count)]
         self._step("released")
@@ -244,7 +244,7 @@ class SlotBoard:
         return self.possession in (Possession.HELD, Possession.DOOMED)
 
     def _advance(self) -> list[SlotEffect]:
-        """Take the next step towards slots that are ready, if they are wanted."""
+        """Take the next step towards ready slots, if they are wanted."""
         if not self._is_wanted or self.possession is Possession.RELEASING:
             return []
         if self.possession is Possession.DOOMED:
@@ -275,7 +275,7 @@ class SlotBoard:
     # Greetings.
 
     def supervisor_greeted(self, generation: int, index: int, host: str) -> list[SlotEffect]:
-        """A supervisor says which slot it is."""
+        """A supervisor identifies itself."""
         refusal = self._refusal(generation, index)
         if refusal is not None:
             return [RefusePeer(refusal)]
@@ -288,7 +288,7 @@ class SlotBoard:
     def process_greeted(
         self, generation: int, index: int, incarnation: int, pid: int, address: Address
     ) -> list[SlotEffect]:
-        """An operator process says which one it is, and where its data port is."""
+        """An operator process identifies itself and its data port."""
         refusal = self._refusal(generation, index)
         if refusal is not None:
             return [RefusePeer(refusal)]
@@ -327,14 +327,14 @@ class SlotBoard:
     # Losses.
 
     def kill(self, index: int) -> list[SlotEffect]:
-        """A process does not do what it should; another is started when slots are next wanted."""
+        """Kill a misbehaving process; another starts when slots are next wanted."""
         slot, effects = self._slots[index], list[SlotEffect]()
         if slot.is_registered:
             effects.append(KillSlotProcess(index, slot.incarnation))
         return effects + self._drop_process(slot)
 
     def process_ended(self, index: int, incarnation: int, error: str, log: str) -> list[SlotEffect]:
-        """The supervisor reports that a process has ended by itself, or could not be started."""
+        """The supervisor reports that a process ended by itself or did not start."""
         slot = self._slots[index]
         if incarnation > slot.incarnation or self.possession is Possession.RELEASING:
             return []
@@ -344,7 +344,7 @@ class SlotBoard:
         return [*self._drop_process(slot), ReportProcessGone(index), ReportSlotFailure(cause, log)]
 
     def process_lost(self, index: int, reason: str, *, may_live: bool) -> list[SlotEffect]:
-        """The connection of the process that counts has ended; `may_live` if only this side has hung up."""
+        """The connection of the current process ended; `may_live` if this side closed it."""
         if not self._is_held:
             return []
         slot, effects = self._slots[index], list[SlotEffect]()
@@ -365,14 +365,14 @@ class SlotBoard:
         return [*self._drop_process(slot), ReportProcessGone(index), ReportSlotFailure(cause)]
 
     def provider_failed(self, generation: int, error: str, is_fatal: bool) -> list[SlotEffect]:
-        """The slots of a generation have ended, or never began; `is_fatal` if another try would not help."""
+        """The slots of a generation have ended or never started; `is_fatal` if a retry would not help."""
         if generation != self.generation or not self._is_held:
             return []
         self._doom()
         return [ReportNoSlots(error, is_fatal)]
 
     def start_timed_out(self, timeout_s: float) -> list[SlotEffect]:
-        """Tasks should run by now: give up what is not ready, and say what to check. Nothing if all slots are ready."""
+        """Tasks should run by now: give up unready slots and say what to check. No effects if all are ready."""
         registered = [slot for slot in self._slots if slot.is_registered]
         unready = [slot for slot in registered if slot.process is not ProcessState.READY]
         effects = [effect for slot in unready for effect in self.kill(slot.index)]
