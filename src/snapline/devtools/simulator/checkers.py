@@ -1,4 +1,4 @@
-"""Checkers that know the truth and stand outside: they see storage, commits and states, and no machine's opinion."""
+"""Checkers that stand outside: they see storage, commits and states, and trust no machine's view."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from snapline.types import ClaimMode, ExecutionId, JobStatus, Partitioning, Subt
 
 @dataclass(slots=True)
 class Effects:
-    """What one vertex, or one subtask of it, has taken in: marks of records, or positions of splits."""
+    """What one vertex or subtask has taken in: marks of records, or positions of splits."""
 
     marks: list[int] = field(default_factory=list)
     splits: dict[int, int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Cut:
 
 @dataclass(slots=True)
 class JobTruth:
-    """What is true of one run of the job."""
+    """The facts about one run of the job."""
 
     given: Snapshot | None
     claim_mode: ClaimMode
@@ -70,7 +70,7 @@ class JobTruth:
 
 
 class Checker:
-    """Raises `ViolationError` the moment something happens that must never happen."""
+    """Raises `ViolationError` as soon as something happens that must never happen."""
 
     def __init__(self, kernel: Kernel, scenario: Scenario, storage: SimStorage, outside: Outside) -> None:
         self._kernel = kernel
@@ -91,7 +91,7 @@ class Checker:
         outside.on_commit.append(self._on_commit)
 
     def _all_records(self, vertex: SimVertex) -> list[int]:
-        """Every record a vertex passes on in a whole run."""
+        """Every record a vertex passes on in a complete run."""
         if vertex.role is Role.SOURCE:
             number = int(vertex.id.rsplit("-", 1)[1])
             return [
@@ -106,7 +106,7 @@ class Checker:
             for record in self._complete[edge.source]
         ]
 
-    # What drivers and tasks report; none of it is an opinion about checkpoints.
+    # Reports of drivers and tasks: facts only, no views about checkpoints.
 
     def job_submitted(self, job: str, given: Snapshot | None, claim_mode: ClaimMode) -> None:
         truth = self._jobs[job] = JobTruth(given, claim_mode)
@@ -115,7 +115,7 @@ class Checker:
             self._abandon_siblings(given)
 
     def _abandon_siblings(self, given: Snapshot) -> None:
-        """Who claims a snapshot owns what it shares with others: those may lose it, and nobody cleans them up."""
+        """The new owner of a snapshot owns what it shares with others: those may lose it, and nobody deletes them."""
         for truth in self._jobs.values():
             for snapshot in truth.checkpoints:
                 if snapshot.location != given.location:
@@ -132,19 +132,19 @@ class Checker:
             truth.attempt = attempt
             truth.start = start
             if start is not None and start.kind.is_synchronous and all(start.id != s.id for s in truth.checkpoints):
-                truth.checkpoints.append(start)  # a savepoint that is restored counts among those retained
+                truth.checkpoints.append(start)  # a restored savepoint counts as retained
 
     def task_finished(self, job: str, execution: ExecutionId, head: SimReader | SimOperator) -> None:
-        """A subtask has left: what its reader or first operator had taken in by then is final."""
+        """A subtask has finished: what its reader or first operator took in is final."""
         subtask, attempt = execution
         self._jobs[job].finals[attempt, subtask] = _effects_of(head)
 
     def job_ended(self, job: str) -> None:
-        """The end is recorded, and storage tidied."""
+        """The end is recorded and storage cleaned up."""
         self._jobs[job].cleaned_at_ms = self._kernel.now_ms
 
     def job_ending(self, job: str, status: JobStatus) -> None:
-        """The journal says that the job is over: from here on its checkpoints may be deleted, unless they are kept."""
+        """The journal records the end: from here on the job's checkpoints may be deleted, unless retained."""
         truth, settings = self._jobs[job], self._scenario.settings
         kept = truth.checkpoints[-settings["retained"] :] if keeps(settings["externalized"], status) else []
         for snapshot in truth.checkpoints:
@@ -152,7 +152,7 @@ class Checker:
                 self._release(snapshot)
 
     def reported_complete(self, job: str, snapshot: Snapshot) -> None:
-        """The world was told that a snapshot is complete: then it is canonical, whatever happens."""
+        """A snapshot reported as complete must be canonical."""
         if snapshot.id not in self._jobs[job].published:
             raise self._kernel.violated(
                 f"{snapshot.location} was reported as complete, but attempt {snapshot.attempt} is fenced off"
@@ -173,7 +173,7 @@ class Checker:
         assert record.checkpoint_id is not None
         if record.attempt != truth.newest_claim:
             self._kernel.cover("stray journal record")
-            return  # it must never count; starts and commits are checked against what does
+            return  # it must never count: starts and commits are checked against what does
         if record.checkpoint_id in truth.published:
             raise self._kernel.violated(f"checkpoint {record.checkpoint_id} of {job} was published twice")
         truth.published.add(record.checkpoint_id)
@@ -186,14 +186,14 @@ class Checker:
                     self._release(dropped)
 
     def _check_snapshot(self, job: str, location: str) -> Snapshot:
-        """From here on a snapshot counts: everything it refers to is durable, and it is a consistent cut."""
+        """Check a snapshot that counts: everything it refers to is durable, and it is a consistent cut."""
         path = f"{location}/_metadata"
         if path not in self._storage.objects:
             raise self._kernel.violated(f"{location} counts as complete, but its metadata is not durable")
         snapshot = snapshot_metadata.decode(self._storage.objects[path], location)
         for item in snapshot.objects():
             if not item.is_inline and item.path not in self._storage.objects:
-                raise self._kernel.violated(f"{location} counts as complete, but {item.path} is not there")
+                raise self._kernel.violated(f"{location} counts as complete, but {item.path} is missing")
         if location not in self._cuts:
             self._check_cut(job, snapshot)
         self._protect(snapshot)
@@ -237,7 +237,7 @@ class Checker:
     # Consistent cuts.
 
     def _check_cut(self, job: str, snapshot: Snapshot) -> None:
-        """Every record ahead of the cut has had its effect once, everywhere or in flight; none behind it has."""
+        """Every record ahead of the cut has had its effect once, or is in flight; none behind it has."""
         cut = self._read_cut(job, snapshot)
         self._cuts[snapshot.location] = cut
         in_flight: dict[str, list[int]] = {}
@@ -353,12 +353,12 @@ class Checker:
     # Ends.
 
     def job_stopped(self, job: str, savepoint: Snapshot) -> None:
-        """The job has ended with a savepoint: what is committed is exactly what the savepoint contains."""
+        """The job stopped with a savepoint: exactly its content is committed."""
         for sink in self._sinks():
             self._check_sink(job, sink, [entry // EDGES_PER_VERTEX for entry in self._at(savepoint, sink)])
 
     def job_finished(self, job: str) -> None:
-        """The job has come to the end of its data: every record had its effect, in states and at sinks."""
+        """The job reached the end of its data: every record had its effect, in states and at sinks."""
         truth = self._jobs[job]
         for sink in self._sinks():
             self._check_sink(job, sink, self._complete[sink])
@@ -410,10 +410,10 @@ class Checker:
                     )
 
     def everything_cleaned(self) -> None:
-        """Nothing may be left in storage but what a snapshot that was kept refers to.
+        """Storage may contain only what retained snapshots refer to.
 
-        What a process that was killed still had on its way may land after the job has cleaned up; nobody can help it.
-        Savepoints are never swept, even if their driver died before it could tell of them.
+        Writes of killed processes may land after the job has cleaned up. Savepoints are never swept, even if their
+        driver died before it could report them.
         """
         for path in self._storage.objects:
             if self._protected.get(path) or path in self._abandoned:

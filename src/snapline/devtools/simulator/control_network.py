@@ -1,4 +1,4 @@
-"""Connections between simulated drivers and slots, which may break, and messages that may be lost, late or doubled."""
+"""Connections between simulated drivers and slots that may break, with messages lost, late or doubled."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from snapline.runtime.master.slots import Slots
 from snapline.runtime.wire import control_messages as m
 
 LOOSE = (TriggerCheckpoint, CheckpointCompleted, CheckpointAborted, Acknowledge, Decline)
-"""Messages about checkpoints: any of them may be lost, late or doubled. To lose another one breaks the connection."""
+"""Messages about checkpoints, each of which may be lost, late or doubled. Losing any other breaks the connection."""
 
 UNORDERED = (*LOOSE, TaskReport)
-"""Messages that may be overtaken when they are late; all others hold up what comes behind them."""
+"""Messages that others may overtake when they are late; any other late message delays those behind it."""
 
 
 class Network:
-    """Connects slots to drivers. A process that is cut off hears nothing and is not heard until its link is back."""
+    """Connects slots to drivers. A process that is cut off sends and receives nothing until its link is back."""
 
     def __init__(self, kernel: Kernel, faults: frozenset[Fault]) -> None:
         self.is_quiet = False
         self.kernel = kernel
         self._faults = faults
         self.awaited: dict[str, int] = {}
-        """The operator process that a supervisor was told to start last, by the supervisor's process."""
+        """The operator process each supervisor was last asked to start, by the supervisor's process."""
         self._cut_until: dict[str, int] = {}
 
     def cut(self, process: Process, until_ms: int) -> None:
@@ -52,7 +52,7 @@ class Network:
 
 
 class Direction:
-    """One way of a connection: delivers in order, but for messages a fault makes late."""
+    """One direction of a connection: delivers in order, except for messages a fault delays."""
 
     def __init__(self, network: Network, source: Process, target: Process, deliver: Callable[[Any], None]) -> None:
         self._network = network
@@ -69,7 +69,7 @@ class Direction:
             return is_loose
         at_ms = max(kernel.now_ms + kernel.between(0, 20), network.reachable_ms(self._source, self._target))
         if isinstance(message, m.ProcessHello) and network.happens(Fault.SLOT_CRASH, 0.25):
-            # A machine that struggles: the process greets late, and does not live long.
+            # A struggling machine: the process greets late and dies soon.
             at_ms += kernel.between(300, 1500)
             kernel.after(kernel.between(20, 300), None, self._source.die)
         may_be_overtaken = isinstance(message, UNORDERED)
@@ -81,14 +81,14 @@ class Direction:
         at_ms = self._last_ms = max(at_ms + late_ms, self._last_ms)
         kernel.after(at_ms - kernel.now_ms, self._target, self._deliver, message)
         if isinstance(message, TaskReport) and message.error and not network.is_quiet and kernel.chance(0.5):
-            # Who fails says so again, perhaps when the next attempt is on.
+            # A failing task reports it again, perhaps in the next attempt.
             kernel.after(at_ms - kernel.now_ms + kernel.between(100, 800), self._target, self._deliver, message)
         if is_loose and network.happens(Fault.MESSAGE_DOUBLED, 0.35):
             kernel.after(at_ms - kernel.now_ms + kernel.between(0, 400), self._target, self._deliver, message)
         return True
 
     def close(self, closed: Callable[[str], None], reason: str) -> None:
-        """Tell the other end that the connection is over, behind all that is under way."""
+        """End the connection at the other end, behind all messages under way."""
         network, kernel = self._network, self._network.kernel
         at_ms = max(kernel.now_ms, self._last_ms, network.reachable_ms(self._source, self._target))
         kernel.after(at_ms - kernel.now_ms + 1, self._target, closed, reason)
@@ -97,7 +97,7 @@ class Direction:
 class Connection:
     """A connection of a slot's process to its driver: `ControlLink` on one side, `Peer` on the other.
 
-    What is under way when one side ends still arrives at the other, ahead of the end.
+    What is under way when one side hangs up still arrives at the other, ahead of the end.
     """
 
     def __init__(self, network: Network, process: Process, driver: Process, slots: Slots, secret: bytes) -> None:
@@ -172,7 +172,7 @@ class Connection:
             self._down.close(self._ended_at_slot, reason)
 
     def _break(self) -> None:
-        """Both sides find the connection gone."""
+        """Break the connection for both sides."""
         self._down.close(self._ended_at_slot, "the connection broke")
         self._up.close(self._ended_at_driver, "the connection broke")
 
@@ -199,7 +199,7 @@ class Connection:
         awaited = self._network.awaited.get(self._process.name.rpartition(".")[0])
         if awaited != hello.incarnation:
             raise self._kernel.violated(
-                f"operator process {hello.incarnation} of slot {hello.slot} is welcome, and {awaited} was started last"
+                f"operator process {hello.incarnation} of slot {hello.slot} was accepted, but {awaited} started last"
             )
 
     def _ended_at_driver(self, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Connections between simulated slots: production channels, with a simulated transport in between."""
+"""Connections between simulated slots: production channels over a simulated transport."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLL_MS = 15
 
 
 class DataNetwork:
-    """All data ports there are, by their number."""
+    """All data ports, by number."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -32,7 +32,7 @@ class DataNetwork:
 
 
 class SimDataPlane:
-    """Stands where the exchange of an operator process stands."""
+    """Replaces the exchange of an operator process."""
 
     secret = b""
     flusher: Any = None
@@ -89,7 +89,7 @@ class SimWiring(Wiring):
         if wiring is None or wiring.attempt < self.attempt or (wiring.attempt == self.attempt and not wiring.is_open):
             return False
         if wiring.attempt > self.attempt or wiring._is_closed:
-            raise PeerError(f"slot {slot} refused the connection: it is at another attempt")
+            raise PeerError(f"slot {slot} refused the connection: it runs another attempt")
         self.join_with(slot, wiring)
         wiring.join_with(self.plane.slot, self)
         return True
@@ -109,7 +109,7 @@ class SimWiring(Wiring):
 
 
 class SimDataConnection:
-    """One end of a connection between two slots: moves items, gives credit, and ends with either process."""
+    """One end of a connection between two slots: moves items, returns credit, and ends with either process."""
 
     def __init__(self, wiring: SimWiring, peer: int, other: SimWiring) -> None:
         self._wiring = wiring
@@ -181,7 +181,7 @@ class SimDataConnection:
             self._wiring.lost(self._peer, "the other end closed the connection")
 
     def stop(self) -> None:
-        """The attempt is over here: the other end notices, if it still needs the connection."""
+        """End the attempt here; the other end notices if it still needs the connection."""
         if not self._is_over:
             self._is_over = True
             back = self._back()

@@ -1,7 +1,7 @@
 """Time, chance and order: everything in a simulated run happens through one seeded scheduler.
 
-Code that blocks runs in greenlets: a blocking call gives control back to the kernel, which lets other things happen
-and resumes the call when its time has come. Only one thing runs at a time, so a seed gives the same run everywhere.
+Blocking code runs in greenlets: a blocking call returns control to the kernel, which runs other things and resumes the
+call when it is due. Only one thing runs at a time, so a seed gives the same run everywhere.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 
 class ViolationError(Exception):
-    """A checker caught the system at something it must never do.
+    """A checker caught the system doing something it must never do.
 
-    Whoever raises it inside the system also reports it with `Kernel.violated`: shells may catch what they call.
+    Code inside the system raises what `Kernel.violated` returns, which records it: shells may catch the error.
     """
 
 
 class Process:
-    """Something that can die, or stand still for a while. What was scheduled for it dies or waits with it."""
+    """Something that can die or freeze for a while. Its scheduled calls die or wait with it."""
 
     __slots__ = ("alive", "frozen_until_ms", "name", "on_death")
 
@@ -36,7 +36,7 @@ class Process:
         self.on_death: list[Callable[[], None]] = []
 
     def die(self) -> None:
-        """End at once, without a word."""
+        """Die at once, without notice."""
         if self.alive:
             self.alive = False
             for call in self.on_death:
@@ -44,7 +44,7 @@ class Process:
 
 
 class Scheduled:
-    """A call that will happen unless it is cancelled or its process dies."""
+    """A call that happens unless it is cancelled or its process dies."""
 
     __slots__ = ("args", "call", "owner")
 
@@ -58,7 +58,7 @@ class Scheduled:
 
 
 class Fiber(greenlet):  # type: ignore[misc]  # it has no types
-    """A thread of a simulated process. It never goes on once its process is dead."""
+    """A thread of a simulated process. It never continues once its process is dead."""
 
     def __init__(self, process: Process, name: str, body: Callable[[], None], hub: greenlet) -> None:
         super().__init__(body, hub)
@@ -70,28 +70,28 @@ class Kernel:
     """The scheduler of one run. One seed gives one run, on every machine."""
 
     def __init__(self, seed: int, *, story: bool = False) -> None:
-        self.random = random.Random(seed)  # noqa: S311  # chance that one seed repeats, no secret
+        self.random = random.Random(seed)  # noqa: S311  # a seed repeats it; no secret
         self.now_ms = 0
         self.steps = 0
         self.coverage: Counter[str] = Counter()
         self.story: list[str] | None = [] if story else None
         self.violation = ""
         self.on_fiber: Callable[[], None] | None = None
-        """Called first in every fiber, for whoever traces the lines that run."""
+        """Called first in every fiber, for line tracing."""
         self._heap: list[tuple[int, int, Scheduled]] = []
         self._sequence = 0
         self._hub = getcurrent()
         self._fibers: set[Fiber] = set()
 
     def after(self, delay_ms: int, owner: Process | None, call: Callable[..., None], *args: Any) -> Scheduled:
-        """Call later, in order of time and then of scheduling."""
+        """Schedule a call. Calls happen in order of time, then of scheduling."""
         scheduled = Scheduled(owner, call, args)
         self._sequence += 1
         heappush(self._heap, (self.now_ms + delay_ms, self._sequence, scheduled))
         return scheduled
 
     def step(self) -> bool:
-        """Let the next thing happen. Returns False if nothing is left."""
+        """Make the next call. Returns False if none is left."""
         heap = self._heap
         while heap:
             at_ms, sequence, scheduled = heappop(heap)
@@ -115,7 +115,7 @@ class Kernel:
     # Fibers.
 
     def spawn(self, process: Process, name: str, body: Callable[[], None], delay_ms: int = 0) -> Fiber:
-        """Run `body` in a fiber of its own. What it raises ends the simulation."""
+        """Run `body` in a new fiber. An error it raises ends the simulation."""
 
         def run() -> None:
             if self.on_fiber is not None:
@@ -132,28 +132,28 @@ class Kernel:
 
     @property
     def fiber(self) -> Fiber:
-        """The fiber that runs. A call that blocks on a loop, where there is none, is a defect."""
+        """The running fiber. There is none on a loop: a blocking call there is a defect."""
         current = getcurrent()
         assert isinstance(current, Fiber), "a blocking call outside of a thread"
         return current
 
     def pause(self) -> None:
-        """Let other things happen until somebody resumes the fiber that runs."""
+        """Let other things happen until the running fiber is resumed."""
         self._hub.switch()
 
     def resume(self, fiber: Fiber, delay_ms: int = 0) -> Scheduled:
-        """Let a fiber go on that has paused."""
+        """Continue a paused fiber."""
         return self.after(delay_ms, fiber.process, fiber.switch)
 
     def sleep(self, delay_ms: int) -> None:
-        """Block the fiber that runs."""
+        """Block the running fiber."""
         self.resume(self.fiber, delay_ms)
         self.pause()
 
     def outside(self, delay_ms: int, operation: Callable[[], T]) -> T:
-        """Block the fiber that runs until something outside its process has carried out an operation.
+        """Block the running fiber until something outside its process has carried out an operation.
 
-        The operation happens even if the process has died in between: it was on its way.
+        The operation happens even if the process dies in between: it was under way.
         """
         fiber, outcome = self.fiber, list[tuple[Any, BaseException | None]]()
 
@@ -174,7 +174,7 @@ class Kernel:
         return result
 
     def end(self) -> None:
-        """The run is over: unwind what still blocks, without letting anything happen that counts."""
+        """End the run: unwind blocked fibers without side effects."""
         self._heap.clear()
         for fiber in list(self._fibers):
             fiber.process.alive = False
@@ -184,7 +184,7 @@ class Kernel:
                 fiber.throw(GreenletExit)
             self._heap.clear()
 
-    # Chance and telling.
+    # Chance and story.
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -193,7 +193,7 @@ class Kernel:
         return low + int(self.random.random() * (high - low + 1))
 
     def violated(self, what: str) -> ViolationError:
-        """Note a violation, which ends the run. Returns it, to be raised."""
+        """Record a violation, which ends the run. Returns the error to raise."""
         self.violation = self.violation or what
         return ViolationError(what)
 
@@ -201,6 +201,6 @@ class Kernel:
         self.coverage[what] += 1
 
     def tell(self, who: str, what: str, *args: object) -> None:
-        """A line of the story; costs nothing unless somebody reads it."""
+        """Add a line to the story, if one is recorded."""
         if self.story is not None:
             self.story.append(f"{self.now_ms:6d} ms  {who:<14} {what.format(*args)}")

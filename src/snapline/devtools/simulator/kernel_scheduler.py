@@ -1,4 +1,4 @@
-"""The kernel as the shells see it: a scheduler, and threads, of one simulated process."""
+"""The kernel as the shells see it: the scheduler and threads of one simulated process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KernelScheduler:
 
 
 class KernelThreads(KernelScheduler):
-    """`Threads` of a simulated process. `turn_ms` says how long a turn of a thread takes, by its name."""
+    """`Threads` of a simulated process. `turn_ms` maps a thread's name to the duration of its turns."""
 
     def __init__(self, kernel: Kernel, process: Process, turn_ms: Callable[[str], int]) -> None:
         super().__init__(kernel, process)
@@ -94,7 +94,7 @@ class KernelThread:
 
 
 class KernelMailbox(Mailbox):
-    """A mailbox whose owner is a fiber. A turn begins with `clear`, and takes simulated time."""
+    """A mailbox owned by a fiber. A turn begins with `clear` and takes simulated time."""
 
     def __init__(
         self, kernel: Kernel, process: Process, clock: Callable[[], int], turn_ms: Callable[[str], int]
@@ -137,7 +137,7 @@ class KernelMailbox(Mailbox):
 
 
 class KernelExecutor(Executor):
-    """A pool of fibers. Calls begin in order; as many as there are threads run at the same time."""
+    """A pool of fibers. Calls start in order, up to `threads` at the same time."""
 
     def __init__(self, kernel: Kernel, process: Process, threads: int, name: str) -> None:
         self._kernel = kernel

@@ -1,4 +1,4 @@
-"""Which lines of the production shells the simulated runs execute, and in which functions lines are left."""
+"""Which lines of the production shells the simulated runs execute, and which functions have lines left."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SHELLS = {
     "task host": "snapline.runtime.slot.task_host",
     "supervisor": "snapline.runtime.slot.supervisor",
 }
-"""The shells that are looked at, by the name the report gives them."""
+"""The measured shells, by their name in the report."""
 
 
 class LineTracer:
-    """Collects the lines that run. `start` has to be called in every thread and greenlet that is to be traced."""
+    """Collects the lines that run. Call `start` in every thread and greenlet to trace."""
 
     def __init__(self) -> None:
         self.lines: dict[str, set[int]] = {name: set() for name in SHELLS}
@@ -58,7 +58,7 @@ class LineTracer:
 
 
 def line_report(executed: Mapping[str, set[int]]) -> dict[str, dict[str, Any]]:
-    """Returns for each shell the share of the lines in its functions that ran, and where the others are."""
+    """For each shell, the share of executed lines in its functions, and where the others are."""
     report: dict[str, dict[str, Any]] = {}
     for name, module in SHELLS.items():
         functions = dict(_functions(_file(module)))
@@ -78,7 +78,7 @@ def _file(module: str) -> str:
 
 
 def _functions(path: str) -> Iterator[tuple[str, set[int]]]:
-    """Every function of a file with the lines of its body, those of functions inside it left out."""
+    """Every function of a file with the lines of its body, without those of nested functions."""
     with open(path, encoding="utf-8") as file:
         pending = [("", compile(file.read(), path, "exec"))]
     while pending:

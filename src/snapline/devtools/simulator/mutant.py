@@ -1,4 +1,4 @@
-"""What a mutant is: one piece of the product, broken on purpose."""
+"""A mutant: one piece of the product, broken on purpose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """What is broken: `owner.attribute` is replaced by what `build` makes of the original."""
+    """Replaces `owner.attribute` by what `build` makes of the original."""
 
     name: str
     about: str
@@ -20,7 +20,7 @@ class Mutant:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """The machine is broken while the context lasts."""
+        """The product is broken inside this context."""
         original = getattr(self.owner, self.attribute)
         setattr(self.owner, self.attribute, self.build(original))
         try:

@@ -1,4 +1,4 @@
-"""Machines broken on purpose: a checker that lets one of them pass has no teeth."""
+"""Machines broken on purpose: a checker that lets one pass has no teeth."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
 )
 
 MUTANTS = (*MACHINE_MUTANTS, *SHELL_MUTANTS)
-"""Every mutant must be caught by some seed, and soon."""
+"""A seed must catch every mutant, and soon."""
 
 
 def find_mutant(name: str) -> Mutant | None:

@@ -1,4 +1,4 @@
-"""The system sinks write to: transactions that are prepared, then committed once or aborted."""
+"""The external system of sinks: transactions that are prepared, then committed once or aborted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from snapline.protocol.commit import CommitResult, Permit
 
 @dataclass(slots=True)
 class Transaction:
-    """What a sink prepared; `records` are visible to the world once `committed`."""
+    """What a sink prepared; `records` are visible once `committed`."""
 
     name: str
     sink: str
@@ -24,7 +24,7 @@ class Transaction:
 
 
 class Outside:
-    """Remembers every transaction ever prepared. Refuses commits of an attempt older than one it has seen."""
+    """Remembers every transaction. Refuses commits of attempts older than the newest it has seen."""
 
     def __init__(self, kernel: Kernel, faults: frozenset[Fault]) -> None:
         self._kernel = kernel
@@ -36,7 +36,7 @@ class Outside:
         self.on_commit: list[Callable[[Transaction, Permit, str], None]] = []
 
     def prepare(self, transaction: Transaction) -> bool:
-        """Take in what a sink has prepared; false if the sink belongs to an attempt that was fenced off."""
+        """Add a prepared transaction. Returns False if its attempt is fenced off."""
         if transaction.attempt < self.fences.get(transaction.sink, 0):
             self._kernel.cover("transaction of an older attempt refused")
             return False
@@ -44,7 +44,7 @@ class Outside:
         return True
 
     def abort_newer(self, sink: str, attempt: int, checkpoint_id: int) -> None:
-        """A new attempt of a sink takes over: older ones are fenced, and what they prepared after this is void."""
+        """A new attempt of a sink takes over: fence older ones and abort what they prepared after this checkpoint."""
         self.fences[sink] = max(self.fences.get(sink, 0), attempt)
         for transaction in self.transactions.values():
             if (
@@ -56,7 +56,7 @@ class Outside:
                 transaction.aborted = True
 
     def commit(self, name: str, permit: Permit, sink: str) -> CommitResult | None:
-        """Commit, and answer; no answer may come although the commit took effect."""
+        """Commit and answer; None means that the answer is lost although the commit took effect."""
         kernel = self._kernel
         transaction = self.transactions[name]
         if permit.attempt < self.fences.get(sink, 0):

@@ -1,4 +1,4 @@
-"""The records of a simulated job: which there are, and how their effects are told apart."""
+"""The records of a simulated job, and how their effects are told apart."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from snapline.state.stable_hash import hash_columns, key_groups
 EDGES_PER_VERTEX = 4
 SCHEMA = pa.schema([("id", pa.int64()), ("key", pa.int64()), ("time", pa.int64()), ("load", pa.binary())])
 _LOADS = (b"", bytes(500), bytes(1200), bytes(1200))
-"""What records carry along: some fill a channel by themselves, so that data piles up."""
+"""Payloads: some fill a channel by themselves, so that data piles up."""
 
 
 class SimRecord(NamedTuple):
-    """One record."""
-
     id: int
     key: int
 
 
 def record_of(source_number: int, split: int, offset: int) -> SimRecord:
-    """Returns the n-th record of a split: the same whenever it is read."""
+    """Returns the n-th record of a split, always the same."""
     record_id = (source_number * 8 + split) * 64 + offset
     return SimRecord(record_id, (record_id * 7919 + 13) % KEYS)
 
@@ -38,7 +36,7 @@ def batch_of(records: list[SimRecord], times: list[int]) -> pa.RecordBatch:
 
 
 def mark(record_id: int, edge_number: int) -> int:
-    """Returns a record that came in over one of a vertex's edges, as one number."""
+    """Encodes a record and the input edge it came over as one number."""
     return record_id * EDGES_PER_VERTEX + edge_number
 
 

@@ -1,4 +1,4 @@
-"""What the seeds have been through, in groups; what must occur is listed even if it never did."""
+"""What the seeds covered, in groups; whatever must occur is listed even with count 0."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def coverage_report(coverage: Counter[str]) -> dict[str, dict[str, int]]:
-    """Counts by group: faults, handlers, restores, endings, and all else that happened."""
+    """Counts by group: faults, handlers, restores, endings, and everything else that happened."""
     report: dict[str, dict[str, int]] = {}
     grouped: set[str] = set()
     for group, (prefix, expected) in _GROUPS.items():

@@ -1,4 +1,4 @@
-"""What one seed is about: a job, its settings, the faults it meets, and what its user does to it."""
+"""What one seed plays: a job, its settings, its faults, and what its user does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS = 24
 
 
 class Handler(Enum):
-    """How the subtasks of a job deal with barriers."""
+    """How the subtasks of a job handle barriers."""
 
     ALIGNED = "aligned"
     UNALIGNED = "unaligned"
@@ -26,7 +26,7 @@ class Handler(Enum):
 
 
 class Role(Enum):
-    """What a simulated operator does with records; all but sources and sinks pass them on."""
+    """What a simulated operator does with records; all but sinks pass them on."""
 
     SOURCE = "source"
     SPLIT_LIST = "split list"
@@ -47,7 +47,7 @@ class SimEdge:
 
 @dataclass(frozen=True, slots=True)
 class SimVertex:
-    """A vertex without its parallelism, which may change from one run of the job to the next."""
+    """A vertex without its parallelism, which may change between runs of the job."""
 
     id: str
     role: Role
@@ -69,7 +69,7 @@ class Topology:
 
 
 class Fault(Enum):
-    """What may go wrong."""
+    """What can go wrong."""
 
     SUBTASK_CRASH = "subtask crash"
     SLOT_CRASH = "slot crash"
@@ -113,8 +113,8 @@ class Run:
 class Scenario:
     """Everything about a seed that is decided before the first step.
 
-    `slow_vertices` take long for each turn, `buffered` ones hold records back for a while, sources among
-    `watermarked` have event time.
+    `slow_vertices` have long turns, `buffered` ones hold records back for a while, `watermarked` sources have event
+    time.
     """
 
     seed: int
@@ -162,8 +162,8 @@ _MINOR_FAULTS = (
 
 
 def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
-    """The scenario of a seed; `handler` fixes the barrier handler and leaves all else as the seed has it."""
-    rng = random.Random(f"scenario-{seed}")  # noqa: S311  # chance that one seed repeats, no secret
+    """The scenario of a seed; `handler` overrides the barrier handler and changes nothing else."""
+    rng = random.Random(f"scenario-{seed}")  # noqa: S311  # a seed repeats it; no secret
     mode = rng.choice(list(Handler))
     mode = handler if handler is not None else mode
     topology = _make_topology(rng)
@@ -217,7 +217,7 @@ def _make_settings(
 
 
 def _make_topology(rng: random.Random) -> Topology:
-    """One to four layers between several sources and their sinks; every vertex is reached and leads somewhere."""
+    """One to four layers from several sources to their sinks; every vertex is reached and leads somewhere."""
     vertices: list[SimVertex] = []
     edges: list[SimEdge] = []
 

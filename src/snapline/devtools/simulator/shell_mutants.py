@@ -1,4 +1,4 @@
-"""Shells broken on purpose: an effect dropped, two swapped, something stale let in."""
+"""Shells broken on purpose: effects dropped or swapped, stale messages accepted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from snapline.storage.snapshot_writer import SnapshotWriter
 
 
 def _drops(*kinds: type) -> Callable[[Any], Any]:
-    """Breaks `_carry_out` of a shell: effects of these kinds are passed over."""
+    """Breaks `_carry_out` of a shell: it ignores effects of these kinds."""
 
     def build(original: Any) -> Any:
         def carry_out(self: Any, effect: Any) -> None:
@@ -40,7 +40,7 @@ def _drops(*kinds: type) -> Callable[[Any], Any]:
 
 
 def _swaps(first: type, second: type) -> Callable[[Any], Any]:
-    """Breaks `_feed` of a task: of the effects of one event these two change places."""
+    """Breaks `_feed` of a task: two effects of one event change places."""
 
     def build(_original: Any) -> Any:
         def feed(self: Task, event: Any) -> None:
@@ -74,7 +74,7 @@ def _breadth_first(_original: Any) -> Any:
 
 
 class _LaterObjects:
-    """Objects that are written some time after the writer was told that they are."""
+    """Objects that are written some time after `write` returns."""
 
     def __init__(self, objects: Any, executor: Executor) -> None:
         self._objects = objects
@@ -197,7 +197,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
     Mutant("outputs-not-restored", "in-flight data of outputs is not sent again", TaskOutputs, "restore", nothing),
     Mutant(
         "stale-incarnation",
-        "an operator process that was replaced is welcomed",
+        "a replaced operator process is accepted",
         SlotBoard,
         "process_greeted",
         _whatever_incarnation,

@@ -1,4 +1,4 @@
-"""A simulated driver: hosts the production job master, and observes it for the checkers."""
+"""A simulated driver: hosts the production job master and observes it for the checkers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPEN_AGAIN_MS = 100
 
 
 class SimDriver:
-    """One driver process of one job. `given` is where the snapshot is that the user told it to start from."""
+    """One driver process of one job. `given` is the location of the snapshot the user starts from, or None."""
 
     def __init__(self, world: World, job: str, run: Run, given: str | None, incarnation: int) -> None:
         self.job = job
@@ -68,7 +68,7 @@ class SimDriver:
         return "" if self.master is None else self.master.lifecycle.cause
 
     def _open(self) -> None:
-        """Open the storage as often as it takes, then begin."""
+        """Retry until the storage opens, then start the master."""
         journal = SimJournal(self._world.storage, self.job)
         while True:
             try:
@@ -110,10 +110,10 @@ class SimDriver:
         answer = None if plane.process.alive else "connection refused"
         self._scheduler.call_later(self._kernel.between(1, 20) / 1000, done, answer)
 
-    # What the user does.
+    # User actions.
 
     def request(self, request: TriggerRequest, done: Callable[[str | None], None]) -> None:
-        """Ask for a snapshot; `done` gets its location, or None."""
+        """Request a snapshot; `done` gets its location, or None."""
         answer: Future[str] = Future()
         answer.add_done_callback(lambda over: done(None if over.exception() is not None else over.result()))
         if self.master is not None:
@@ -135,7 +135,7 @@ class SimDriver:
 
 
 class ObservedMaster(JobMaster):
-    """A master that reports to the checkers what it does."""
+    """A master that reports what it does to the checkers."""
 
     def observe(self, world: World, job: str, run: Run, process: Process) -> None:
         self._world = world
@@ -166,7 +166,7 @@ class ObservedMaster(JobMaster):
         super()._task_reported(report)
         is_stale = report.execution.attempt != before[0]
         if is_stale and before != (lifecycle.attempt, lifecycle.status, lifecycle._tasks):
-            raise self._kernel.violated(f"attempt {before[0]} heeds a report of {report.execution}")
+            raise self._kernel.violated(f"attempt {before[0]} accepts a report of {report.execution}")
 
     def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
         self._kernel.tell(self._process.name, "job {}: {}", after.name, self._lifecycle.cause)

@@ -1,4 +1,4 @@
-"""A scenario's job as the production classes know it: its spec, and what its processes unpack."""
+"""A scenario's job for the production classes: its spec and its shipment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RESTART = ExponentialDelay(initial_backoff="50ms", max_backoff="400ms", reset_th
 
 
 class SimShipment(Shipment):
-    """A shipment that makes the operators of a simulated job instead of unpickling them."""
+    """Creates the operators of a simulated job instead of unpickling them."""
 
     world: Surroundings
     scenario: Scenario
@@ -41,7 +41,6 @@ class SimShipment(Shipment):
 
 
 def make_spec(world: Surroundings, scenario: Scenario, job: str, run: Run, restore_from: str | None) -> JobSpec:
-    """Returns the job of one run."""
     return JobSpec(
         job_id=job,
         name=job,
@@ -58,7 +57,6 @@ def make_spec(world: Surroundings, scenario: Scenario, job: str, run: Run, resto
 
 
 def make_shipment(world: Surroundings, scenario: Scenario, spec: JobSpec) -> SimShipment:
-    """Returns what the processes of the job unpack."""
     shipment = SimShipment(
         spec.job_id, spec.plan, spec.checkpoints, spec.execution, spec.takes_last_checkpoint, operators={}
     )

@@ -1,4 +1,4 @@
-"""Sources, operators and sinks of a simulated job: they remember which record had its effect how often."""
+"""Sources, operators and sinks of a simulated job: they remember how often each record had its effect."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from snapline.types import IDLE
 
 HOOK = "audit"
 HOOK_MS = 80
-"""How long a master hook takes: long enough for a source to ask for its next split meanwhile."""
+"""Duration of a master hook: long enough for a source to request its next split meanwhile."""
 
 NO_ANSWER_MS = 200
 BUFFER_MS = 30
 
 
 class Surroundings(Protocol):
-    """What simulated operators know of the simulation."""
+    """What simulated operators see of the simulation."""
 
     kernel: Kernel
     outside: Outside
@@ -62,7 +62,7 @@ class SimSource(Source):
 
 
 class SimReader(SourceReader):
-    """Reads one or two records at a time. Its positions hold splits that are read to their ends, too."""
+    """Reads one or two records at a time. Its positions include splits that are read to the end."""
 
     def __init__(self, world: Surroundings, vertex: SimVertex) -> None:
         self.at: dict[int, int] = {}
@@ -96,7 +96,7 @@ class SimOperator(Operator):
     """Keeps every record it has seen, as its role demands, and passes it on.
 
     Records of `broadcast` inputs are kept but not passed on. A `buffered` operator holds records back until it is
-    woken or a barrier comes.
+    woken or a barrier arrives.
     """
 
     def __init__(self, world: Surroundings, role: Role, broadcast: frozenset[int], *, buffered: bool) -> None:
@@ -185,7 +185,7 @@ class SimOperator(Operator):
 
 
 class SimSink(Sink):
-    """Gathers records into transactions of the system outside."""
+    """Collects records into transactions of the external system."""
 
     def __init__(self, world: Surroundings) -> None:
         self._world = world
@@ -231,7 +231,7 @@ class SimSinkWriter(SinkWriter):
 
 
 class Audit(MasterHook):
-    """A master hook that takes its time."""
+    """A slow master hook."""
 
     name = HOOK
 

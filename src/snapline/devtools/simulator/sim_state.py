@@ -1,4 +1,4 @@
-"""Keyed state of simulated operators: small, and with increments that several checkpoints share."""
+"""Keyed state of simulated operators: small, with increments that several checkpoints share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_INCREMENTS = 3
 
 
 class MemoryFile:
-    """Bytes that pass for a local file."""
+    """Bytes that look like a local file."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -42,7 +42,7 @@ class MemoryFile:
 
 
 class SimKeyedState:
-    """Marks of records by key. Stands where a keyed backend stands: restored, snapshotted, confirmed."""
+    """Marks of records by key. Replaces a keyed backend."""
 
     def __init__(self, key_groups: KeyGroupRange, *, incremental: bool) -> None:
         self.key_groups = key_groups
@@ -82,7 +82,7 @@ class SimKeyedState:
         self.taken.pop(checkpoint_id, None)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Holds no resources."""
 
     def restore(self, parts: Sequence[KeyedRestore], reader: SnapshotReader) -> None:
         for keyed in parts:
@@ -97,7 +97,7 @@ class SimKeyedState:
 
 
 class SimKeyedSnapshot:
-    """Keyed state as it was at one moment."""
+    """Keyed state at one moment."""
 
     def __init__(
         self,
@@ -126,11 +126,11 @@ class SimKeyedSnapshot:
         return (KeyedPart(self._state.key_groups, objects),)
 
     def release(self) -> None:
-        """It takes next to nothing."""
+        """Holds no resources."""
 
 
 def read_keyed(part: KeyedPart, reader: SnapshotReader, wanted: KeyGroupRange) -> Mapping[int, tuple[int, ...]]:
-    """Returns the keyed state of some key groups: later objects hold newer values."""
+    """Returns the keyed state of some key groups; later objects hold newer values."""
     state: dict[int, tuple[int, ...]] = {}
     for item in part.objects:
         values = msgspec.msgpack.decode(reader.read(item), type=dict[int, tuple[int, ...]])
@@ -149,7 +149,7 @@ def make_sim_states(
     directory: object,
     clock: object,
 ) -> SubtaskStates:
-    """Returns the empty state of a simulated operator."""
+    """`make_states` of simulated tasks."""
     del execution, directory, clock
     operator = OperatorStates(planned.uid, subtask)
     if planned.key is None:

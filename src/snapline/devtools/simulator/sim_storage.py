@@ -1,4 +1,4 @@
-"""Durable storage: objects that are created whole, only if absent, and outlive everything but their deletion."""
+"""Durable storage: objects are created whole and outlive every process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class SimStorage:
-    """What is stored. Each operation takes time, and under faults it may fail before or after its effect."""
+    """What is stored. Operations take time, and under faults may fail before or after their effect."""
 
     def __init__(self, kernel: Kernel, faults: frozenset[Fault]) -> None:
         self.is_quiet = False
@@ -30,9 +30,9 @@ class SimStorage:
         self._faults = faults
 
     def carry_out(self, operation: Callable[[], T], *, metadata: bool = False) -> T:
-        """Block the thread that asks until the operation is done, or has failed with a `StorageError`.
+        """Block the calling thread until the operation is done. Raises `StorageError` under faults.
 
-        The operation happens even if its process has died in between: it was on its way.
+        The operation happens even if the process dies in between: it was under way.
         """
         kernel = self._kernel
         delay_ms = kernel.between(2, 20)
@@ -125,7 +125,7 @@ class SimObjects:
         self._do(directory, delete)
 
     def sweep(self, directory: str, is_waste: Callable[[str], bool]) -> None:
-        """There are no unfinished objects here, and no empty directories."""
+        """There are no unfinished objects or empty directories here."""
 
     def _found(self, path: str) -> bytes:
         if path not in self._storage.objects:
@@ -142,12 +142,12 @@ class SimObjects:
 
     def _do(self, path: str, operation: Callable[[], T]) -> T:
         if "-probe-" in path or "/probe-" in path:
-            return operation()  # a store that fails from the start is another story: the job would not begin
+            return operation()  # the job would not start on a store that fails from the start
         return self._storage.carry_out(operation, metadata=path.endswith("/_metadata"))
 
 
 class PeekObjects(SimObjects):
-    """The same objects for checkers, which take no time and meet no faults."""
+    """The same objects for checkers, without delays or faults."""
 
     def _do(self, path: str, operation: Callable[[], T]) -> T:
         del path
@@ -188,7 +188,7 @@ class SimJournal:
         self._storage.carry_out(delete)
 
     def sweep(self) -> None:
-        """Nothing is left half-written here."""
+        """Nothing is ever half-written here."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Holds no resources."""

@@ -1,4 +1,4 @@
-"""One seed from beginning to end: the user, the faults, and the verdict."""
+"""One seed from start to end: the user, the faults, and the verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from snapline.storage import snapshot_metadata
 from snapline.types import JobStatus, SnapshotKind
 
 PROGRESS_LIMIT_MS = 90_000
-"""A job that has not ended this long after the last fault will never end."""
+"""A job that has not ended this long after the last fault never will."""
 
 MAX_STEPS = 300_000
 _SAVEPOINTS_WANTED = {Ending.CANCEL_AND_RESTORE_SAVEPOINT: 1, Ending.CANCEL_AND_RESTORE_OLDER_SAVEPOINT: 2}
@@ -32,7 +32,7 @@ USER_PATIENCE_GROWTH = 1.4
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a seed went. `error` is empty if nothing was wrong."""
+    """The result of a seed. `error` is empty if nothing was wrong."""
 
     seed: int
     error: str
@@ -44,12 +44,12 @@ class Outcome:
 def simulate(
     seed: int, handler: Handler | None = None, *, story: bool = False, tracer: LineTracer | None = None
 ) -> Outcome:
-    """Run one seed. `tracer` collects the lines that run."""
-    # What shells log of faults is expected here, and the same in every run.
+    """Run one seed. `tracer` collects the executed lines."""
+    # The shells log the faults, which are expected here.
     log = logging.getLogger("snapline")
     before, log.disabled = log.disabled, True
     level, log.level = log.level, logging.CRITICAL + 1
-    gc.disable()  # a run makes many cycles, and lives for a tenth of a second
+    gc.disable()  # a run creates many cycles but lives for a tenth of a second
     try:
         simulation = Simulation(make_scenario(seed, handler), story=story)
         if tracer is not None:
@@ -65,7 +65,7 @@ def simulate(
 
 
 class Simulation:
-    """Plays a scenario: submits the job, does to it what its user does, lets things fail, and checks."""
+    """Plays a scenario: submits the job, acts as its user, injects faults, and checks."""
 
     def __init__(self, scenario: Scenario, *, story: bool = False) -> None:
         self.scenario = scenario
@@ -115,12 +115,12 @@ class Simulation:
                 status, cause = self._driver.status.name, self._driver.cause
                 raise ViolationError(f"no progress: the job is still {status} after {kernel.steps} steps; {cause}")
         if not self._is_over:
-            raise ViolationError("no progress: nothing is left to happen, and the job has not ended")
+            raise ViolationError("no progress: nothing is scheduled, and the job has not ended")
         self.checker.everything_cleaned()
 
     @property
     def _is_idle(self) -> bool:
-        """Whether all processes have ended: what they left on its way has happened by then."""
+        """Whether all processes have ended and everything under way has happened."""
         return self._is_over and self.kernel.is_empty
 
     def _introduce(self) -> None:
@@ -194,7 +194,7 @@ class Simulation:
         self._next_run()
 
     def _latest(self, job: str) -> Snapshot | None:
-        """What the journal names; a directory may also hold what a fenced driver left there."""
+        """What the journal names; a directory may also hold leftovers of a fenced driver."""
         latest = Journal(self.world.storage.records[job].values()).latest
         return None if latest is None else self._read(str(latest.location))
 
@@ -205,7 +205,7 @@ class Simulation:
     # The user.
 
     def _act(self, run_number: int) -> None:
-        """Do the next thing this run's user has in mind, and look again later."""
+        """Take the user's next action in this run, and come back later."""
         driver = self._driver
         if self._is_over or run_number != self._run_number or driver is None:
             return
@@ -260,7 +260,7 @@ class Simulation:
                 again = self._crash_slot if self.kernel.chance(0.5) else self._crash_subtask
                 self.kernel.after(self.kernel.between(30, 400), None, lambda: again(driver, Fault.TWO_CRASHES))
             case _:
-                pass  # network, storage and the system outside decide for themselves when to fail
+                pass  # network, storage and the external system decide themselves when to fail
 
     def _struck(self, fault: Fault, whom: str) -> None:
         self.kernel.cover(f"fault: {fault.value}")

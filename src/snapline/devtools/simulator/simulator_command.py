@@ -34,7 +34,7 @@ EXAMPLES = """examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit status is 0 if nothing was found wrong, and every mutant was caught."""
+    """Run the command. Returns 0 if nothing was wrong and every mutant was caught."""
     options = _parse(arguments)
     try:
         if options.mutants is not None:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m snapline.testing.sim",
-        description="Runs the production code on a seeded kernel, under every fault, and checks what comes out.",
+        description="Runs the production code on a seeded kernel, under every fault, and checks the results.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -70,7 +70,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--mutants", type=_mutant, nargs="*", metavar="NAME", help="run every mutant, or those named, until caught"
     )
-    parser.add_argument("--list-mutants", action="store_true", help="list the mutants and leave")
+    parser.add_argument("--list-mutants", action="store_true", help="list the mutants and exit")
     options = parser.parse_args(arguments)
     if options.list_mutants:
         print("\n".join(f"{mutant.name:<37}{mutant.about}" for mutant in MUTANTS))
@@ -138,10 +138,7 @@ def _simulate_chunk(task: tuple[range, Handler | None, str | None, bool]) -> tup
 
 
 def _outcomes(options: argparse.Namespace, executed: Lines) -> Iterator[Outcome]:
-    """Outcomes in the order of seeds, with progress on standard error where somebody watches.
-
-    Lines that were traced are added to `executed`.
-    """
+    """Outcomes in the order of seeds, with progress on a terminal. Adds traced lines to `executed`."""
     end = options.start + options.seeds
     mutant_name = options.mutant.name if options.mutant else None
     tasks = [

@@ -1,4 +1,4 @@
-"""A provider of simulated slots: production supervisors and operator processes, each in a process of its own."""
+"""Provides simulated slots: production supervisors and operator processes, each in its own simulated process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _POLL_MS = 100
 
 
 class World(Protocol):
-    """What slots have around them."""
+    """What slots use of the simulated world."""
 
     kernel: Kernel
     scenario: Scenario
@@ -43,7 +43,7 @@ class World(Protocol):
 
 
 class SimSlot:
-    """One slot: the process of its supervisor, and of its newest operator process."""
+    """One slot: the processes of its supervisor and its newest operator process."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -67,7 +67,7 @@ class SlotFarm:
         self._is_over = False
 
     def running_tasks(self) -> list[Task]:
-        """The tasks that run, in all live operator processes."""
+        """The running tasks of all live operator processes."""
         return [task for host in self.hosts() for task in host.running_tasks()]
 
     def hosts(self) -> list[SimHost]:
@@ -148,7 +148,7 @@ class SlotFarm:
 
 
 class SimChild:
-    """A simulated operator process, as its supervisor holds it."""
+    """A simulated operator process; `Child` of its supervisor."""
 
     def __init__(
         self,
@@ -202,13 +202,13 @@ class SimChild:
         self.process.die()
 
     def _died(self) -> None:
-        """Whoever waits for the process notices its end a little later."""
+        """The supervisor notices the end a little later."""
         if not self._is_killed:
             self._kernel.after(self._kernel.between(0, 40), None, self._ended, self.incarnation, "killed", "")
 
 
 class SimHost(TaskHost):
-    """A host whose tasks the checker can look at."""
+    """Shows its tasks to the checker."""
 
     checker: Checker
 
@@ -229,7 +229,7 @@ class SimHost(TaskHost):
 
 
 def _turn_ms(world: World, thread: str) -> int:
-    """How long a turn of a thread takes: longer for the tasks of slow vertices."""
+    """Duration of a thread's turn: longer for tasks of slow vertices."""
     vertex = thread.partition("[")[0]
     if vertex in world.scenario.slow_vertices:
         return world.kernel.between(60, 200)

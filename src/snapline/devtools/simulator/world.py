@@ -1,4 +1,4 @@
-"""What surrounds the drivers of a simulated run."""
+"""Everything around the drivers of a simulated run."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class World:
         self.checker = Checker(self.kernel, scenario, self.storage, self.outside)
 
     def become_quiet(self) -> None:
-        """No more faults from here on."""
+        """Stop all faults."""
         self.storage.is_quiet = self.outside.is_quiet = self.network.is_quiet = True
