@@ -70,7 +70,6 @@ class PeerConnection:
             self._writer.transport.abort()
 
     async def send_queued(self) -> None:
-        """Send what is queued until the connection is closed."""
         while not self._is_closed:
             while self._queue:
                 data = self._queue.popleft()
@@ -194,7 +193,6 @@ class ControlServer:
         return hello
 
     async def _attend(self, reader: asyncio.StreamReader, connection: PeerConnection) -> None:
-        """Read until the connection ends."""
         loop = asyncio.get_running_loop()
         sender = loop.create_task(self._send(connection))
         reason = "the connection was closed"

@@ -36,8 +36,7 @@ class Owner(Protocol):
 
     def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None: ...
 
-    def failure_requested(self, attempt: int, cause: str) -> None:
-        """The attempt has to fail."""
+    def failure_requested(self, attempt: int, cause: str) -> None: ...
 
     def publication_fenced(self, newest_attempt: int) -> None:
         """A snapshot was not published, because another driver has claimed the job with this attempt."""
@@ -89,7 +88,6 @@ class CoordinatorShell:
         return self._coordinator.retained
 
     def feed(self, event: c.CoordinatorEvent) -> None:
-        """Feed the coordinator and carry out its effects."""
         match event:
             case c.JobRunning():
                 self._discovery.start()
@@ -109,7 +107,6 @@ class CoordinatorShell:
         self._answer(operator, answers)
 
     def _answer(self, operator: str, answers: Sequence[tuple[int, Any]]) -> None:
-        """Send events of a source's coordinator to its subtasks."""
         for subtask, event in answers:
             self.feed(c.OperatorEventSent(operator, subtask, event))
 
@@ -117,7 +114,6 @@ class CoordinatorShell:
         self._owner.failure_requested(self.attempt, _text(error))
 
     def close(self) -> None:
-        """Stop all timers."""
         self._discovery.stop()
         for timer in self._timers.values():
             timer.cancel()

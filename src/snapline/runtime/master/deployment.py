@@ -36,7 +36,6 @@ class Deployment:
         self._slots.acquire()
 
     def slots_ready(self, addresses: Sequence[tuple[str, int]]) -> None:
-        """Deploy; `addresses` are the data ports by slot."""
         recovery, self._recovery = self._recovery, None
         if recovery is None:
             return

@@ -53,10 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class JobMaster:
-    """One driver's side of one job. Use it on the loop, except for the public attributes.
-
-    Calls `on_end` once, when the job is over for this driver and its end is recorded.
-    """
+    """One driver's side of one job. Other threads use only its public attributes. Calls `on_end` once, at the end."""
 
     def __init__(
         self,
@@ -123,7 +120,6 @@ class JobMaster:
 
     @property
     def statistics(self) -> StatisticsSnapshot:
-        """The checkpoints so far; immutable."""
         return self._memory.statistics.snapshot()
 
     # User requests.
@@ -406,7 +402,6 @@ class JobMaster:
         self._calls.storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed)
 
     def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
-        """Everything is ready to start the subtasks from the restored state."""
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
             return
         self._recovery = recovery

@@ -72,10 +72,7 @@ def claim(archive: Archive, own_attempt: int) -> Claim:
 
 
 def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
-    """Read the store, choose the snapshot and assign its parts. Blocks.
-
-    Raises `FencedError` if another driver has taken over, `RestoreError` if the snapshot does not fit the job.
-    """
+    """Plan the restore. Blocks. Raises `FencedError` after a takeover, `RestoreError` if the snapshot does not fit."""
     recovered = storage.archive.recover(attempt)
     given = storage.given
     start = restore_point(recovered.snapshots, given)

@@ -24,10 +24,7 @@ from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, ope
 
 @dataclass(frozen=True, slots=True)
 class MasterStorage:
-    """A job's storage; `given` is the snapshot the user told the job to start from.
-
-    It is None too if that was deleted and the job has checkpoints of its own.
-    """
+    """`given` is the snapshot the user named; None too if it was deleted and the job has checkpoints of its own."""
 
     archive: Archive
     objects: ObjectStore
@@ -96,10 +93,7 @@ def open_storage(
     token: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> MasterStorage:
-    """Open the storage. Raises at once if it is not writable or the snapshot to restore is missing.
-
-    `token` identifies this driver and must be unique. Retries pause with `sleep`.
-    """
+    """Raises if storage is not writable or the snapshot to restore is missing. `token` identifies this driver."""
     checkpoints = spec.checkpoints
     check_job_id(spec.job_id)
     if objects is None and checkpoints.storage is None:

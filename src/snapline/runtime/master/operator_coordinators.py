@@ -23,10 +23,7 @@ def inline(name: str, attempt: int, checkpoint_id: int, data: bytes) -> StoredOb
 
 
 class OperatorCoordinators:
-    """The coordinators of all sources in one attempt, with their `vertices`.
-
-    `discovery_intervals_ms` holds the sources that may find more splits.
-    """
+    """The coordinators of all sources in one attempt; `discovery_intervals_ms` has those that may find more splits."""
 
     def __init__(self, spec: JobSpec, assigners: Mapping[str, SplitAssigner]) -> None:
         self.vertices = {uid: vertex.id for vertex in spec.plan.vertices for uid in coordinators_of(vertex)}

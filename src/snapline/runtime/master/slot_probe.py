@@ -30,7 +30,6 @@ class SocketProbe:
         probe.add_done_callback(self._over)
 
     async def close(self) -> None:
-        """Cancel running probes."""
         for probe in self._probes:
             probe.cancel()
         await asyncio.gather(*self._probes, return_exceptions=True)
@@ -52,7 +51,6 @@ async def _probe(address: tuple[str, int], secret: bytes, done: Callable[[str | 
 
 
 async def _dial(host: str, port: int, secret: bytes) -> None:
-    """Connect to a data port of the job and hang up."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         await async_client_handshake(reader, writer, secret, PROBE)

@@ -57,8 +57,7 @@ class SlotsOwner(Protocol):
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         """There are no slots; `is_fatal` means that a retry would not help."""
 
-    def process_unable(self, cause: str) -> None:
-        """An operator process cannot run the job."""
+    def process_unable(self, cause: str) -> None: ...
 
     def process_gone(self, slot: int) -> None:
         """As far as is known, nothing runs in this slot any more."""
@@ -201,7 +200,6 @@ class Slots:
             self._add(self._board.process_lost(slot, reason, may_live=bool(peer.close_reason)))
 
     def provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
-        """The provider's slots have ended or never started."""
         self._add(self._board.provider_failed(generation, error, is_fatal))
 
     # Effects of the board.

@@ -43,7 +43,6 @@ class Requests:
             answer.set_exception(SnapshotFailedError(f"no {_name(request)} was taken ({reason.value}): {message}"))
 
     def stop_failed(self, snapshot: Snapshot, cause: str) -> None:
-        """The job did not end with its savepoint."""
         stop = self._stops.pop(snapshot.id, None)
         if stop is not None:
             stop.answer.set_exception(
@@ -54,7 +53,6 @@ class Requests:
             )
 
     def ended(self, status: JobStatus) -> None:
-        """The job is over: fail or complete every request."""
         for answer in self._waiting.values():
             answer.set_exception(SnapshotFailedError(f"no snapshot was taken: the job has ended ({status.value})"))
         for stop in self._stops.values():

@@ -12,10 +12,7 @@ from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 
 
 class Discovery:
-    """Asks the sources of one attempt for more splits, each at its own interval, from `start` to `stop`.
-
-    `send` gets what to send to waiting subtasks. Used on the loop only.
-    """
+    """Asks each source of one attempt for more splits at its own interval; `send` gets them. Used on the loop only."""
 
     def __init__(
         self,

@@ -34,8 +34,7 @@ class Sender(Protocol):
     def barrier_left(self, channel: OutputChannel, checkpoint_id: int) -> None:
         """A barrier has left the queue and can no longer overtake."""
 
-    def end_was_read(self, channel: OutputChannel) -> None:
-        """The receiver has read END_OF_DATA."""
+    def end_was_read(self, channel: OutputChannel) -> None: ...
 
 
 class Receiver(Protocol):
@@ -54,8 +53,7 @@ class InputChannel(Protocol):
     def consumed(self, size: int) -> None:
         """The task took this many bytes from its input queue: return them as credit."""
 
-    def end_read(self) -> None:
-        """The task read END_OF_DATA."""
+    def end_read(self) -> None: ...
 
 
 class OutputChannel(ABC):
@@ -161,7 +159,6 @@ class OutputChannel(ABC):
             self._queue.clear()
 
     def add_credit(self, size: int) -> None:
-        """The receiver consumed this many bytes."""
         with self._lock:
             credit = self._queue.credit + size
             if size < 0 or credit > self._window:
@@ -279,8 +276,7 @@ class LocalInput:
 class Link(Protocol):
     """A connection as its channels see it."""
 
-    def schedule(self, channel: RemoteChannel) -> None:
-        """The channel has something to send."""
+    def schedule(self, channel: RemoteChannel) -> None: ...
 
     def give_credit(self, key: ChannelKey, size: int) -> None: ...
 

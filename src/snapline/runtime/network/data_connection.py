@@ -26,10 +26,7 @@ _JOIN_TIMEOUT_S = 5.0
 
 
 class DataConnection:
-    """Reads in one thread and writes in another. Channels take turns, item by item.
-
-    Calls `lost` at most once, with a reason, if it breaks before all of its channels have ended.
-    """
+    """One thread reads, one writes; channels take turns. Calls `lost` once if it breaks before they have all ended."""
 
     def __init__(
         self,

@@ -129,7 +129,6 @@ class Exchange:
             return [(key[1], *self._parked.pop(key)[:2]) for key in keys]
 
     def refuse(self, sock: socket.socket, host: str, reason: str) -> None:
-        """Turn away an authenticated connection."""
         self._refuse(sock, host, reason)
 
     def _arrived(self, sock: socket.socket, host: str, hello: Hello) -> None:
@@ -176,10 +175,7 @@ class Exchange:
 
 
 class Wiring:
-    """The channels of one attempt. Name them all with `output` and `input`, then call `connect`.
-
-    Channels within the process work as soon as both ends are named.
-    """
+    """The channels of one attempt: name them with `output` and `input`, then `connect`. Local ones work once named."""
 
     def __init__(self, exchange: Exchange, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> None:
         self.attempt = attempt
@@ -355,7 +351,6 @@ class Wiring:
             sock.close()
 
     def adopt(self, slot: int, sock: socket.socket, host: str) -> None:
-        """Use an incoming connection."""
         with self._condition:
             is_wanted = slot in self._inputs or slot in self._outputs
             if is_wanted and not self._is_closed and slot not in self._connections:

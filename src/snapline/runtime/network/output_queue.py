@@ -72,7 +72,6 @@ class OutputQueue:
 
     @property
     def can_take(self) -> bool:
-        """Whether `take` would return something."""
         return self._released > 0 and (self.credit > 0 or self._items[0].kind > _FILTERED)
 
     def append(self, item: Item) -> None:

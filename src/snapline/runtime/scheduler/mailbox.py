@@ -60,7 +60,6 @@ class Mailbox(ABC):
         self.wake()
 
     def arrive(self, channel: int, item: Any) -> None:
-        """Leave an item from an input channel."""
         self.arrivals.append((channel, item))
         self.wake()
 
@@ -96,7 +95,6 @@ class Mailbox(ABC):
         return None
 
     def serve(self, is_over: Callable[[], bool]) -> None:
-        """Make every due call until `is_over`."""
         while not is_over():
             self.clear()
             mail = self.take_mail()

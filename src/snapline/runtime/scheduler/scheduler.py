@@ -26,8 +26,7 @@ class Scheduler(Protocol):
     def time_s(self) -> float:
         """Returns monotonic time, for intervals."""
 
-    def call_later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> Cancellable:
-        """Make the call on the loop after a delay."""
+    def call_later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> Cancellable: ...
 
     def post(self, call: Callable[..., None], *arguments: Any) -> None:
         """Make the call on the loop soon; does nothing once the loop is closed. Any thread."""
@@ -39,8 +38,7 @@ class Scheduler(Protocol):
 class Thread(Protocol):
     def start(self) -> None: ...
 
-    def join(self, timeout: float | None = None) -> None:
-        """Wait until it ends."""
+    def join(self, timeout: float | None = None) -> None: ...
 
     def is_alive(self) -> bool: ...
 

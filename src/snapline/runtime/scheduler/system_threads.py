@@ -11,7 +11,6 @@ from snapline.runtime.scheduler.mailbox import Mailbox, ThreadMailbox
 
 
 def wall_clock_ms() -> int:
-    """Returns processing time."""
     return time.time_ns() // 1_000_000
 
 

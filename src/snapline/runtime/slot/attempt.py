@@ -79,7 +79,6 @@ class Attempt:
         self._given_up = threading.Event()
 
     def start(self) -> None:
-        """Wire up and start all tasks of this process."""
         plan = self._shipment.plan
         ended: list[list[OutputEdge]] = []
         for vertex in plan.vertices:

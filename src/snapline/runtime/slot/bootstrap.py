@@ -27,10 +27,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Bootstrap(Struct, frozen=True, kw_only=True):
-    """All an operator process needs to join its job. `shipment` is the job's code, see `graph/shipment.py`.
-
-    The data port binds to `host`; `parent_pid` is the supervisor and `sys_path` its module search path.
-    """
+    """All an operator process needs to join its job; `shipment` is the job's code, `parent_pid` the supervisor."""
 
     job_id: str
     generation: int
@@ -50,7 +47,6 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
         return f"Bootstrap({self.job_id!r}, slot={self.slot}, incarnation={self.incarnation})"  # without the secret
 
     def encoded(self) -> bytes:
-        """The bytes that go through the pipe."""
         body = msgspec.msgpack.encode(self)
         return _LENGTH.pack(len(body)) + body
 

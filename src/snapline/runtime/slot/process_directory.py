@@ -14,10 +14,7 @@ _LOCK = ".lock"
 
 
 class ProcessDirectory:
-    """A directory of this process alone, created on first use.
-
-    The process holds a lock in it. A process that creates a directory in the same place removes the unlocked ones.
-    """
+    """A locked directory of this process, created on first use, which removes those of dead processes next to it."""
 
     def __init__(self, root: str | None) -> None:
         self._root = Path(root if root is not None else tempfile.gettempdir())
@@ -46,7 +43,6 @@ class ProcessDirectory:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove the directories of dead processes."""
     for lock in root.glob(f"{_PREFIX}*/{_LOCK}"):
         with contextlib.suppress(OSError):  # another process removes it, or it is not ours
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)

@@ -9,10 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SlotOrder:
-    """A request for slots. Their supervisors connect to the driver at `host` and `port` with the `secret`.
-
-    `generation` rises with every order; the driver refuses supervisors of an older one.
-    """
+    """A request for slots; the driver refuses supervisors with another `secret` or an older `generation`."""
 
     job_id: str
     job_name: str
@@ -28,10 +25,7 @@ class SlotOrder:
 
 
 class SlotProvider(Protocol):
-    """Starts one supervisor per slot, all or none. Methods may block; they are called on a separate thread.
-
-    `release` always comes before the next `start`.
-    """
+    """Starts one supervisor per slot, all or none, and releases them before the next start. Methods may block."""
 
     @property
     def driver_host(self) -> str:

@@ -26,10 +26,7 @@ from snapline.runtime.wire.control_messages import (
 
 
 class Supervisor:
-    """One slot of a job. `host` is this machine's address, `task_attempt` Spark's name for the task.
-
-    Call `run` on the main thread of a process that Spark may kill: the operator process dies with that thread.
-    """
+    """One slot of a job. Call `run` on the process's main thread: the operator process dies with that thread."""
 
     def __init__(
         self,

@@ -44,10 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskHost:
-    """Runs the tasks of one slot. `run` serves until the driver is lost or `stop` is called.
-
-    Deploying and cancelling block, so one separate thread does them in order.
-    """
+    """Runs the tasks of one slot until the driver is lost or `stop`. One separate thread deploys and cancels."""
 
     def __init__(
         self,

@@ -116,7 +116,6 @@ class InputGate:
     # Reading.
 
     def receive(self) -> None:
-        """Take what has arrived from the mailbox."""
         arrivals = self._mailbox.arrivals
         while arrivals:
             index, item = arrivals.popleft()
@@ -197,7 +196,6 @@ class InputGate:
             self.handle(event)
 
     def handle(self, event: b.BarrierEvent) -> None:
-        """Feed the barrier handler and carry out its effects."""
         if isinstance(event, b.BarrierReceived):
             self._know(event.barrier)
         self._effects.add(self._carry_out, self._handler.handle(event, self._clock()))
@@ -251,7 +249,6 @@ class InputGate:
 
 
 def make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
-    """Returns the barrier handler for these settings."""
     if checkpoints.mode is CheckpointMode.AT_LEAST_ONCE:
         return TrackingHandler(channels, after_tasks_finish=checkpoints.after_tasks_finish)
     mode = b.handler_mode(checkpoints)

@@ -21,10 +21,7 @@ Emit: TypeAlias = Callable[[pa.RecordBatch], None]
 
 
 class OperatorChain:
-    """The operators of a subtask from head to tail, after a source if the chain starts with one.
-
-    Used by the task's thread only. Side outputs are read from the last operator only.
-    """
+    """The operators of a subtask from head to tail, perhaps behind a source. Used by the task's thread only."""
 
     def __init__(
         self,

@@ -30,14 +30,11 @@ class SourceTask(Protocol):
     def is_busy(self) -> bool:
         """Whether operators are still working on rows: the end of data waits for them."""
 
-    def after_operators(self) -> None:
-        """Called after operators processed rows."""
+    def after_operators(self) -> None: ...
 
-    def pass_on(self, watermark: int) -> None:
-        """Pass on a watermark or `IDLE`."""
+    def pass_on(self, watermark: int) -> None: ...
 
-    def end_data(self) -> None:
-        """Called when everything is read."""
+    def end_data(self) -> None: ...
 
 
 class SourceTurns:

@@ -29,8 +29,7 @@ Post = Callable[[Callable[[], None]], None]
 
 
 class Storage(Protocol):
-    def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter:
-        """Returns a writer for the objects of one operator."""
+    def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter: ...
 
 
 @dataclass(slots=True)
@@ -107,7 +106,6 @@ class SubtaskSnapshots:
     def capture_input(
         self, checkpoint_id: int, edge: str, upstream: int, downstream: int, batches: Iterable[pa.RecordBatch]
     ) -> None:
-        """Add in-flight data of an input channel."""
         snapshot = self._open.get(checkpoint_id)
         if snapshot is None:
             return

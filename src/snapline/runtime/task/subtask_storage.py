@@ -13,10 +13,7 @@ from snapline.types import NO_CHECKPOINT, Barrier, ExecutionId
 
 
 class SubtaskStorage:
-    """The storage of one execution. `shared` holds objects that several checkpoints may refer to.
-
-    `local_directory` belongs to the job and holds copies on this machine; None disables them.
-    """
+    """The storage of one execution. `local_directory` holds the job's copies on this machine; None disables them."""
 
     def __init__(
         self,
@@ -36,7 +33,6 @@ class SubtaskStorage:
             self._local = LocalCopies(local_directory / f"{hashlib.sha256(vertex.encode()).hexdigest()[:32]}-{index}")
 
     def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter:
-        """Returns a writer for the objects of one operator."""
         is_savepoint = barrier.snapshot.is_savepoint
         return SnapshotWriter(
             self._objects,

@@ -370,7 +370,6 @@ class Task:
             gate.handle(b.BarrierReceived(channel, event.barrier, injected=True))
 
     def notify(self, event: m.CheckpointCompleted | m.CheckpointAborted) -> None:
-        """The coordinator reports how a checkpoint ended."""
         self.mailbox.post(lambda: self._feed(event))
 
     def coordinator_event(self, event: Any) -> None:

@@ -26,14 +26,11 @@ class Reporter(Protocol):
     ) -> None:
         """A task runs, has finished or has failed; `is_final` means that no restart can help."""
 
-    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
-        """A task acknowledges or declines a checkpoint."""
+    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None: ...
 
-    def split_wanted(self, execution: ExecutionId, operator: str) -> None:
-        """A source subtask has read all its splits."""
+    def split_wanted(self, execution: ExecutionId, operator: str) -> None: ...
 
-    def source_ended(self, execution: ExecutionId) -> None:
-        """A source subtask has read everything."""
+    def source_ended(self, execution: ExecutionId) -> None: ...
 
 
 class MakeStates(Protocol):

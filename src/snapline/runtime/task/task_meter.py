@@ -44,7 +44,6 @@ class TaskMeter:
             self._waiting = None
 
     def latency(self, latency_ms: int) -> None:
-        """A latency mark from a source arrived."""
         if len(self._latencies_ms) < MAX_LATENCIES:
             self._latencies_ms.append(max(latency_ms, 0))
 

@@ -73,10 +73,7 @@ class ClientHandshake:
 
 
 class ServerHandshake:
-    """The accepting side. While `needs` is not 0: read that many bytes, send what `receive` returns.
-
-    Then the client is trusted, and `purpose` is one of `purposes`.
-    """
+    """The accepting side: until `needs` is 0, read that many bytes, send what `receive` returns. Then it is trusted."""
 
     def __init__(self, secret: bytes, purposes: Collection[str]) -> None:
         self._secret = secret

@@ -183,7 +183,6 @@ _to_process = _decoders(ToProcess)
 
 
 def encode(message: Message) -> bytes:
-    """Returns the message's type name and fields."""
     return _encoder.encode((type(message).__name__, message))
 
 
