@@ -199,10 +199,10 @@ class JobMaster:
                 self._deployment.tasks_cancelled(slot, attempt)
             case Metrics(tasks, memory_bytes):
                 self.memory_bytes[slot] = memory_bytes
-                for figures in tasks:
-                    self._check_sender(slot, figures.execution)
-                    if figures.execution.attempt == self.attempt:
-                        self.metrics[str(figures.execution.subtask)] = figures
+                for metrics in tasks:
+                    self._check_sender(slot, metrics.execution)
+                    if metrics.execution.attempt == self.attempt:
+                        self.metrics[str(metrics.execution.subtask)] = metrics
             case _:
                 raise PeerError(f"an operator process may not send {type(message).__name__}")
 

@@ -56,7 +56,7 @@ class OperatorCoordinators:
 
 def prepare_coordinators(spec: JobSpec, recovery: Recovery, objects: ObjectStore) -> OperatorCoordinators:
     """Create coordinators and reset or restore hooks for the attempt's start. Blocks: it runs user code."""
-    plan, source_of = recovery.plan, SnapshotReader(objects)
+    plan, reader = recovery.plan, SnapshotReader(objects)
     finished = {subtask.vertex for subtask in plan.finished}
     assigners: dict[str, SplitAssigner] = {}
     for vertex in spec.plan.vertices:
@@ -68,13 +68,13 @@ def prepare_coordinators(spec: JobSpec, recovery: Recovery, objects: ObjectStore
             if state is None:
                 _user(f"splits of the source {uid!r}", assigner.start)
             else:
-                assigner.restore(source_of.read(state))
+                assigner.restore(reader.read(state))
     for name, hook in spec.hooks.items():
         if recovery.snapshot is None:
             _user(f"reset of the master hook {name!r}", hook.reset)
         else:
             item = plan.hooks.get(name)
-            kept = source_of.read(item) if item is not None else None
+            kept = reader.read(item) if item is not None else None
             _user(
                 f"restore of the master hook {name!r}",
                 lambda hook=hook, kept=kept: hook.restore(recovery.restored_id, kept),  # type: ignore[misc]

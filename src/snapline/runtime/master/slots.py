@@ -277,7 +277,7 @@ class Slots:
         """Send heartbeats and close peers that are silent for too long."""
         interval_s = self._execution.heartbeat_interval_ms / 1000
         now_s, timeout_s = self._scheduler.time_s(), self._execution.heartbeat_timeout_ms / 1000
-        # After this very process stood still nobody is late: their messages wait to be read.
+        # After a pause of this process no peer counts as late: their messages wait to be read.
         was_still = now_s - self._beaten_s > interval_s + timeout_s / 2
         self._beaten_s = now_s
         for peer in list(self._peers):

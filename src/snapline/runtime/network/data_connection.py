@@ -62,8 +62,8 @@ class DataConnection:
         ]
 
     def start(self) -> None:
-        for given in self._inputs.values():
-            given.link = self
+        for input_channel in self._inputs.values():
+            input_channel.link = self
         for thread in self._threads:
             thread.start()
         for channel in self._outputs.values():
@@ -225,13 +225,13 @@ class DataConnection:
         if header.kind >= codec.CREDIT:
             self._answered(header, body)
             return
-        target = self._inputs.get(header.key)
-        if target is None:
+        channel = self._inputs.get(header.key)
+        if channel is None:
             raise PeerError(f"a frame for {header.key}, which is no channel of this connection")
-        item = codec.decode(header, body, target.schema)
+        item = codec.decode(header, body, channel.schema)
         if item.kind is ItemKind.END_OF_PARTITION:
             self._ended("in", header.key)
-        target.receiver.arrive(target.channel_index, item)
+        channel.receiver.arrive(channel.channel_index, item)
 
     def _answered(self, header: codec.Header, body: bytes) -> None:
         channel = self._outputs.get(header.key)
@@ -274,7 +274,7 @@ class DataConnection:
         if not is_missed and isinstance(error, OSError | PeerError):
             return
         reason = str(error) if isinstance(error, OSError | PeerError) else f"{type(error).__name__}: {error}"
-        for receiver in {id(given.receiver): given.receiver for given in open_inputs}.values():
+        for receiver in {id(channel.receiver): channel.receiver for channel in open_inputs}.values():
             receiver.connection_lost(reason)
         self._lost(reason)
 

@@ -260,9 +260,9 @@ class Wiring:
             raise EngineError("a channel was named after `connect` or `close`")
 
     def _join(self, key: ChannelKey) -> None:
-        channel, given = self._local_outputs.get(key), self._local_inputs.get(key)
-        if channel is not None and given is not None:
-            local, receiver, channel_index = given
+        channel, entry = self._local_outputs.get(key), self._local_inputs.get(key)
+        if channel is not None and entry is not None:
+            local, receiver, channel_index = entry
             local.channel = channel
             channel.join(receiver, channel_index)
 

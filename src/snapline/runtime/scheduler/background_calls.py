@@ -34,7 +34,7 @@ class BackgroundCalls:
 
         def post_answer(over: Future[T]) -> None:
             if over.cancelled():
-                self._futures.discard(over)  # `wait` would not take it for done
+                self._futures.discard(over)  # `wait` does not count it as done
             else:
                 self._post(answer, over)
 

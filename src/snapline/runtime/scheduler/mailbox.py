@@ -135,7 +135,7 @@ class ThreadMailbox(Mailbox):
     def wake(self) -> None:
         if not self._is_woken:
             self._is_woken = True
-            with contextlib.suppress(RuntimeError):  # somebody else was as quick
+            with contextlib.suppress(RuntimeError):  # another thread was as quick
                 self._sleep.release()
 
     def wait(self) -> None:

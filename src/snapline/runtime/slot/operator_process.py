@@ -39,7 +39,7 @@ _GARBAGE_THRESHOLD = 100_000
 
 
 class OperatorProcess:
-    """Serves in `run` until the driver lets go or `stop` is called."""
+    """Serves in `run` until the driver is lost or `stop` is called."""
 
     def __init__(self, bootstrap: Bootstrap) -> None:
         self._bootstrap = bootstrap

@@ -227,7 +227,7 @@ class InputGate:
         self._capturing_id = checkpoint_id
         barrier = self._barriers.get(checkpoint_id)
         if barrier is None:
-            raise EngineError(f"in-flight data of checkpoint {checkpoint_id}, of which no barrier has come")
+            raise EngineError(f"in-flight data of checkpoint {checkpoint_id}, but no barrier has arrived")
         self._snapshots.start(barrier)
         for channel in self.channels:
             self._capture(channel, channel.unread_before_barrier(checkpoint_id))

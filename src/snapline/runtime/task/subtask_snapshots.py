@@ -201,7 +201,7 @@ class SubtaskSnapshots:
     def take(
         self, barrier: Barrier, pending: dict[str, PendingSnapshot], *, has_open_inputs: bool, sync_ms: int
     ) -> None:
-        """Take over the operators' state. Without open inputs there are none to wait for."""
+        """Take over the operators' state. Without open inputs it waits for none."""
         self.start(barrier)
         snapshot = self._open[barrier.id]
         snapshot.pending = pending
