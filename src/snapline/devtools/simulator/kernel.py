@@ -82,6 +82,7 @@ class Kernel:
         self._sequence = 0
         self._hub = getcurrent()
         self._fibers: set[Fiber] = set()
+        self._is_over = False
 
     def after(self, delay_ms: int, owner: Process | None, call: Callable[..., None], *args: Any) -> Scheduled:
         """Schedule a call. Calls happen in order of time, then of scheduling."""
@@ -139,6 +140,8 @@ class Kernel:
 
     def pause(self) -> None:
         """Let other things happen until the running fiber is resumed."""
+        if self._is_over:
+            raise GreenletExit
         self._hub.switch()
 
     def resume(self, fiber: Fiber, delay_ms: int = 0) -> Scheduled:
@@ -174,7 +177,8 @@ class Kernel:
         return result
 
     def end(self) -> None:
-        """End the run: unwind blocked fibers without side effects."""
+        """Unwind whatever still blocks at the end of the run. Nothing that happens now counts."""
+        self._is_over = True
         self._heap.clear()
         for fiber in list(self._fibers):
             fiber.process.alive = False
@@ -182,7 +186,7 @@ class Kernel:
             fiber = self._fibers.pop()
             if fiber:
                 fiber.throw(GreenletExit)
-            self._heap.clear()
+        self._heap.clear()
 
     # Chance and story.
 
