@@ -17,7 +17,7 @@ from snapline.devtools.replay.unaligned_handler import UnalignedHandler
 from snapline.errors import EngineError
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import (
-    AbortCheckpoint,
+    HandlerAborted,
     AlignmentTimerFired,
     BarrierAnnounced,
     BarrierEffect,
@@ -34,7 +34,7 @@ from snapline.protocol.barriers.barrier_events import (
     ResumeChannel,
     SetAlignmentTimer,
     StartCapture,
-    TriggerCheckpoint,
+    CheckpointTriggered,
 )
 from snapline.protocol.barriers.tracker import MAX_TRACKED, TrackingHandler
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, BarrierKind
@@ -194,7 +194,7 @@ class Shell:
             case StartCapture(checkpoint_id):
                 assert self.capturing_for is None
                 self.capturing_for = checkpoint_id
-            case TriggerCheckpoint(barrier, _):
+            case CheckpointTriggered(barrier, _):
                 self._trigger(barrier)
             case FinishAlignment(checkpoint_id, metrics):
                 assert checkpoint_id == max(self.triggered)
@@ -202,7 +202,7 @@ class Shell:
                 assert min(metrics.start_delay_ms, metrics.duration_ms) >= 0
                 self.finished.add(checkpoint_id)
                 self.capturing_for = None
-            case AbortCheckpoint(checkpoint_id, _):
+            case HandlerAborted(checkpoint_id, _):
                 assert checkpoint_id not in self.finished | self.aborted
                 self.aborted.add(checkpoint_id)
                 self.capturing_for = None
@@ -407,9 +407,9 @@ def outcomes_of(effects: Sequence[BarrierEffect]) -> list[tuple[int, AbortReason
     """Ids in the order reported, with a reason if aborted and None if triggered."""
     found: list[tuple[int, AbortReason | None]] = []
     for effect in effects:
-        if isinstance(effect, TriggerCheckpoint):
+        if isinstance(effect, CheckpointTriggered):
             found.append((effect.barrier.id, None))
-        elif isinstance(effect, AbortCheckpoint):
+        elif isinstance(effect, HandlerAborted):
             found.append((effect.checkpoint_id, effect.reason))
     return found
 

@@ -15,7 +15,7 @@ ERRORS: list[errors.SnaplineError] = [
     errors.StorageError("gone", possibly_inconsistent=True),
     errors.ObjectNotFoundError("not there", path="/x"),
     errors.FencedError("stop", attempt=1, current=2),
-    errors.IllegalTransitionError("machine", "state", "cause", "target"),
+    errors.IllegalTransitionError("machine", "state", "cause"),
     NullKeyError("user"),
     PublicationFencedError("stop", attempt=1, current=2, possibly_inconsistent=True, is_own=False),
 ]

@@ -93,7 +93,7 @@ def open_storage(
     token: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> MasterStorage:
-    """Raises if storage is not writable or the snapshot to restore is missing. `token` identifies this driver."""
+    """Raises if storage is not writable or the snapshot to restore is missing. `token` must be unique per driver."""
     checkpoints = spec.checkpoints
     check_job_id(spec.job_id)
     if objects is None and checkpoints.storage is None:

@@ -25,7 +25,7 @@ class SlotOrder:
 
 
 class SlotProvider(Protocol):
-    """Starts one supervisor per slot, all or none, and releases them before the next start. Methods may block."""
+    """Starts one supervisor per slot, all or none, released before the next start. Methods may block; any thread."""
 
     @property
     def driver_host(self) -> str:

@@ -12,7 +12,7 @@ from snapline.protocol.barriers.barrier_events import (
     PrioritizeBarrier,
     ResumeChannel,
     StartCapture,
-    TriggerCheckpoint,
+    CheckpointTriggered,
 )
 from snapline.types import Barrier, BarrierKind
 
@@ -24,7 +24,7 @@ def test_an_aligned_barrier_blocks_its_channel_and_triggers_all_the_same(kind: B
     assert handler.handle(BarrierReceived(0, barrier), 0) == [
         BlockChannel(0),
         StartCapture(1),
-        TriggerCheckpoint(barrier.as_unaligned(), 0),
+        CheckpointTriggered(barrier.as_unaligned(), 0),
     ]
     assert ResumeChannel(0) in handler.handle(BarrierReceived(1, barrier.as_unaligned()), 0)
 

@@ -9,7 +9,6 @@ import pytest
 from snapline.errors import EngineError
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import (
-    AbortCheckpoint,
     AlignmentMetrics,
     AlignmentTimerFired,
     BarrierAnnounced,
@@ -19,14 +18,15 @@ from snapline.protocol.barriers.barrier_events import (
     BlockChannel,
     CancelAlignmentTimer,
     CancelMarkerReceived,
+    CheckpointTriggered,
     FinishAlignment,
+    HandlerAborted,
     HandlerMode,
     PartitionEnded,
     PrioritizeBarrier,
     ResumeChannel,
     SetAlignmentTimer,
     StartCapture,
-    TriggerCheckpoint,
 )
 from snapline.types import AbortReason, Barrier, BarrierKind, SnapshotKind
 
@@ -97,12 +97,12 @@ def overdue(channels: int = 2) -> Bench:
     return bench
 
 
-def trigger(checkpoint_id: int = 1, kind: BarrierKind = A, start_delay_ms: int = 0) -> TriggerCheckpoint:
-    return TriggerCheckpoint(barrier(checkpoint_id, kind), start_delay_ms)
+def trigger(checkpoint_id: int = 1, kind: BarrierKind = A, start_delay_ms: int = 0) -> CheckpointTriggered:
+    return CheckpointTriggered(barrier(checkpoint_id, kind), start_delay_ms)
 
 
-def trigger_switched(checkpoint_id: int = 1, start_delay_ms: int = 0) -> TriggerCheckpoint:
-    return TriggerCheckpoint(barrier(checkpoint_id, T).as_unaligned(), start_delay_ms)
+def trigger_switched(checkpoint_id: int = 1, start_delay_ms: int = 0) -> CheckpointTriggered:
+    return CheckpointTriggered(barrier(checkpoint_id, T).as_unaligned(), start_delay_ms)
 
 
 def finish(checkpoint_id: int = 1, start_delay_ms: int = 0, duration_ms: int = 0) -> FinishAlignment:
@@ -151,7 +151,7 @@ def test_aligned_a_timeout_is_an_error(collecting: bool) -> None:
 
 def test_aligned_waiting_an_abort_leaves_it_waiting() -> None:
     bench = aligned()
-    assert bench.cancel(0, 1) == [AbortCheckpoint(1, CANCELLED)]
+    assert bench.cancel(0, 1) == [HandlerAborted(1, CANCELLED)]
     assert bench.barrier(0, 2) == [BlockChannel(0)]
 
 
@@ -185,7 +185,7 @@ def test_aligned_collecting_an_abort_unblocks_all() -> None:
     bench = aligned(3)
     bench.barrier(1)
     bench.barrier(0)
-    assert bench.cancel(2) == [*resume(0, 1), AbortCheckpoint(1, CANCELLED)]
+    assert bench.cancel(2) == [*resume(0, 1), HandlerAborted(1, CANCELLED)]
     assert (bench.blocked, bench.pending) == (set(), ())
 
 
@@ -285,7 +285,7 @@ def test_alternating_waiting_an_end_is_only_noted() -> None:
     bench.announce(0)
     bench.now_ms = 5 * TIMEOUT_MS
     assert bench.end(1) == []
-    assert of_type(bench.barrier(0, kind=T), TriggerCheckpoint) == [trigger(kind=T, start_delay_ms=bench.now_ms)]
+    assert of_type(bench.barrier(0, kind=T), CheckpointTriggered) == [trigger(kind=T, start_delay_ms=bench.now_ms)]
 
 
 def test_alternating_waiting_the_timer_prioritises_announced_barriers() -> None:
@@ -300,7 +300,7 @@ def test_alternating_waiting_the_timer_prioritises_announced_barriers() -> None:
 def test_alternating_waiting_an_abort_leaves_it_waiting() -> None:
     bench = alternating()
     bench.announce(0)
-    assert bench.cancel(1, 2) == [CancelAlignmentTimer(1), AbortCheckpoint(2, CANCELLED)]
+    assert bench.cancel(1, 2) == [CancelAlignmentTimer(1), HandlerAborted(2, CANCELLED)]
     assert bench.pending == ()
     assert bench.barrier(0, 3) == [BlockChannel(0)]
 
@@ -339,7 +339,7 @@ def test_alternating_collecting_the_last_barrier_is_never_too_late() -> None:
     bench = alternating()
     bench.barrier(0, kind=T)
     bench.now_ms = 5 * TIMEOUT_MS
-    assert of_type(bench.barrier(1, kind=T), TriggerCheckpoint) == [trigger(kind=T)]
+    assert of_type(bench.barrier(1, kind=T), CheckpointTriggered) == [trigger(kind=T)]
 
 
 def test_alternating_collecting_an_unaligned_barrier_switches() -> None:
@@ -416,7 +416,7 @@ def test_alternating_collecting_an_announcement_of_an_ended_channel_is_not_prior
 def test_alternating_collecting_an_abort_unblocks_and_cancels_the_timer() -> None:
     bench = alternating()
     bench.barrier(0, kind=T)
-    assert bench.cancel(1) == [CancelAlignmentTimer(1), ResumeChannel(0), AbortCheckpoint(1, CANCELLED)]
+    assert bench.cancel(1) == [CancelAlignmentTimer(1), ResumeChannel(0), HandlerAborted(1, CANCELLED)]
     assert bench.timer() == []
 
 
@@ -448,7 +448,7 @@ def test_unaligned_waiting_an_end_is_only_noted() -> None:
     assert bench.end(1) == []
     assert bench.announce(2) == [PrioritizeBarrier(2, 1)]
     effects = bench.barrier(0, kind=T)
-    assert of_type(effects, StartCapture, TriggerCheckpoint) == [StartCapture(1), trigger_switched()]
+    assert of_type(effects, StartCapture, CheckpointTriggered) == [StartCapture(1), trigger_switched()]
 
 
 def test_unaligned_waiting_a_timer_is_ignored() -> None:
@@ -459,14 +459,14 @@ def test_unaligned_waiting_a_timer_is_ignored() -> None:
 
 def test_unaligned_waiting_an_abort_leaves_it_waiting() -> None:
     bench = alternating()
-    assert bench.cancel(0, 1) == [AbortCheckpoint(1, CANCELLED)]
+    assert bench.cancel(0, 1) == [HandlerAborted(1, CANCELLED)]
     assert bench.barrier(1, kind=U) == []
     assert bench.barrier(1, 2, U) == [StartCapture(2), trigger(2, U)]
 
 
 def test_unaligned_waiting_after_a_switch_an_abort_goes_back_to_aligned() -> None:
     bench = overdue()
-    assert bench.cancel(1, 2) == [AbortCheckpoint(2, CANCELLED)]
+    assert bench.cancel(1, 2) == [HandlerAborted(2, CANCELLED)]
     assert bench.barrier(0, 3) == [BlockChannel(0)]
 
 
@@ -516,14 +516,14 @@ def test_unaligned_collecting_an_abort_stops_the_capture_and_unblocks() -> None:
     bench = alternating(3)
     bench.barrier(0, kind=U)
     bench.barrier(1, kind=A)
-    assert bench.cancel(2) == [ResumeChannel(1), AbortCheckpoint(1, CANCELLED)]
+    assert bench.cancel(2) == [ResumeChannel(1), HandlerAborted(1, CANCELLED)]
     assert (bench.blocked, bench.capturing, bench.pending) == (set(), set(), ())
 
 
 def test_unaligned_collecting_a_newer_cancel_marker_stops_the_capture_of_the_older_checkpoint() -> None:
     bench = alternating(3)
     bench.barrier(0, kind=U)
-    assert bench.cancel(2, 3) == [AbortCheckpoint(3, CANCELLED)]
+    assert bench.cancel(2, 3) == [HandlerAborted(3, CANCELLED)]
     assert (bench.capturing, bench.pending) == (set(), ())
 
 
@@ -592,14 +592,14 @@ def test_an_old_announcement_is_dropped(mode: HandlerMode) -> None:
 def test_a_newer_barrier_subsumes_what_is_pending() -> None:
     bench = aligned(3)
     bench.barrier(0, 1)
-    assert bench.barrier(2, 2) == [ResumeChannel(0), AbortCheckpoint(1, SUBSUMED), BlockChannel(2)]
+    assert bench.barrier(2, 2) == [ResumeChannel(0), HandlerAborted(1, SUBSUMED), BlockChannel(2)]
     assert (bench.blocked, bench.pending) == ({2}, (2,))
 
 
 def test_a_newer_unaligned_barrier_subsumes_what_is_captured() -> None:
     bench = alternating(3)
     bench.barrier(0, 1, U)
-    assert bench.barrier(2, 2, U) == [AbortCheckpoint(1, SUBSUMED), StartCapture(2), trigger(2, U)]
+    assert bench.barrier(2, 2, U) == [HandlerAborted(1, SUBSUMED), StartCapture(2), trigger(2, U)]
     assert bench.capturing == {0, 1}
 
 
@@ -609,7 +609,7 @@ def test_a_newer_announcement_subsumes_what_is_pending() -> None:
     assert bench.announce(2, 2) == [
         CancelAlignmentTimer(1),
         ResumeChannel(0),
-        AbortCheckpoint(1, SUBSUMED),
+        HandlerAborted(1, SUBSUMED),
         SetAlignmentTimer(2, TIMEOUT_MS),
     ]
     assert (bench.blocked, bench.pending) == (set(), (2,))
@@ -663,7 +663,7 @@ def test_a_cancel_marker_older_than_what_is_pending_is_ignored() -> None:
 def test_a_newer_cancel_marker_silently_supersedes_what_is_pending() -> None:
     bench = aligned(2)
     bench.barrier(0, 1)
-    assert bench.cancel(1, 3) == [ResumeChannel(0), AbortCheckpoint(3, CANCELLED)]
+    assert bench.cancel(1, 3) == [ResumeChannel(0), HandlerAborted(3, CANCELLED)]
     assert bench.cancel(0, 2) == []
     assert bench.cancel(0, 3) == []
     assert bench.barrier(0, 3) == [ResumeChannel(0)]
@@ -676,14 +676,14 @@ def test_a_cancel_marker_for_what_was_only_announced_is_ignored() -> None:
     assert bench.cancel(1) == []
     assert bench.pending == (1,)
     bench.end(1)
-    assert bench.cancel(0) == [CancelAlignmentTimer(1), AbortCheckpoint(1, CANCELLED)]
+    assert bench.cancel(0) == [CancelAlignmentTimer(1), HandlerAborted(1, CANCELLED)]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_when_tasks_may_not_finish_an_end_aborts_what_is_pending(mode: HandlerMode) -> None:
     bench = Bench(mode, 3, finish=False)
     bench.barrier(0)
-    assert bench.end(1)[-2:] == [ResumeChannel(0), AbortCheckpoint(1, END_OF_STREAM)]
+    assert bench.end(1)[-2:] == [ResumeChannel(0), HandlerAborted(1, END_OF_STREAM)]
     assert (bench.blocked, bench.capturing, bench.pending) == (set(), set(), ())
     assert bench.end(2) == []
 
@@ -691,7 +691,7 @@ def test_when_tasks_may_not_finish_an_end_aborts_what_is_pending(mode: HandlerMo
 def test_when_tasks_may_not_finish_an_end_aborts_what_was_only_announced() -> None:
     bench = alternating(finish=False)
     bench.announce(0)
-    assert bench.end(1) == [CancelAlignmentTimer(1), AbortCheckpoint(1, END_OF_STREAM)]
+    assert bench.end(1) == [CancelAlignmentTimer(1), HandlerAborted(1, END_OF_STREAM)]
 
 
 def test_the_end_of_a_channel_that_has_delivered_counts_once_and_unblocks_it() -> None:
@@ -774,7 +774,7 @@ def test_a_timer_that_fires_after_the_end_is_ignored() -> None:
 def test_a_timer_fires_once() -> None:
     bench = alternating(3)
     bench.barrier(0, kind=T)
-    assert of_type(bench.timer(), TriggerCheckpoint) == [trigger_switched()]
+    assert of_type(bench.timer(), CheckpointTriggered) == [trigger_switched()]
     assert bench.timer() == []
 
 
@@ -800,7 +800,7 @@ def test_a_forced_barrier_aligns_however_long_it_takes_and_keeps_its_kind_and_ti
     assert bench.feed(BarrierReceived(0, forced)) == [BlockChannel(0)]
     bench.now_ms = 5 * TIMEOUT_MS
     assert bench.timer() == []
-    assert bench.feed(BarrierReceived(1, forced))[1] == TriggerCheckpoint(forced, 0)
+    assert bench.feed(BarrierReceived(1, forced))[1] == CheckpointTriggered(forced, 0)
     assert forced.behind_aligned_only_edge() == barrier(1, T)
 
 
@@ -811,7 +811,7 @@ def test_a_checkpoint_that_can_no_longer_be_captured_is_subsumed_at_its_first_ba
     bench = alternating()
     bench.handler.barrier_arrived(1, 1)
     bench.handler.barrier_arrived(1, 2)
-    assert bench.barrier(0, 1, U) == [AbortCheckpoint(1, SUBSUMED)]
+    assert bench.barrier(0, 1, U) == [HandlerAborted(1, SUBSUMED)]
     assert (bench.blocked, bench.capturing, bench.pending) == (set(), set(), ())
     assert bench.barrier(0, 2, U) == [StartCapture(2), trigger(2, U)]
     assert bench.capturing == set()
@@ -824,7 +824,7 @@ def test_a_checkpoint_that_can_no_longer_be_captured_is_subsumed_when_it_switche
     bench.barrier(1, 1)
     bench.barrier(0, 2, T)
     bench.handler.barrier_arrived(1, 3)
-    assert bench.timer(2) == [ResumeChannel(0), AbortCheckpoint(2, SUBSUMED)]
+    assert bench.timer(2) == [ResumeChannel(0), HandlerAborted(2, SUBSUMED)]
     assert (bench.blocked, bench.pending) == (set(), ())
 
 
@@ -837,7 +837,7 @@ def test_a_checkpoint_that_can_no_longer_be_captured_is_subsumed_when_it_switche
         BlockChannel(1),
         CancelAlignmentTimer(1),
         *resume(0, 1),
-        AbortCheckpoint(1, SUBSUMED),
+        HandlerAborted(1, SUBSUMED),
     ]
     assert (bench.blocked, bench.pending) == (set(), ())
 
@@ -847,7 +847,7 @@ def test_a_checkpoint_that_can_no_longer_be_captured_is_subsumed_when_it_switche
     bench.barrier(0, 1, T)
     bench.handler.barrier_arrived(2, 2)
     bench.now_ms = TIMEOUT_MS + 1
-    assert bench.end(1) == [CancelAlignmentTimer(1), ResumeChannel(0), AbortCheckpoint(1, SUBSUMED)]
+    assert bench.end(1) == [CancelAlignmentTimer(1), ResumeChannel(0), HandlerAborted(1, SUBSUMED)]
     assert bench.pending == ()
 
 
@@ -887,7 +887,7 @@ def test_metrics_of_an_aligned_checkpoint() -> None:
     bench.handler.data_processed(7)
     bench.now_ms = 65
     effects = bench.feed(BarrierReceived(2, barrier(created_ms=10)))
-    assert TriggerCheckpoint(barrier(created_ms=10), 30) in effects
+    assert CheckpointTriggered(barrier(created_ms=10), 30) in effects
     assert metrics_of(effects) == AlignmentMetrics(30, 25, 12)
 
 
@@ -895,7 +895,7 @@ def test_metrics_of_an_unaligned_checkpoint() -> None:
     bench = alternating()
     bench.now_ms = 40
     effects = bench.feed(BarrierReceived(0, barrier(1, U, created_ms=10)))
-    assert TriggerCheckpoint(barrier(1, U, created_ms=10), 30) in effects
+    assert CheckpointTriggered(barrier(1, U, created_ms=10), 30) in effects
     bench.handler.data_processed(200)
     bench.now_ms = 90
     assert metrics_of(bench.feed(BarrierReceived(1, barrier(1, U, created_ms=10)))) == AlignmentMetrics(30, 50, 200)
@@ -986,4 +986,4 @@ def test_a_tracker_is_another_handler() -> None:
 
 def test_the_whole_barrier_is_passed_on() -> None:
     savepoint = Barrier(1, 0, U, snapshot=SnapshotKind.SYNC_SAVEPOINT, drain=True, full=True)
-    assert alternating().feed(BarrierReceived(0, savepoint)) == [StartCapture(1), TriggerCheckpoint(savepoint, 0)]
+    assert alternating().feed(BarrierReceived(0, savepoint)) == [StartCapture(1), CheckpointTriggered(savepoint, 0)]

@@ -6,15 +6,15 @@ import pytest
 
 from snapline.protocol.barriers.alignment import Alignment
 from snapline.protocol.barriers.barrier_events import (
-    AbortCheckpoint,
     AlignmentMetrics,
     BarrierEffect,
     CancelAlignmentTimer,
+    CheckpointTriggered,
     FinishAlignment,
+    HandlerAborted,
     ResumeChannel,
     SetAlignmentTimer,
     StartCapture,
-    TriggerCheckpoint,
 )
 from snapline.types import AbortReason, Barrier, BarrierKind
 
@@ -70,7 +70,7 @@ def test_the_metrics_span_from_the_first_barrier_to_the_last() -> None:
     alignment.trigger(TIMED)
     alignment.finish()
     assert effects(alignment)[1:] == [
-        TriggerCheckpoint(TIMED, 7),
+        CheckpointTriggered(TIMED, 7),
         CancelAlignmentTimer(5),
         FinishAlignment(5, AlignmentMetrics(7, 2, 64)),
     ]
@@ -90,7 +90,7 @@ def test_an_abort_stops_the_capture_and_unblocks_in_order() -> None:
         CancelAlignmentTimer(5),
         ResumeChannel(0),
         ResumeChannel(2),
-        AbortCheckpoint(5, AbortReason.SUBSUMED),
+        HandlerAborted(5, AbortReason.SUBSUMED),
     ]
 
 

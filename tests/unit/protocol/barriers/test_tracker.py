@@ -6,7 +6,6 @@ import pytest
 
 from snapline.errors import EngineError
 from snapline.protocol.barriers.barrier_events import (
-    AbortCheckpoint,
     AlignmentMetrics,
     AlignmentTimerFired,
     BarrierAnnounced,
@@ -14,9 +13,10 @@ from snapline.protocol.barriers.barrier_events import (
     BarrierEvent,
     BarrierReceived,
     CancelMarkerReceived,
+    CheckpointTriggered,
     FinishAlignment,
+    HandlerAborted,
     PartitionEnded,
-    TriggerCheckpoint,
 )
 from snapline.protocol.barriers.tracker import MAX_TRACKED, TRACKED, Tracked, TrackingHandler
 from snapline.types import AbortReason, Barrier, BarrierKind, SnapshotKind
@@ -39,9 +39,9 @@ class Bench:
         """Feed events and return ids that were triggered, and ids with reasons that were aborted, in order."""
         found: list[int | tuple[int, AbortReason]] = []
         for effect in self.feed(events):
-            if isinstance(effect, TriggerCheckpoint):
+            if isinstance(effect, CheckpointTriggered):
                 found.append(effect.barrier.id)
-            elif isinstance(effect, AbortCheckpoint):
+            elif isinstance(effect, HandlerAborted):
                 found.append((effect.checkpoint_id, effect.reason))
             else:
                 assert isinstance(effect, FinishAlignment)
@@ -74,7 +74,7 @@ def test_a_checkpoint_is_triggered_at_its_last_barrier() -> None:
 def test_a_trigger_is_followed_by_the_end_of_alignment() -> None:
     bench = Bench(2)
     metrics = AlignmentMetrics(0, 0, 0)
-    assert bench.feed("B1@0 B1@1") == [TriggerCheckpoint(Barrier(1, 0), 0), FinishAlignment(1, metrics)]
+    assert bench.feed("B1@0 B1@1") == [CheckpointTriggered(Barrier(1, 0), 0), FinishAlignment(1, metrics)]
 
 
 def test_with_a_single_channel_every_new_barrier_triggers_at_once() -> None:
@@ -262,11 +262,11 @@ def test_metrics() -> None:
     assert bench.handler.handle(BarrierReceived(0, second), 70) == []
     bench.handler.data_processed(7)
     assert bench.handler.handle(BarrierReceived(1, first), 90) == [
-        TriggerCheckpoint(first, 40),
+        CheckpointTriggered(first, 40),
         FinishAlignment(1, AlignmentMetrics(40, 40, 12)),
     ]
     assert bench.handler.handle(BarrierReceived(1, second), 100) == [
-        TriggerCheckpoint(second, 10),
+        CheckpointTriggered(second, 10),
         FinishAlignment(2, AlignmentMetrics(10, 30, 7)),
     ]
 
@@ -274,12 +274,12 @@ def test_metrics() -> None:
 def test_clocks_that_differ_do_not_make_a_delay_negative() -> None:
     barrier = Barrier(1, timestamp_ms=500)
     effects = Bench(1).handler.handle(BarrierReceived(0, barrier), 400)
-    assert effects[0] == TriggerCheckpoint(barrier, 0)
+    assert effects[0] == CheckpointTriggered(barrier, 0)
 
 
 def test_the_barrier_is_passed_on_as_it_came() -> None:
     barrier = Barrier(1, 0, snapshot=SnapshotKind.SYNC_SAVEPOINT, drain=True, full=True)
-    assert Bench(1).handler.handle(BarrierReceived(0, barrier), 0)[0] == TriggerCheckpoint(barrier, 0)
+    assert Bench(1).handler.handle(BarrierReceived(0, barrier), 0)[0] == CheckpointTriggered(barrier, 0)
 
 
 def test_it_never_blocks_and_never_captures() -> None:

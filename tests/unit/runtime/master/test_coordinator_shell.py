@@ -1,0 +1,132 @@
+"""The shell of a coordinator: what it orders is carried out in order, and answers come back to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.runtime.master.master_kit import CHECKPOINTS, READ, MasterBench, make_spec, running
+
+from snapline.config import Checkpoints
+from snapline.contracts.master_hook import MasterHook
+from snapline.devtools.simulator.sim_storage import SimStorage
+from snapline.errors import PeerError
+from snapline.protocol.messages import OperatorEvent, OperatorEventReceived, TriggerCheckpoint
+from snapline.runtime.wire import control_messages as m
+from snapline.types import JobStatus
+
+
+class Hook(MasterHook):
+    """Takes part in checkpoints as the test wants."""
+
+    name = "hook"
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.error: Exception | None = None
+
+    def snapshot(self, checkpoint_id: int) -> bytes | None:
+        self.log.append(f"snapshot {checkpoint_id}")
+        if self.error is not None:
+            raise self.error
+        return b"kept"
+
+    def restore(self, checkpoint_id: int, state: bytes | None) -> None:
+        self.log.append(f"restore {checkpoint_id} {state!r}")
+
+    def reset(self) -> None:
+        self.log.append("reset")
+
+
+def hooked() -> tuple[MasterBench, Hook]:
+    hook = Hook()
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, hooks={"hook": hook}))
+    bench.begin()
+    return bench, hook
+
+
+def test_a_hook_takes_part_before_tasks_are_triggered_and_gets_its_state_back() -> None:
+    bench, hook = hooked()
+    answer = bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    assert hook.log == ["reset", f"snapshot {trigger.barrier.id}"]
+    bench.acknowledge(trigger.barrier.id)
+    assert answer.done()
+    bench.slots.closed(bench.worker, "gone")
+    bench.settle(1500)
+    assert hook.log[-1] == f"restore {trigger.barrier.id} b'kept'"
+
+
+def test_a_hook_that_fails_fails_the_checkpoint_and_not_the_job() -> None:
+    bench, hook = hooked()
+    hook.error = ValueError("no luck")
+    answer = bench.request()
+    assert bench.told(TriggerCheckpoint) == []
+    assert "no luck" in str(answer.exception(0))
+    assert bench.status is JobStatus.RUNNING
+
+
+def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_not_the_job() -> None:
+    bench = MasterBench()
+    bench.begin()
+    answer = bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    bench.sim_storage._fails = lambda metadata, share: metadata  # type: ignore[method-assign]
+    bench.acknowledge(trigger.barrier.id)
+    bench.settle(60_000) if not answer.done() else None
+    assert answer.exception(0) is not None
+
+
+def test_without_storage_tasks_send_their_objects_along() -> None:
+    bench = MasterBench(make_spec(checkpoints=Checkpoints()))
+    bench.begin()
+    bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    assert trigger.barrier.location is None
+
+
+def test_a_barrier_waits_for_splits_that_are_on_their_way() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.say(m.SplitRequest(running(READ), "read"))
+    (event,) = bench.told(OperatorEvent)
+    bench.request()
+    assert bench.told(TriggerCheckpoint) == []
+    bench.say(OperatorEventReceived(7, event.sequence))
+    assert bench.told(TriggerCheckpoint) == [], "another attempt's"
+    bench.say(OperatorEventReceived(1, event.sequence))
+    assert len(bench.told(TriggerCheckpoint)) == 1
+
+
+def test_splits_that_cannot_be_sent_fail_the_attempt() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.slots._processes.clear()
+    bench.master.process_said(0, m.SplitRequest(running(READ), "read"))
+    assert bench.status is JobStatus.FAILING
+
+
+def test_only_the_vertex_of_a_source_may_ask_for_its_splits() -> None:
+    bench = MasterBench()
+    bench.begin()
+    with pytest.raises(PeerError, match="'nobody'"):
+        bench.master.process_said(0, m.SplitRequest(running(READ), "nobody"))
+
+
+def test_an_old_checkpoint_is_deleted_once_a_newer_one_is_complete() -> None:
+    bench = MasterBench()
+    bench.begin()
+    locations = []
+    for name in ("one", "two"):
+        answer = bench.request(name)
+        (trigger,) = bench.told(TriggerCheckpoint)
+        bench.acknowledge(trigger.barrier.id)
+        locations.append(answer.result(0))
+        bench.settle(1000)
+    kept = _stored(bench.sim_storage)
+    assert any(path.startswith(f"{locations[1]}/") for path in kept)
+    assert not any(path.startswith(f"{locations[0]}/") for path in kept)
+
+
+def _stored(storage: SimStorage) -> list[Any]:
+    return list(storage.objects)

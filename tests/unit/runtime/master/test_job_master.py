@@ -1,0 +1,256 @@
+"""The master of a job: one attempt after the other, and each of its ends."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.runtime.master.master_kit import (
+    CHECKPOINTS,
+    READ,
+    WRITE,
+    FakePeer,
+    MasterBench,
+    make_spec,
+    running,
+)
+
+from snapline.config import NoRestart
+from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects
+from snapline.errors import PeerError
+from snapline.protocol.messages import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    OperatorEvent,
+    TaskReport,
+    TriggerCheckpoint,
+)
+from snapline.runtime.master.job_storage import open_storage
+from snapline.runtime.wire import control_messages as m
+from snapline.types import JobStatus, SnapshotKind, SubtaskId, TaskStatus
+
+
+def failed(error: str = "boom", attempt: int = 1, *, is_final: bool = False) -> TaskReport:
+    return TaskReport(running(READ, attempt), TaskStatus.FAILED, error, "trace", "log", is_final)
+
+
+def test_tasks_are_deployed_and_the_job_runs_when_all_of_them_do() -> None:
+    bench = MasterBench()
+    deploy = bench.deploy()
+    assert [str(task.execution) for task in deploy.tasks] == ["read/0#1", "write/0#1"]
+    assert (deploy.attempt, deploy.restored_id) == (1, -1)
+    bench.say(TaskReport(running(READ), TaskStatus.RUNNING))
+    assert bench.status is JobStatus.INITIALIZING
+    bench.say(TaskReport(running(WRITE), TaskStatus.RUNNING))
+    assert bench.status is JobStatus.RUNNING
+
+
+def test_a_checkpoint_goes_from_the_request_to_the_notice() -> None:
+    bench = MasterBench()
+    bench.begin()
+    answer = bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    assert trigger.execution == running(READ), "only sources are triggered"
+    assert trigger.barrier.location is not None
+    assert not answer.done()
+    bench.acknowledge(trigger.barrier.id)
+    assert {message.execution.subtask for message in bench.told(CheckpointCompleted)} == {READ, WRITE}
+    assert answer.result(0) == trigger.barrier.location
+
+
+def test_splits_go_to_the_subtask_that_asks() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.say(m.SplitRequest(running(READ), "read"))
+    (event,) = bench.told(OperatorEvent)
+    assert (event.execution, event.operator, event.event["splits"]) == (running(READ), "read", ["a"])
+    bench.say(m.SplitRequest(running(READ, attempt=7), "read"))
+    assert bench.told(OperatorEvent) == [], "another attempt asks"
+
+
+def test_nobody_speaks_for_others() -> None:
+    bench = MasterBench()
+    bench.begin()
+    stranger = running(SubtaskId("read", 1))
+    for message in (TaskReport(stranger, TaskStatus.FAILED), m.SourceEnded(stranger), m.SplitRequest(stranger, "read")):
+        with pytest.raises(PeerError, match="read/1#1"):
+            bench.master.process_said(0, message)
+    with pytest.raises(PeerError, match="'write'"):
+        bench.master.process_said(0, m.SplitRequest(running(READ), "write"))
+    with pytest.raises(PeerError, match="ProcessDied"):
+        bench.master.process_said(0, m.ProcessDied(1, "", ""))
+    assert bench.status is JobStatus.RUNNING
+
+
+def test_a_failed_task_leads_to_the_next_attempt_from_the_last_checkpoint() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    bench.acknowledge(trigger.barrier.id)
+    bench.worker.said()
+    bench.say(failed())
+    assert bench.status is JobStatus.FAILING
+    assert bench.told(m.Cancel) == [m.Cancel(1)]
+    bench.say(m.TasksCancelled(1))
+    assert bench.status is JobStatus.RESTARTING
+    assert bench.master.failure.failure is not None
+    assert "boom" in bench.master.failure.failure.cause
+    bench.settle(1500)
+    deploy = bench.deployed()
+    assert (deploy.attempt, deploy.restored_id) == (2, trigger.barrier.id)
+    bench.run_tasks(attempt=2)
+    assert bench.status is JobStatus.RUNNING
+
+
+def test_nothing_of_an_older_attempt_counts() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.say(failed(), m.TasksCancelled(1))
+    bench.settle(1500)
+    bench.run_tasks(attempt=2)
+    assert bench.status is JobStatus.RUNNING
+    answer = bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    bench.say(failed("late"), m.TasksCancelled(1), m.SourceEnded(running(READ)))
+    bench.acknowledge(trigger.barrier.id, attempt=1)
+    assert bench.status is JobStatus.RUNNING
+    assert not answer.done()
+    bench.acknowledge(trigger.barrier.id, attempt=2)
+    assert answer.done()
+
+
+def test_a_lost_process_is_explained_by_whoever_knows_more() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.slots.closed(bench.worker, "reset by peer")
+    bench.slots.received(bench.supervisor, m.ProcessDied(1, "killed by signal 9", "last words"))
+    failure = bench.master.failure.failure
+    assert failure is not None
+    assert failure.cause.index("reset by peer") < failure.cause.index("killed by signal 9")
+    assert failure.log == "last words"
+    bench.settle()
+    assert bench.status is JobStatus.RESTARTING, "nothing is left to be cancelled"
+    bench.worker = FakePeer()
+    bench.greet(2)
+    bench.settle(1500)
+    assert bench.deployed().attempt == 2
+
+
+def test_a_job_that_may_not_restart_fails_and_that_is_recorded() -> None:
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=NoRestart()))
+    bench.begin()
+    bench.say(failed())
+    assert bench.ends == []
+    bench.say(m.TasksCancelled(1))
+    assert bench.ends == [JobStatus.FAILED]
+    assert bench.status is JobStatus.FAILING, "the end is told by whoever closes the master"
+    assert bench.blocking(bench.storage.archive.read_journal).ended is JobStatus.FAILED
+
+
+def test_a_failure_that_no_restart_can_mend_leaves_the_job_to_another_version() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.say(failed("no fit", is_final=True), m.TasksCancelled(1))
+    assert bench.ends == [JobStatus.FAILED]
+    journal = bench.blocking(bench.storage.archive.read_journal)
+    assert journal.ended is None
+
+
+def test_a_cancelled_job_cancels_its_tasks_and_records_its_end() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.master.cancel()
+    bench.settle()
+    assert bench.told(m.Cancel) == [m.Cancel(1)]
+    assert bench.ends == []
+    bench.say(m.TasksCancelled(1))
+    assert bench.ends == [JobStatus.CANCELED]
+    assert bench.blocking(bench.storage.archive.read_journal).ended is JobStatus.CANCELED
+
+
+def test_a_job_whose_tasks_have_finished_ends() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.say(*(TaskReport(running(subtask), TaskStatus.FINISHED) for subtask in (READ, WRITE)))
+    bench.settle()
+    assert bench.ends == [JobStatus.FINISHED]
+
+
+def test_the_end_of_all_sources_asks_for_the_last_checkpoint() -> None:
+    bench = MasterBench()
+    bench.begin()
+    assert bench.told(TriggerCheckpoint) == []
+    bench.say(m.SourceEnded(running(READ)))
+    (trigger,) = bench.told(TriggerCheckpoint)
+    bench.acknowledge(trigger.barrier.id)
+    assert len(bench.told(TriggerCheckpoint)) == 1, "others may not have seen the end yet"
+
+
+def test_a_request_that_comes_early_waits_until_the_job_runs() -> None:
+    bench = MasterBench()
+    bench.deploy()
+    answer = bench.request()
+    assert bench.told(TriggerCheckpoint) == []
+    bench.run_tasks()
+    assert len(bench.told(TriggerCheckpoint)) == 1
+    assert not answer.done()
+
+
+def test_a_checkpoint_that_times_out_is_aborted_at_the_tasks() -> None:
+    bench = MasterBench()
+    bench.begin()
+    answer = bench.request()
+    for _ in range(0, bench.spec.checkpoints.timeout_ms + 1000, 1000):
+        bench.settle(1000)
+    assert answer.exception(0) is not None
+    assert {message.execution.subtask for message in bench.told(CheckpointAborted)} == {READ, WRITE}
+
+
+def test_a_stop_ends_with_its_savepoint() -> None:
+    bench = MasterBench()
+    bench.begin()
+    answer = bench.request(kind=SnapshotKind.SYNC_SAVEPOINT, target="memory://sim/savepoints")
+    (trigger,) = bench.told(TriggerCheckpoint)
+    assert trigger.barrier.snapshot is SnapshotKind.SYNC_SAVEPOINT
+    bench.acknowledge(trigger.barrier.id)
+    assert not answer.done(), "the job has not ended"
+    bench.say(*(TaskReport(running(subtask), TaskStatus.FINISHED) for subtask in (READ, WRITE)))
+    bench.master.requests.ended(bench.ends[0])
+    assert answer.result(0) == trigger.barrier.location
+
+
+def test_another_driver_that_takes_over_suspends_this_one() -> None:
+    bench = MasterBench()
+    bench.begin()
+    answer = bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+
+    def take_over() -> None:
+        objects, journal = SimObjects(bench.sim_storage), SimJournal(bench.sim_storage, "job")
+        open_storage(bench.spec, objects, journal, token="another").archive.claim(0)
+
+    bench.blocking(take_over)
+    bench.acknowledge(trigger.barrier.id)
+    assert answer.exception(0) is not None, "it could not be published"
+    bench.say(m.TasksCancelled(1))
+    assert bench.ends == [JobStatus.SUSPENDED]
+
+
+def test_slots_that_can_never_be_are_the_end_but_not_recorded() -> None:
+    bench = MasterBench()
+    bench.master.start(bench.slots)
+    bench.settle()
+    bench.provider.failed("no such cluster", True)
+    bench.settle()
+    assert bench.ends == [JobStatus.FAILED]
+    assert bench.blocking(bench.storage.archive.read_journal).ended is None
+
+
+def test_after_the_close_nothing_more_happens() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.master.close()
+    bench.worker.said()
+    bench.say(failed())
+    bench.settle(10_000)
+    assert bench.worker.said() == []
+    assert bench.status is JobStatus.RUNNING
