@@ -17,7 +17,6 @@ from snapline.devtools.replay.unaligned_handler import UnalignedHandler
 from snapline.errors import EngineError
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.barrier_events import (
-    HandlerAborted,
     AlignmentTimerFired,
     BarrierAnnounced,
     BarrierEffect,
@@ -27,14 +26,15 @@ from snapline.protocol.barriers.barrier_events import (
     BlockChannel,
     CancelAlignmentTimer,
     CancelMarkerReceived,
+    CheckpointTriggered,
     FinishAlignment,
+    HandlerAborted,
     HandlerMode,
     PartitionEnded,
     PrioritizeBarrier,
     ResumeChannel,
     SetAlignmentTimer,
     StartCapture,
-    CheckpointTriggered,
 )
 from snapline.protocol.barriers.tracker import MAX_TRACKED, TrackingHandler
 from snapline.types import NO_CHECKPOINT, AbortReason, Barrier, BarrierKind

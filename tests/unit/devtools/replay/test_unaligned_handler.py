@@ -9,10 +9,10 @@ from snapline.protocol.barriers.barrier_events import (
     BarrierAnnounced,
     BarrierReceived,
     BlockChannel,
+    CheckpointTriggered,
     PrioritizeBarrier,
     ResumeChannel,
     StartCapture,
-    CheckpointTriggered,
 )
 from snapline.types import Barrier, BarrierKind
 
