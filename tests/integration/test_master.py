@@ -24,36 +24,38 @@ from snapline.contracts.source import ReaderContext, Source, SourceReader, Split
 from snapline.errors import ConfigurationError, PeerError, RestoreError, StorageError
 from snapline.graph.execution_plan import ExecutionPlan, PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.graph.job_spec import JobSpec
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointCompleted,
+    OperatorEvent,
+    OperatorEventReceived,
+    TaskReport,
+    TriggerCheckpoint,
+)
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.statistics.task_metrics import TaskMetrics
-from snapline.runtime.master import master_thread
+from snapline.runtime.master import job_end
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.master.master_thread import MasterThread
 from snapline.runtime.master.start_master import start_master
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.wire.auth import client_handshake, server_handshake
 from snapline.runtime.wire.control_messages import (
-    Acknowledge,
     Cancel,
-    CheckpointCompleted,
     Deploy,
     Drain,
     Heartbeat,
     KillProcess,
     Message,
     Metrics,
-    OperatorEvent,
-    OperatorEventReceived,
     ProcessDied,
     ProcessHello,
     ProcessUnable,
     SplitRequest,
     StartProcess,
     SupervisorHello,
-    TaskReport,
     TasksCancelled,
-    TriggerCheckpoint,
     decode_to_process,
     decode_to_supervisor,
     encode,
@@ -802,7 +804,7 @@ def test_a_snapshot_that_does_not_fit_leaves_everything_as_it_is(cluster: Cluste
 def test_an_end_that_cannot_be_recorded_is_not_told_as_one(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(master_thread, "RECORD_PAUSES_S", (0.0,))
+    monkeypatch.setattr(job_end, "RECORD_PAUSES_S", (0.0,))
     handle = start_master(spec(tmp_path), cluster)
     wait_for(lambda: handle.status() is JobStatus.RUNNING)
     location = handle.checkpoint(timeout="5s")

@@ -10,7 +10,8 @@ from collections import Counter
 
 import pytest
 
-from snapline.devtools.simulator.mutants import MUTANTS, Mutant
+from snapline.devtools.simulator.mutant import Mutant
+from snapline.devtools.simulator.mutants import MUTANTS
 from snapline.devtools.simulator.report import coverage_report
 from snapline.devtools.simulator.scenario import Handler, make_scenario
 from snapline.devtools.simulator.simulation import simulate

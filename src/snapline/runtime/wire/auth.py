@@ -73,7 +73,7 @@ class ClientHandshake:
 
 
 class ServerHandshake:
-    """The accepting side: read `needs` bytes, send what `receive` returns, until `needs` is 0: the client is trusted."""
+    """The accepting side: read `needs` bytes, send what `receive` returns; at `needs` 0 the client is trusted."""
 
     def __init__(self, secret: bytes, purposes: Collection[str]) -> None:
         self._secret = secret

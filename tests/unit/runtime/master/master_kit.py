@@ -189,7 +189,6 @@ class MasterBench(Bench):
     def _provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
         self.slots.provider_failed(generation, error, is_fatal)
 
-    @property
     def status(self) -> JobStatus:
         return self.master.status
 
@@ -227,7 +226,7 @@ class MasterBench(Bench):
         """Bring the job to RUNNING."""
         self.deploy()
         self.run_tasks()
-        assert self.status is JobStatus.RUNNING
+        assert self.status() is JobStatus.RUNNING
 
     def acknowledge(self, checkpoint_id: int, attempt: int = 1) -> None:
         self.say(

@@ -63,7 +63,7 @@ def test_a_hook_that_fails_fails_the_checkpoint_and_not_the_job() -> None:
     answer = bench.request()
     assert bench.told(TriggerCheckpoint) == []
     assert "no luck" in str(answer.exception(0))
-    assert bench.status is JobStatus.RUNNING
+    assert bench.status() is JobStatus.RUNNING
 
 
 def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_not_the_job() -> None:
@@ -103,7 +103,7 @@ def test_splits_that_cannot_be_sent_fail_the_attempt() -> None:
     bench.begin()
     bench.slots._processes.clear()
     bench.master.process_said(0, m.SplitRequest(running(READ), "read"))
-    assert bench.status is JobStatus.FAILING
+    assert bench.status() is JobStatus.FAILING
 
 
 def test_only_the_vertex_of_a_source_may_ask_for_its_splits() -> None:

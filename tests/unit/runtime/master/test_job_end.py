@@ -27,7 +27,7 @@ class Setup(MasterBench):
         self.recorder.record(self.attempt, status, None, done.append)
         assert done == [], "nobody hears of it before it is recorded"
         self.run()
-        self.told = done  # type: ignore[assignment]
+        self.told = done
 
     @property
     def recorded(self) -> JobStatus | None:

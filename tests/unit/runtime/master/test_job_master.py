@@ -38,9 +38,9 @@ def test_tasks_are_deployed_and_the_job_runs_when_all_of_them_do() -> None:
     assert [str(task.execution) for task in deploy.tasks] == ["read/0#1", "write/0#1"]
     assert (deploy.attempt, deploy.restored_id) == (1, -1)
     bench.say(TaskReport(running(READ), TaskStatus.RUNNING))
-    assert bench.status is JobStatus.INITIALIZING
+    assert bench.status() is JobStatus.INITIALIZING
     bench.say(TaskReport(running(WRITE), TaskStatus.RUNNING))
-    assert bench.status is JobStatus.RUNNING
+    assert bench.status() is JobStatus.RUNNING
 
 
 def test_a_checkpoint_goes_from_the_request_to_the_notice() -> None:
@@ -77,7 +77,7 @@ def test_nobody_speaks_for_others() -> None:
         bench.master.process_said(0, m.SplitRequest(running(READ), "write"))
     with pytest.raises(PeerError, match="ProcessDied"):
         bench.master.process_said(0, m.ProcessDied(1, "", ""))
-    assert bench.status is JobStatus.RUNNING
+    assert bench.status() is JobStatus.RUNNING
 
 
 def test_a_failed_task_leads_to_the_next_attempt_from_the_last_checkpoint() -> None:
@@ -88,17 +88,17 @@ def test_a_failed_task_leads_to_the_next_attempt_from_the_last_checkpoint() -> N
     bench.acknowledge(trigger.barrier.id)
     bench.worker.said()
     bench.say(failed())
-    assert bench.status is JobStatus.FAILING
+    assert bench.status() is JobStatus.FAILING
     assert bench.told(m.Cancel) == [m.Cancel(1)]
     bench.say(m.TasksCancelled(1))
-    assert bench.status is JobStatus.RESTARTING
+    assert bench.status() is JobStatus.RESTARTING
     assert bench.master.failure.failure is not None
     assert "boom" in bench.master.failure.failure.cause
     bench.settle(1500)
     deploy = bench.deployed()
     assert (deploy.attempt, deploy.restored_id) == (2, trigger.barrier.id)
     bench.run_tasks(attempt=2)
-    assert bench.status is JobStatus.RUNNING
+    assert bench.status() is JobStatus.RUNNING
 
 
 def test_nothing_of_an_older_attempt_counts() -> None:
@@ -107,12 +107,12 @@ def test_nothing_of_an_older_attempt_counts() -> None:
     bench.say(failed(), m.TasksCancelled(1))
     bench.settle(1500)
     bench.run_tasks(attempt=2)
-    assert bench.status is JobStatus.RUNNING
+    assert bench.status() is JobStatus.RUNNING
     answer = bench.request()
     (trigger,) = bench.told(TriggerCheckpoint)
     bench.say(failed("late"), m.TasksCancelled(1), m.SourceEnded(running(READ)))
     bench.acknowledge(trigger.barrier.id, attempt=1)
-    assert bench.status is JobStatus.RUNNING
+    assert bench.status() is JobStatus.RUNNING
     assert not answer.done()
     bench.acknowledge(trigger.barrier.id, attempt=2)
     assert answer.done()
@@ -128,7 +128,7 @@ def test_a_lost_process_is_explained_by_whoever_knows_more() -> None:
     assert failure.cause.index("reset by peer") < failure.cause.index("killed by signal 9")
     assert failure.log == "last words"
     bench.settle()
-    assert bench.status is JobStatus.RESTARTING, "nothing is left to be cancelled"
+    assert bench.status() is JobStatus.RESTARTING, "nothing is left to be cancelled"
     bench.worker = FakePeer()
     bench.greet(2)
     bench.settle(1500)
@@ -142,7 +142,7 @@ def test_a_job_that_may_not_restart_fails_and_that_is_recorded() -> None:
     assert bench.ends == []
     bench.say(m.TasksCancelled(1))
     assert bench.ends == [JobStatus.FAILED]
-    assert bench.status is JobStatus.FAILING, "the end is told by whoever closes the master"
+    assert bench.status() is JobStatus.FAILING, "the end is told by whoever closes the master"
     assert bench.blocking(bench.storage.archive.read_journal).ended is JobStatus.FAILED
 
 
@@ -253,4 +253,4 @@ def test_after_the_close_nothing_more_happens() -> None:
     bench.say(failed())
     bench.settle(10_000)
     assert bench.worker.said() == []
-    assert bench.status is JobStatus.RUNNING
+    assert bench.status() is JobStatus.RUNNING

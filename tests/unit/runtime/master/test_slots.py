@@ -88,7 +88,7 @@ class Setup(Bench):
 
 def test_a_supervisor_is_told_to_start_a_process_and_all_are_announced_at_once() -> None:
     setup = Setup()
-    assert setup.slots.secret is None
+    assert not setup.slots.secret
     setup.register()
     assert setup.slots.secret == setup.provider.orders[0].secret
     assert [peer.said() for peer in setup.supervisors] == [[m.StartProcess(1)]] * 2
