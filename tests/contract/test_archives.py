@@ -34,7 +34,7 @@ PAUSE_S = 0.01
 
 
 class Job:
-    """The storage of one job and its surroundings; each driver has its own connections."""
+    """The storage of one job; each driver has its own connections."""
 
     def __init__(self, root: str, objects: ObjectStore, journal: Callable[[str], JournalStore]) -> None:
         self.root = root

@@ -7,76 +7,76 @@ from snapline.types import IDLE, MAX_WATERMARK
 
 
 def test_the_least_of_all_channels_counts() -> None:
-    valve = InputWatermarks(2)
-    assert valve.advance(0, 5) == []
-    assert valve.current_ms is None
-    assert valve.advance(1, 3) == [3]
-    assert valve.advance(1, 9) == [5]
-    assert valve.advance(0, 5) == []
-    assert valve.current_ms == 5
+    watermarks = InputWatermarks(2)
+    assert watermarks.advance(0, 5) == []
+    assert watermarks.current_ms is None
+    assert watermarks.advance(1, 3) == [3]
+    assert watermarks.advance(1, 9) == [5]
+    assert watermarks.advance(0, 5) == []
+    assert watermarks.current_ms == 5
 
 
 def test_a_watermark_never_goes_back() -> None:
-    valve = InputWatermarks(1)
-    assert valve.advance(0, 7) == [7]
-    assert valve.advance(0, 4) == []
-    assert valve.advance(0, 8) == [8]
+    watermarks = InputWatermarks(1)
+    assert watermarks.advance(0, 7) == [7]
+    assert watermarks.advance(0, 4) == []
+    assert watermarks.advance(0, 8) == [8]
 
 
 def test_idle_channels_are_left_out_until_they_speak_again() -> None:
-    valve = InputWatermarks(2)
-    valve.advance(0, 10)
-    assert valve.advance(1, IDLE) == [10]
-    assert valve.advance(0, 20) == [20]
-    assert valve.advance(1, 15) == [], "behind what is known already"
-    assert valve.advance(0, 30) == []
-    assert valve.advance(1, 25) == [25]
+    watermarks = InputWatermarks(2)
+    watermarks.advance(0, 10)
+    assert watermarks.advance(1, IDLE) == [10]
+    assert watermarks.advance(0, 20) == [20]
+    assert watermarks.advance(1, 15) == [], "behind what is known already"
+    assert watermarks.advance(0, 30) == []
+    assert watermarks.advance(1, 25) == [25]
 
 
 def test_when_all_are_idle_that_is_passed_on_once() -> None:
-    valve = InputWatermarks(2)
-    valve.advance(0, 10)
-    valve.advance(1, 12)
-    assert valve.advance(0, IDLE) == [12]
-    assert valve.advance(1, IDLE) == [IDLE]
-    assert valve.advance(1, IDLE) == []
-    assert valve.advance(0, 13) == [13]
+    watermarks = InputWatermarks(2)
+    watermarks.advance(0, 10)
+    watermarks.advance(1, 12)
+    assert watermarks.advance(0, IDLE) == [12]
+    assert watermarks.advance(1, IDLE) == [IDLE]
+    assert watermarks.advance(1, IDLE) == []
+    assert watermarks.advance(0, 13) == [13]
 
 
 def test_a_channel_that_speaks_again_ends_idleness() -> None:
-    valve = InputWatermarks(1)
-    assert valve.advance(0, 5) == [5]
-    assert valve.advance(0, IDLE) == [IDLE]
-    assert valve.advance(0, 5) == [5], "those behind must not leave this subtask out any more"
+    watermarks = InputWatermarks(1)
+    assert watermarks.advance(0, 5) == [5]
+    assert watermarks.advance(0, IDLE) == [IDLE]
+    assert watermarks.advance(0, 5) == [5], "those behind must not leave this subtask out any more"
 
 
 def test_ended_channels_do_not_hold_up() -> None:
-    valve = InputWatermarks(2)
-    valve.advance(0, 5)
-    assert valve.advance(1, MAX_WATERMARK) == [5]
-    assert valve.advance(0, MAX_WATERMARK) == [MAX_WATERMARK]
+    watermarks = InputWatermarks(2)
+    watermarks.advance(0, 5)
+    assert watermarks.advance(1, MAX_WATERMARK) == [5]
+    assert watermarks.advance(0, MAX_WATERMARK) == [MAX_WATERMARK]
 
 
 def test_the_end_of_one_channel_is_not_the_end_of_all_while_the_others_are_idle() -> None:
-    valve = InputWatermarks(3)
-    valve.advance(0, 5)
-    valve.advance(1, 7)
-    assert valve.advance(2, 3) == [3]
-    assert valve.advance(2, MAX_WATERMARK) == [5]
-    assert valve.advance(2, MAX_WATERMARK) == []
-    assert valve.advance(0, IDLE) == [7]
-    assert valve.advance(1, IDLE) == [IDLE]
-    assert valve.advance(1, 8) == [8]
-    assert valve.advance(1, MAX_WATERMARK) == [IDLE], "the first one is still there, and still idle"
-    assert valve.advance(0, MAX_WATERMARK) == [MAX_WATERMARK]
-    assert valve.advance(0, MAX_WATERMARK) == []
+    watermarks = InputWatermarks(3)
+    watermarks.advance(0, 5)
+    watermarks.advance(1, 7)
+    assert watermarks.advance(2, 3) == [3]
+    assert watermarks.advance(2, MAX_WATERMARK) == [5]
+    assert watermarks.advance(2, MAX_WATERMARK) == []
+    assert watermarks.advance(0, IDLE) == [7]
+    assert watermarks.advance(1, IDLE) == [IDLE]
+    assert watermarks.advance(1, 8) == [8]
+    assert watermarks.advance(1, MAX_WATERMARK) == [IDLE], "the first one is still there, and still idle"
+    assert watermarks.advance(0, MAX_WATERMARK) == [MAX_WATERMARK]
+    assert watermarks.advance(0, MAX_WATERMARK) == []
 
 
 def test_idleness_comes_behind_the_last_watermark_of_channels_that_are_all_idle() -> None:
-    valve = InputWatermarks(2)
-    valve.advance(1, 12)
-    assert valve.advance(0, 10) == [10]
-    assert valve.advance(1, IDLE) == []
-    assert valve.advance(0, IDLE) == [12, IDLE]
-    assert valve.advance(0, IDLE) == []
-    assert valve.advance(0, 12) == [12], "it speaks again"
+    watermarks = InputWatermarks(2)
+    watermarks.advance(1, 12)
+    assert watermarks.advance(0, 10) == [10]
+    assert watermarks.advance(1, IDLE) == []
+    assert watermarks.advance(0, IDLE) == [12, IDLE]
+    assert watermarks.advance(0, IDLE) == []
+    assert watermarks.advance(0, 12) == [12], "it speaks again"
