@@ -53,7 +53,7 @@ def test_a_function_holds_something_that_cannot_be_sent(spark: SparkSession, tmp
         with lock:
             return batch
 
-    with pytest.raises(ConfigurationError, match=r"operator 'function' .* cannot be pickled .* make those in"):
+    with pytest.raises(ConfigurationError, match=r"operator 'function' .* cannot be pickled .* create those in"):
         make_job(tmp_path, locked).start(spark)
 
 

@@ -22,7 +22,7 @@ from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.runtime.master.coordinator_shell import MasterCalls
 from snapline.runtime.master.job_log import EventLog
 from snapline.runtime.master.job_master import JobMaster
-from snapline.runtime.master.job_storage import open_storage
+from snapline.runtime.master.job_storage import MasterStorage, open_storage
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
@@ -146,16 +146,16 @@ def process_hello(generation: int = 1, slot: int = 0, incarnation: int = 1) -> m
 class MasterBench(Bench):
     """A master of one slot on simulated storage. The test plays the supervisor and the operator process."""
 
-    def __init__(self, spec: JobSpec | None = None, storage: SimStorage | None = None, token: str = "t") -> None:
+    def __init__(self, spec: JobSpec | None = None) -> None:
         super().__init__()
         self.spec = spec or make_spec(checkpoints=CHECKPOINTS)
-        self.sim_storage = storage or SimStorage(self.kernel, frozenset())
+        self.sim_storage = SimStorage(self.kernel, frozenset())
         self.provider = FakeProvider()
         self.ends: list[JobStatus] = []
         scheduler = self.scheduler
         self.storage = self.blocking(
             lambda: open_storage(
-                self.spec, SimObjects(self.sim_storage), SimJournal(self.sim_storage, "job"), token=token
+                self.spec, SimObjects(self.sim_storage), SimJournal(self.sim_storage, "job"), token="t"
             )
         )
         self.calls = MasterCalls(*(BackgroundCalls(scheduler, 1, name) for name in ("storage", "journal", "hooks")))
@@ -191,6 +191,11 @@ class MasterBench(Bench):
 
     def status(self) -> JobStatus:
         return self.master.status
+
+    def other_driver(self) -> MasterStorage:
+        """The job's storage, as another driver opens it."""
+        objects, journal = SimObjects(self.sim_storage), SimJournal(self.sim_storage, "job")
+        return self.blocking(lambda: open_storage(self.spec, objects, journal, token="other"))
 
     def settle(self, delay_ms: int = 400) -> None:
         """Let time go by, in which peers are heard."""

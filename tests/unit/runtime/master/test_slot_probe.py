@@ -1,0 +1,86 @@
+"""Dialling the data port of a slot: reachable, silent, absent, or of another job."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from snapline.runtime.master import slot_probe
+from snapline.runtime.master.slot_probe import SocketProbe
+from snapline.runtime.network.admission import Admission
+from snapline.runtime.wire.auth import Refusals
+
+SECRET = b"s" * 32
+
+
+def probe(address: tuple[str, int], secret: bytes = SECRET) -> str | None:
+    """What the probe finds: None, or the error."""
+
+    async def run() -> str | None:
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[str | None] = loop.create_future()
+        dial = SocketProbe(loop)
+        dial(address, secret, found.set_result)
+        async with asyncio.timeout(10):
+            error = await found
+        await dial.close()
+        return error
+
+    return asyncio.run(run())
+
+
+def with_data_port(use: Callable[[tuple[str, int]], None]) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    admission = Admission(listener, SECRET, Refusals("a slot"), lambda *_: None, lambda _: None)
+    with closing(admission):
+        use(listener.getsockname())
+
+
+def test_a_data_port_that_can_be_reached_is_fine() -> None:
+    with_data_port(lambda address: _is_fine(probe(address)))
+
+
+def test_a_data_port_of_another_job_is_an_error() -> None:
+    with_data_port(lambda address: _is_error(probe(address, b"x" * 32), "belongs to another"))
+
+
+def test_a_port_where_nobody_listens_is_an_error() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        address = server.getsockname()
+    _is_error(probe(address), "Connect call failed")
+
+
+def test_a_port_that_never_answers_is_an_error_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_probe, "PROBE_TIMEOUT_S", 0.05)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        _is_error(probe(server.getsockname()), "no answer within 0.05 s")
+
+
+def test_probes_under_way_end_with_the_close() -> None:
+    async def run() -> list[str | None]:
+        found: list[str | None] = []
+        loop = asyncio.get_running_loop()
+        with closing(socket.create_server(("127.0.0.1", 0))) as server:
+            dial = SocketProbe(loop)
+            dial(server.getsockname(), SECRET, found.append)
+            await asyncio.sleep(0)
+            await dial.close()
+        return found
+
+    before = threading.active_count()
+    assert asyncio.run(run()) == []
+    assert threading.active_count() == before
+
+
+def _is_fine(error: str | None) -> None:
+    assert error is None
+
+
+def _is_error(error: str | None, text: str) -> None:
+    assert error is not None
+    assert text in error
