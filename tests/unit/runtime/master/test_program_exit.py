@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ class Handle:
 def registered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is to be called at the end of the program."""
     calls: list[Any] = []
-    monkeypatch.setattr(program_exit.threading, "_register_atexit", calls.append)
+    monkeypatch.setattr(threading, "_register_atexit", calls.append)
     monkeypatch.setattr(program_exit, "_is_registered", False)
     monkeypatch.setattr(program_exit, "_handles", type(program_exit._handles)())
     return calls

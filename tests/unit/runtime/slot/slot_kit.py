@@ -86,11 +86,11 @@ def bootstrap() -> Bootstrap:
 @contextmanager
 def environment() -> Iterator[TaskEnvironment]:
     threads = SystemThreads()
-    pools = [threads.executor(2, name) for name in ("state", "in-flight", "background")]
+    state, channels, background = (threads.executor(2, name) for name in ("state", "in-flight", "background"))
     try:
-        yield TaskEnvironment(threads, *pools)
+        yield TaskEnvironment(threads, state, channels, background)
     finally:
-        for pool in pools:
+        for pool in (state, channels, background):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
