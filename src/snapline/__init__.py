@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from snapline.errors import RestoreError as RestoreError
     from snapline.errors import SnaplineError as SnaplineError
     from snapline.errors import StorageError as StorageError
+    from snapline.errors import TransientError as TransientError
     from snapline.errors import UserCodeError as UserCodeError
     from snapline.operators.aggregates.custom_accumulators import MergeableFunction as MergeableFunction
     from snapline.protocol import statistics as statistics
@@ -133,7 +134,8 @@ _MODULES = {
     "contracts.sink": "CommitResult Committable Permit Sink SinkContext SinkWriter",
     "contracts.source": "Position ReaderContext Source SourceReader Split Wait Watermarks",
     "errors": (
-        "ConfigurationError EngineError FencedError PeerError RestoreError SnaplineError StorageError UserCodeError"
+        "ConfigurationError EngineError FencedError PeerError RestoreError SnaplineError StorageError TransientError "
+        "UserCodeError"
     ),
     "operators.aggregates.custom_accumulators": "MergeableFunction",
     "state.collection_states": "ListState MapState Spans",

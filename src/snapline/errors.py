@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 MESSAGE_EVENTS = 5
@@ -28,6 +29,14 @@ class ConfigurationError(SnaplineError, ValueError):
 
 class UserCodeError(SnaplineError):
     """A user's function raised, or broke its contract."""
+
+
+class TransientError(UserCodeError):
+    """Something outside the job failed, so trying again may help.
+
+    Raise it in your own code to say so: a job restarts after it as often as its restart strategy allows, while any
+    other error that repeats ends the job (`Execution.same_error_limit`).
+    """
 
 
 class StorageError(SnaplineError):
@@ -92,3 +101,36 @@ class IllegalTransitionError(EngineError):
         self.machine = machine
         self.state = state
         self.cause = cause
+
+
+_OF_ENVIRONMENT = (OSError, TransientError, StorageError, PeerError, FencedError)
+_OF_CODE = (DamagedError, FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""Errors that are the same at the next attempt, although their base classes are those of the environment."""
+
+
+def is_of_environment(error: BaseException) -> bool:
+    """Whether an error, or one it was raised from, comes from a network, disk or system outside: a retry may help."""
+    return any(isinstance(each, _OF_ENVIRONMENT) and not isinstance(each, _OF_CODE) for each in _chain(error))
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether no restart can help: stored state is damaged or does not fit the code, or a setting is wrong."""
+    return isinstance(error, RestoreError | ConfigurationError | DamagedError)
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The error that `error` was explicitly raised from, at the end of the chain."""
+    seen = {id(error)}
+    while error.__cause__ is not None and id(error.__cause__) not in seen:
+        error = error.__cause__
+        seen.add(id(error))
+    return error
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those behind it, as a traceback shows them."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        yield error
+        seen.add(id(error))
+        error = error.__cause__ if error.__cause__ is not None or error.__suppress_context__ else error.__context__

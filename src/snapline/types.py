@@ -183,6 +183,16 @@ class FailureReason(Enum):
         """Whether it counts towards the tolerable number of failures."""
         return self in _COUNTED
 
+    @property
+    def is_routine(self) -> bool:
+        """Whether nothing went wrong: the job restarts or ends, or another checkpoint makes this one needless."""
+        return self in _ROUTINE
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it is normal once, while tasks start or end, but not again and again."""
+        return self in _PASSING
+
 
 _PREFLIGHT = frozenset(
     {
@@ -201,6 +211,29 @@ _COUNTED = frozenset(
         FailureReason.CHECKPOINT_DECLINED,
         FailureReason.CHECKPOINT_EXPIRED,
         FailureReason.FINALIZE_CHECKPOINT_FAILURE,
+    }
+)
+
+
+_ROUTINE = frozenset(
+    {
+        FailureReason.PERIODIC_SCHEDULER_SHUTDOWN,
+        FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS,
+        FailureReason.CHECKPOINT_SUBSUMED,
+        FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+        FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+        FailureReason.JOB_FAILOVER_REGION,
+    }
+)
+_PASSING = frozenset(
+    {
+        FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING,
+        FailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+        FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING,
+        FailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER,
+        FailureReason.CHECKPOINT_DECLINED_SUBSUMED,
+        FailureReason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM,
+        FailureReason.TASK_CHECKPOINT_FAILURE,
     }
 )
 
@@ -232,7 +265,7 @@ class JobStatus(Enum):
 
     @property
     def is_globally_terminal(self) -> bool:
-        """Whether no driver will ever run this job again."""
+        """Whether the job is over: its end is recorded. Only one that FAILED can go on under the same id."""
         return self in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
 
 
@@ -266,8 +299,9 @@ class OperatorStateMode(Enum):
 class ExternalizedRetention(Enum):
     """What happens to the retained checkpoints when the job ends.
 
-    All three delete them on FINISHED. NO_EXTERNALIZED also deletes them on every other end, DELETE_ON_CANCELLATION
-    keeps them only on FAILED, RETAIN_ON_CANCELLATION keeps them on cancellation, failure and suspension.
+    All three delete them on FINISHED. RETAIN_ON_CANCELLATION keeps them on every other end, DELETE_ON_CANCELLATION
+    deletes them on CANCELED, NO_EXTERNALIZED on CANCELED and FAILED. A job that failed goes on from those that are kept
+    when it is started again under the same id.
     """
 
     NO_EXTERNALIZED = "NO_EXTERNALIZED"

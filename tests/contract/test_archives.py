@@ -16,6 +16,7 @@ from snapline.devtools.kit.faulty_objects import FaultyObjects
 from snapline.devtools.kit.stored_snapshots import JOURNAL, damage, leftovers, store_objects
 from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 from snapline.errors import DamagedError, EngineError, FencedError, RestoreError
+from snapline.protocol.journal import Journal
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots, Retirement
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
@@ -70,6 +71,9 @@ class Driver:
         self.warnings = recovered.warnings
         self.retained = RetainedSnapshots.restored(retain, recovered.snapshots, given, mode)
         return self
+
+    def start_without_recovery(self) -> None:
+        assert self.archive.claim(self.attempt)[1]
 
     @property
     def ids(self) -> list[int]:
@@ -243,7 +247,16 @@ def test_checkpoints_outlive_the_job_as_the_policy_says(
     if job.is_durable:
         assert driver.leftovers(*kept) == []
     late, is_ours = job.driver("late").archive.claim()
-    assert (late.ended, is_ours) == (status, False)
+    if status is not JobStatus.FAILED:
+        assert (late.ended, is_ours) == (status, False)
+        return
+    assert is_ours, "a job that failed goes on"
+    again = job.driver("again").start(retain=2)
+    assert again.ids == [snapshot.id for snapshot in kept]
+    four, _ = again.complete(reused=two.shared().values() if kept else ())
+    assert four.id > three.id
+    if job.is_durable:
+        assert again.leftovers(*kept[1:], four) == []
 
 
 @pytest.mark.parametrize("mode", list(ClaimMode))
@@ -563,6 +576,63 @@ def test_the_end_of_a_job_can_be_tidied_up_by_whoever_finds_it(small: Job) -> No
     assert late.leftovers() == []
     with pytest.raises(FencedError):
         late.archive.finish(0, JobStatus.FAILED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+
+
+def test_a_driver_that_tidies_up_late_leaves_a_job_alone_that_goes_on(small: Job) -> None:
+    """Between the record of the failure and the sweep another driver may take over."""
+    first = small.driver("first").start()
+    first.complete(shared=["a"])
+    lost = first.prepare()
+    second = small.driver("second")
+    close, started = first.archive.close, list[Snapshot]()
+
+    def closed(attempt: int, status: JobStatus) -> Journal:
+        journal = close(attempt, status)
+        second.start()
+        started.append(second.prepare())
+        return journal
+
+    first.archive.close = closed  # type: ignore[method-assign]
+    first.finish(JobStatus.FAILED, ExternalizedRetention.NO_EXTERNALIZED)
+    (prepared,) = started
+    assert second.ids == [1]
+    assert damage(small.objects, prepared) == []
+    assert small.objects.size_bytes(lost.metadata_path) is None, "the recovery has swept it"
+    second.archive.publish(prepared)
+    assert small.driver("third").start().ids == [1, prepared.id]
+
+
+def test_a_checkpoint_is_whole_if_all_its_files_are(small: Job) -> None:
+    driver = small.driver("driver").start()
+    one, _ = driver.complete(shared=["a"])
+    driver.archive.check_whole(one, driver.attempt)
+    stored = [item for item in one.objects() if not item.is_inline]
+    for item in stored:
+        data = small.objects.read(item.path)
+        small.objects.write(item.path, data[:-1])
+        with pytest.raises(DamagedError, match=f"can't recover: {item.path} is cut off, and {one.location} needs it"):
+            driver.archive.check_whole(one, driver.attempt)
+        small.objects.delete([item.path])
+        with pytest.raises(DamagedError, match=f"can't recover: {item.path} is missing, and {one.location} needs it"):
+            driver.archive.check_whole(one, driver.attempt)
+        small.objects.write(item.path, data)
+    small.objects.delete([item.path for item in stored])
+    with pytest.raises(DamagedError, match="more files"):
+        driver.archive.check_whole(one, driver.attempt)
+    small.driver("newer").start_without_recovery()
+    with pytest.raises(FencedError):
+        driver.archive.check_whole(one, driver.attempt)
+
+
+def test_nothing_is_swept_beside_a_checkpoint_whose_metadata_is_damaged(small: Job) -> None:
+    """Nobody knows which shared files it refers to."""
+    driver = small.driver("driver").start()
+    one, _ = driver.complete(shared=["a"])
+    data = small.objects.read(one.metadata_path)
+    small.objects.write(one.metadata_path, data[:-9])
+    driver.finish(JobStatus.FAILED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+    small.objects.write(one.metadata_path, data)
+    assert small.driver("again").start().leftovers(one) == []
 
 
 def test_what_a_claimed_checkpoint_shared_stays_though_its_old_job_is_tidied_up_again(small: Job) -> None:

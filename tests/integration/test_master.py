@@ -410,7 +410,7 @@ def test_a_job_starts_takes_a_checkpoint_and_is_cancelled(cluster: Cluster, tmp_
         assert handle.checkpoints().counts.completed == 1
         assert cluster.releases == 1
     assert len(cluster.all(Drain)) == 2
-    assert not Path(location).exists()
+    assert Path(location, "_metadata").exists(), "cancelling deletes only where the user said so"
     assert "checkpoint 1 complete" in chain(handle)
 
 
@@ -822,17 +822,24 @@ def test_an_end_that_cannot_be_recorded_is_not_told_as_one(
     assert Path(location, "_metadata").exists()
 
 
-def test_a_job_that_had_failed_is_not_run_again(cluster: Cluster, tmp_path: Path) -> None:
-    job, other = spec(tmp_path, restart=NoRestart()), Cluster()
+def test_a_job_that_had_failed_goes_on_under_the_same_id(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = spec(tmp_path, restart=NoRestart())
     first = start_master(job, cluster)
     wait_for(lambda: first.status() is JobStatus.RUNNING)
+    location = first.checkpoint(timeout="5s")
     cluster.worker(0).report(TaskStatus.FAILED, error="boom")
-    with pytest.raises(JobFailedError, match="boom"):
+    with pytest.raises(JobFailedError, match="boom") as caught:
         first.wait("5s")
-    second = start_master(job, other)
-    with pytest.raises(JobFailedError, match="under a new id"):
-        second.wait("5s")
-    assert other.orders == []
+    assert str(caught.value).endswith(f"start the job again under the id {first.id!r}: it goes on from {location}.")
+    assert "boom" in caplog.text
+    with running(job, Cluster()) as second:
+        assert second.attempt == 3
+        restored = second.checkpoints().latest.restored
+        assert restored is not None
+        assert restored.external_path == location
+        assert "the job had failed in attempt 1 and goes on under the same id" in [text for _, text in second.events()]
 
 
 def test_a_hook_that_fails_fails_the_checkpoint_and_not_the_job(cluster: Cluster) -> None:

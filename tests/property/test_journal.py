@@ -32,9 +32,9 @@ class Store:
             return False
         self.records[record.name] = record
         if record.kind.is_claim and record.attempt > self.newest_attempt:
-            assert not self.is_closed, "somebody took over a job that had ended"
+            assert not self.is_closed, "somebody took over a job that was closed"
             self.newest_attempt = record.attempt
-            self.is_closed = record.kind is RecordKind.END
+            self.is_closed = record.kind is RecordKind.END and record.status is not JobStatus.FAILED
             self.canonical_at_takeover = set(self.read().canonical)
         return True
 
@@ -56,7 +56,7 @@ class Store:
         latest = 0 if journal.latest is None else journal.latest.checkpoint_id or 0
         assert latest >= self.last_confirmed, "a recovery would go back behind what the store confirmed to a driver"
         assert journal.attempt == self.newest_attempt
-        assert (journal.ended is not None) is self.is_closed
+        assert journal.is_closed is self.is_closed
 
 
 class Goal(Enum):
@@ -68,6 +68,7 @@ class Goal(Enum):
     STOP = "publish a savepoint to stop with"
     SAVEPOINT = "publish a savepoint"
     CLOSE = "close the job"
+    FAIL = "record that the job failed"
 
 
 class Step(Enum):
@@ -159,19 +160,20 @@ class Driver:
 
     def _next_record(self, goal: Goal, journal: Journal) -> Record | None:
         if goal is Goal.TAKE_OVER:
-            is_done = journal.ended is not None or journal.owns(journal.attempt, self.token)
+            is_done = journal.is_closed or journal.owns(journal.attempt, self.token)
             return None if is_done else journal.take_over(self.token)
         if goal is Goal.RESERVE:
             assert self._attempt is not None
             return journal.reserve_id(self._attempt, f"{self.token}:{self._reservations}", after=journal.prepared_until)
-        if goal is Goal.CLOSE:
+        if goal is Goal.CLOSE or goal is Goal.FAIL:
             is_owner = self._attempt is not None and journal.owns(self._attempt, self.token)
-            return journal.close(self.token, JobStatus.FINISHED) if is_owner else None
+            status = JobStatus.FINISHED if goal is Goal.CLOSE else JobStatus.FAILED
+            return journal.close(self.token, status) if is_owner else None
         assert self._snapshot is not None
         return journal.publish(self._snapshot, self.token)
 
     def _reached(self, goal: Goal, journal: Journal) -> None:
-        if goal is Goal.CLOSE or (goal is Goal.TAKE_OVER and journal.ended is not None):
+        if goal is Goal.CLOSE or goal is Goal.FAIL or (goal is Goal.TAKE_OVER and journal.is_closed):
             self._forget()
             return
         if goal is Goal.RESERVE:
@@ -277,7 +279,8 @@ def journals(draw: st.DrawFn) -> list[Record]:
     for attempt in range(1, draw(st.integers(1, 4)) + 1):
         claimed = draw(st.sampled_from([RecordKind.CLAIM, RecordKind.CLAIM, RecordKind.END, None]))
         if claimed is not None:
-            status = JobStatus.FINISHED if claimed is RecordKind.END else None
+            ends = st.sampled_from([JobStatus.FINISHED, JobStatus.FAILED])
+            status = draw(ends) if claimed is RecordKind.END else None
             content.append(Record(claimed, attempt, "t", status=status))
         row = draw(st.lists(st.sampled_from([*_ROW, *_ROW, None]), max_size=4))
         row += draw(st.sampled_from([[], [RecordKind.SEAL]]))

@@ -38,12 +38,13 @@ class Launcher(Protocol):
 class Job:
     """A job. Nothing runs before `start` or `run`.
 
-    `id` identifies its checkpoints and its output; a job that has ended never runs again under the same id. By default
-    the id is made from the name, so that a new driver finds the checkpoints of the old one, with a number appended once
-    that job has ended; if checkpoints have no `storage`, every start gets a new id. `parallelism` is that of operators
-    that set none. `max_parallelism` is the number of key groups, which limits the parallelism for the life of the
-    job's state. `restart` is what to do after a failure; by default a job with checkpoints restarts with growing
-    delays, and one without fails. `hooks` take part in every checkpoint.
+    `id` identifies its checkpoints and its output; a job that has finished or was cancelled never runs again under the
+    same id, while one that failed goes on from its last checkpoint. By default the id is made from the name, so that a
+    new driver finds the checkpoints of the old one, with a number appended once that job has finished or was cancelled;
+    if checkpoints have no `storage`, every start gets a new id. `parallelism` is that of operators that set none.
+    `max_parallelism` is the number of key groups, which limits the parallelism for the life of the job's state.
+    `restart` is what to do after a failure; by default a job with checkpoints restarts with growing delays, and one
+    without fails. `hooks` take part in every checkpoint.
     """
 
     def __init__(

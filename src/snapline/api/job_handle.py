@@ -11,7 +11,11 @@ from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 
 class JobFailedError(SnaplineError):
-    """The job has failed for good. The message is its first cause; `log` is the last output of the failed process."""
+    """The job has failed. The message is its first cause; `log` is the last output of the failed process.
+
+    Its last checkpoints are kept unless `externalized` says otherwise: mended and started again under the same id, the
+    job goes on from them.
+    """
 
     def __init__(self, message: str, *, log: str = "") -> None:
         super().__init__(message)
@@ -47,6 +51,13 @@ class JobHandle(Protocol):
     @property
     def log(self) -> str:
         """The last output of the process in which the last attempt failed; empty if none did."""
+
+    @property
+    def repeats(self) -> int:
+        """How often the error that ended the last attempt has happened without a completed checkpoint in between.
+
+        1 is the first time; 0 if the environment failed, or nothing. See `Execution.same_error_limit`.
+        """
 
     def status(self) -> JobStatus:
         """The job's status now."""

@@ -51,7 +51,8 @@ class Checkpoints(Settings):
         inline_threshold: state smaller than this is stored within the metadata file; at most 1 MB.
         compress: whether state files are compressed (zstd): smaller, but slower to write.
     What happens when one fails
-        tolerable_failures: the job fails when more than this many fail in a row; None never fails it.
+        tolerable_failures: the job fails over when more than this many fail in a row; None never fails it over, but
+            the log warns.
         committer_retries: how often a commit that asks for a retry gets one before the job fails over.
     Where they are kept, and for how long
         storage: directory or URL for checkpoints; None keeps them in the driver, where they are lost with it.
@@ -62,7 +63,8 @@ class Checkpoints(Settings):
             need not fetch them; None keeps no copies.
         create_subdirectory: whether a job's checkpoints go into a directory of `storage` named after its id.
         retained: how many completed ones to keep, at least 1.
-        externalized: what happens to them when the job ends.
+        externalized: what happens to them when the job ends; None is RETAIN_ON_CANCELLATION, which deletes them only
+            after a job has finished, or NO_EXTERNALIZED without `storage`.
         parallel_cleanup: whether the files of a checkpoint are deleted in parallel.
         savepoint_dir: where savepoints without a directory of their own go.
         savepoint_format: format of savepoints that name none.
@@ -134,7 +136,7 @@ class Checkpoints(Settings):
         local_directory: Path | None = None,
         create_subdirectory: bool = True,
         retained: int = 1,
-        externalized: ExternalizedRetention | str = ExternalizedRetention.NO_EXTERNALIZED,
+        externalized: ExternalizedRetention | str | None = None,
         parallel_cleanup: bool = True,
         savepoint_dir: Path | None = None,
         savepoint_format: SavepointFormat | str = SavepointFormat.CANONICAL,
@@ -170,7 +172,7 @@ class Checkpoints(Settings):
             local_directory=path(local_directory, "local_directory"),
             create_subdirectory=flag(create_subdirectory, "create_subdirectory"),
             retained=count(retained, "retained", least=1),
-            externalized=member(ExternalizedRetention, externalized, "externalized"),
+            externalized=_externalized(externalized, storage),
             parallel_cleanup=flag(parallel_cleanup, "parallel_cleanup"),
             savepoint_dir=path(savepoint_dir, "savepoint_dir"),
             savepoint_format=member(SavepointFormat, savepoint_format, "savepoint_format"),
@@ -246,6 +248,13 @@ def _backlog_interval(value: Duration | None, interval: Duration | None) -> int 
     if interval is None:
         raise wrong("interval_during_backlog", value, "has no effect without periodic checkpoints; set `interval` too")
     return milliseconds if milliseconds >= MIN_CHECKPOINT_TIME_MS else 0
+
+
+def _externalized(value: ExternalizedRetention | str | None, storage: Path | None) -> ExternalizedRetention:
+    if value is not None:
+        return member(ExternalizedRetention, value, "externalized")
+    is_kept = storage is not None
+    return ExternalizedRetention.RETAIN_ON_CANCELLATION if is_kept else ExternalizedRetention.NO_EXTERNALIZED
 
 
 def _hosts(value: str) -> str:

@@ -35,6 +35,8 @@ class Execution(Settings):
         cancel_timeout: a task that does not stop within this time is killed with its process.
         latency_interval: time between the latency markers that sources send to sinks; 0 sends none.
         metrics_interval: time between the metric reports of a slot to the driver.
+        same_error_limit: the job fails, whatever its restart strategy, when the same error of its code happens for this
+            many times without a completed checkpoint in between; 0 or None sets no limit.
     Network
         host: the address slots listen on and are reached at; None is the address of the Spark executor.
         allow_plaintext: run unencrypted connections even if Spark encrypts its own.
@@ -52,6 +54,7 @@ class Execution(Settings):
     cancel_timeout_ms: int
     latency_interval_ms: int
     metrics_interval_ms: int
+    same_error_limit: int | None
     host: str | None
     allow_plaintext: bool
 
@@ -70,6 +73,7 @@ class Execution(Settings):
         cancel_timeout: Duration = "3s",
         latency_interval: Duration = "1s",
         metrics_interval: Duration = "1s",
+        same_error_limit: int | None = 10,
         host: str | None = None,
         allow_plaintext: bool = False,
     ) -> None:
@@ -86,6 +90,9 @@ class Execution(Settings):
             cancel_timeout_ms=duration_ms(cancel_timeout, setting="cancel_timeout"),
             latency_interval_ms=duration_ms(latency_interval, setting="latency_interval"),
             metrics_interval_ms=duration_ms(metrics_interval, setting="metrics_interval"),
+            same_error_limit=None
+            if same_error_limit is None
+            else count(same_error_limit, "same_error_limit", least=0) or None,
             host=host,
             allow_plaintext=allow_plaintext,
         )

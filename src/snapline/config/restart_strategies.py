@@ -100,6 +100,7 @@ RestartStrategy: TypeAlias = NoRestart | FixedDelay | FailureRate | ExponentialD
 def default_restart(checkpointing_on: bool) -> RestartStrategy:
     """The strategy of a job that names none: no restart without checkpoints, since it would repeat all work.
 
-    The first delay is short, since most restarts reuse their processes and take a fraction of a second.
+    The first delay is short, since most restarts reuse their processes and take a fraction of a second. The longest is
+    too: an error that repeats ends the job within a minute, even if other failures came before it.
     """
-    return ExponentialDelay(initial_backoff="100ms") if checkpointing_on else NoRestart()
+    return ExponentialDelay(initial_backoff="100ms", max_backoff="5s") if checkpointing_on else NoRestart()

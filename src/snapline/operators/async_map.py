@@ -14,7 +14,7 @@ from snapline.contracts.functions import AsyncFunction
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.plain_data import stream_bytes
 from snapline.contracts.schemas import Row, conform
-from snapline.errors import RestoreError, UserCodeError
+from snapline.errors import RestoreError, TransientError, UserCodeError
 from snapline.operators.async_calls import AsyncCalls, CallOutcome, RetryPolicy
 from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, rows_of
 from snapline.text import shortened
@@ -157,7 +157,7 @@ class AsyncMap(Operator):
         row, error, made = outcome.request.row, outcome.error, outcome.result
         if outcome.is_late:
             if self._on_timeout is None:
-                raise UserCodeError(
+                raise TransientError(
                     f"{self._what}: no answer within {self._policy.timeout_s:g} s for the row {shortened(row)}; raise "
                     "timeout=, or return a row instead with on_timeout="
                 ) from error

@@ -13,7 +13,7 @@ import pyarrow as pa
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.plain_data import plain_data
 from snapline.contracts.sink import CommitResult, Committable, Sink, SinkContext, SinkWriter
-from snapline.errors import SnaplineError, UserCodeError
+from snapline.errors import SnaplineError, TransientError, UserCodeError
 from snapline.protocol.commit import AbortNewer, Commit, CommitEffect, Committer, FailCommit
 from snapline.state.operator_state import OperatorList
 from snapline.text import shortened
@@ -105,7 +105,7 @@ class SinkOperator(Operator):
                 case Commit():
                     self._orders.append(effect)
                 case FailCommit(_, error):
-                    raise UserCodeError(
+                    raise TransientError(
                         f"sink {self.context.uid!r}: {error}. What was prepared is kept in the checkpoint, and the "
                         "commit is tried again after a restart: look at what is outside"
                     )

@@ -9,7 +9,8 @@ attempt a row of records, numbered from 0, to which only the driver of this atte
   a slow process created afterwards: it is ignored.
 - A seal counts only at the end of its row, and a claim only if it is the newest: others are strays as well, created
   too late where something has been deleted.
-- An end in place of the next claim closes the job.
+- An end in place of the next claim closes the job. A job that failed is not closed: the next driver takes over behind
+  the end, as behind any other attempt.
 - Checkpoint ids are reserved one by one, and only the newest reservation counts. So no two attempts use the same id,
   and what an attempt deletes under an id, however late, is its own.
 
@@ -102,6 +103,7 @@ class Journal:
         self._rows: dict[int, list[Record]] = {}
         self._newest: Record | None = None
         self._newest_id: Record | None = None
+        self._newest_end: Record | None = None
         for record in self.records:
             if record.kind is RecordKind.ID:
                 self._newest_id = record
@@ -109,6 +111,7 @@ class Journal:
                 self._rows.setdefault(record.attempt, []).append(record)
             elif self._newest is None or record.attempt > self._newest.attempt:
                 self._newest = record
+                self._newest_end = record if record.kind is RecordKind.END else self._newest_end
 
     # Facts.
 
@@ -119,8 +122,19 @@ class Journal:
 
     @property
     def ended(self) -> JobStatus | None:
-        """How the job ended, or None. A driver must not run a job again that has ended."""
+        """How the job ended, or None."""
         return None if self._newest is None else self._newest.status
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no driver may run the job again. One that failed goes on once its code is mended."""
+        return self.ended is not None and self.ended is not JobStatus.FAILED
+
+    @property
+    def failed_before(self) -> int | None:
+        """The attempt whose failure ended the job, if the newest attempt is the first one since; else None."""
+        end = self._newest_end
+        return end.attempt - 1 if end is not None and end.attempt == self.attempt - 1 else None
 
     @property
     def canonical(self) -> tuple[Record, ...]:
@@ -162,7 +176,7 @@ class Journal:
         return Record(RecordKind.CLAIM, self.attempt + 1, token)
 
     def close(self, token: str, status: JobStatus) -> Record:
-        """The next record on the way to closing the job for ever."""
+        """The next record on the way to the end of the job."""
         if not self._is_sealed(self.attempt):
             return self._seal(token)
         return Record(RecordKind.END, self.attempt + 1, token, status=status)
@@ -220,8 +234,8 @@ class Journal:
     def obsolete(self, retained: Iterable[int]) -> tuple[Record, ...]:
         """Records that may be deleted when only `retained` checkpoint ids are kept.
 
-        Of claims and reserved ids only the newest stays. A seal stays as long as something in its row does, and
-        those of the two newest rows always.
+        Of claims, ends and reserved ids only the newest stays. A seal stays as long as something in its row does,
+        and those of the two newest rows always.
         """
         kept_ids, latest = set(retained), self.latest
         kept = {
@@ -236,7 +250,7 @@ class Journal:
 
     def _is_needed(self, record: Record, kept: set[Record], sealed: set[int]) -> bool:
         if record.kind.is_claim:
-            return record is self._newest
+            return record is self._newest or record is self._newest_end
         if record.kind is RecordKind.ID:
             return record is self._newest_id
         if record.kind is RecordKind.SEAL:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.types import NO_CHECKPOINT, Barrier, ExecutionId, FailureReason, TaskStatus
@@ -84,7 +85,8 @@ class OperatorEventReceived:
 class TaskReport:
     """A task changed its status. For a failure, `error` is one line, `trace` the whole, `log` the last log lines.
 
-    `is_final` means that no restart can help: the restored state does not fit the code, or a setting is wrong.
+    `is_final` means that no restart can help: the restored state is damaged or does not fit the code, or a setting is
+    wrong. `identity` tells whether the same error happens again; None if the environment failed.
     """
 
     execution: ExecutionId
@@ -93,3 +95,4 @@ class TaskReport:
     trace: str = ""
     log: str = ""
     is_final: bool = False
+    identity: ErrorIdentity | None = None

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from py4j.protocol import Py4JError
+
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.spark.capacity import is_local, task_slots
 from snapline.spark.own_interpreter import own_python
@@ -75,7 +77,8 @@ class BarrierJob:
                 slots._jrdd  # noqa: B018  # evaluated here, where the interpreter is set
             slots.collect()
         except Exception as error:
-            message, is_fatal = ("Spark was stopped", True) if is_stopped(self._context) else describe(error)
+            gone = why_gone(self._context)
+            message, is_fatal = describe(error) if gone is None else (gone, True)
             self._report(f"the Spark job with the slots has failed: {message}", is_fatal)
         else:
             self._has_returned = True
@@ -134,6 +137,17 @@ class BarrierJob:
             _log.error("Spark did not replace executor %s; its slots are lost until it ends", executor)
 
 
+def why_gone(context: Any) -> str | None:
+    """Why a SparkContext will never run a job again, or None if it may."""
+    try:
+        is_over = context._jsc is None or bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError) as error:
+        # The question cannot fail in the JVM: nobody listens any more, or the connection broke in the middle of it.
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        return f"Spark's JVM on the driver has ended ({reason}); start the program again, and the job goes on"
+    return "Spark was stopped" if is_over else None
+
+
 def is_stopped(context: Any) -> bool:
-    """Whether a SparkContext was stopped."""
-    return context._jsc is None or bool(context._jsc.sc().isStopped())
+    """Whether a SparkContext was stopped, or lost its JVM."""
+    return why_gone(context) is not None

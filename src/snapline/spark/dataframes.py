@@ -33,10 +33,10 @@ from snapline.contracts.schemas import checked_schema
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Watermarks
 from snapline.errors import ConfigurationError, StorageError
 from snapline.graph.job_spec import JobSpec
+from snapline.protocol.retention.retention_rules import keeps
 from snapline.spark.dataframe_types import readable_schema
 from snapline.spark.spark_provider import check_session
 from snapline.spark.spark_settings import configured
-from snapline.types import ExternalizedRetention, JobStatus
 
 BATCH_ROWS = 10_000
 
@@ -197,7 +197,7 @@ class Materialised:
 
     def __init__(self, spec: JobSpec) -> None:
         """Write the missing files; blocks until Spark has computed them."""
-        self._keeps_checkpoints = spec.checkpoints.externalized is not ExternalizedRetention.NO_EXTERNALIZED
+        self._policy = spec.checkpoints.externalized
         self._has_storage = spec.checkpoints.storage is not None
         self._is_new: dict[Path, bool] = {}
         try:
@@ -228,8 +228,7 @@ class Materialised:
         except JobFailedError as error:
             _log.debug("deleting the files of DataFrames: %s", error)
         status = handle.status()
-        may_resume = self._keeps_checkpoints if status.is_globally_terminal else self._has_storage
-        may_resume = may_resume and status is not JobStatus.FINISHED
+        may_resume = keeps(self._policy, status) if status.is_globally_terminal else self._has_storage
         if may_resume or handle.checkpoints().latest.savepoint is not None:
             _log.info("keeping the files of DataFrames in %s: the job may resume", ", ".join(map(str, self._is_new)))
             return

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from snapline.errors import ConfigurationError
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.spark import capacity
-from snapline.spark.barrier_job import BarrierJob, is_stopped
+from snapline.spark.barrier_job import BarrierJob, is_stopped, why_gone
 from snapline.spark.preflight import check_python
 
 LOOPBACK = "127.0.0.1"
@@ -57,8 +57,9 @@ class SparkProvider:
         check_python(self._context)
 
     def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
-        if is_stopped(self._context):
-            failed("Spark was stopped", True)
+        gone = why_gone(self._context)
+        if gone is not None:
+            failed(gone, True)
             return
         if order.slot_host is None and capacity.is_local(self._context):
             order = replace(order, slot_host=LOOPBACK)
@@ -78,7 +79,7 @@ class SparkProvider:
             job.release(timeout_s)
 
     def why_gone(self) -> str | None:
-        return "Spark was stopped" if is_stopped(self._context) else None
+        return why_gone(self._context)
 
     def close(self) -> None:
         with self._guard:

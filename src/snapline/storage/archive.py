@@ -171,14 +171,35 @@ class Archive(JournalClient):
             problems = {record: text for record, text in problems.items() if record in journal.recovery_points}
         for record, problem in problems.items():
             if record in readings.damaged or self._is_lost(record, journal):
-                raise DamagedError(
-                    f"the job can't recover: {problem}. Nothing was changed. Restore it from a backup; or submit "
-                    "the job under a new id, restored from another checkpoint or a savepoint"
-                )
+                raise self._unrecoverable(problem)
         for warning in problems.values():
             _log.warning("%s", warning)
         swept = self._sweep(readings, attempt, journal)
         return Recovered(journal, readings.snapshots, (*problems.values(), *swept))
+
+    def check_whole(self, snapshot: Snapshot, attempt: int) -> None:
+        """Raises `DamagedError` if files of a snapshot are missing or too short, and `FencedError` after a takeover.
+
+        Compares sizes with listings, so it costs a call for each directory and reads nothing.
+        """
+        items = [item for item in snapshot.objects() if not item.is_inline]
+        sizes: dict[str, int] = {}
+        for directory in sorted({item.path.rpartition("/")[0] for item in items}):
+            listing = self._repeat(partial(self._objects.list, directory))
+            sizes.update((info.path, info.size_bytes) for info in listing)
+        harmed = sorted({item.path for item in items if sizes.get(item.path, -1) < item.offset + item.size_bytes})
+        if not harmed:
+            return
+        self._journal_of(attempt)
+        what = "is missing" if harmed[0] not in sizes else "is cut off"
+        more = f", and {len(harmed) - 1} more files" if len(harmed) > 1 else ""
+        raise self._unrecoverable(f"{harmed[0]} {what}{more}, and {snapshot.location} needs it")
+
+    def _unrecoverable(self, problem: str) -> DamagedError:
+        return DamagedError(
+            f"the job can't recover: {problem}. Nothing was changed. Restore it from a backup; or submit the job under "
+            "a new id, restored from another checkpoint or a savepoint"
+        )
 
     def _is_lost(self, record: Record, journal: Journal) -> bool:
         """Whether the job needs this snapshot without metadata: it is the latest, or some of it is left."""
@@ -313,12 +334,12 @@ class Archive(JournalClient):
         retained: RetainedSnapshots | None = None,
         claimed: Snapshot | None = None,
     ) -> None:
-        """Close the job, and keep or delete its checkpoints according to the policy. Savepoints always stay.
+        """Record the end, and keep or delete the job's checkpoints according to the policy. Savepoints always stay.
 
         Does nothing if the job is only suspended. `retained` is what the last attempt keeps, None if no attempt got
         that far; `claimed` is the snapshot of another job that this one owns. Idempotent, also for a driver that finds
-        the job ended (with attempt 0 and the status in the journal). The record of the end stays forever, and with it
-        the records of checkpoints that are kept.
+        the job ended (with attempt 0 and the status in the journal). The record of the end stays, and with it the
+        records of checkpoints that are kept: a job that failed goes on from them.
         """
         if not status.is_globally_terminal:
             return
@@ -327,12 +348,19 @@ class Archive(JournalClient):
             raise self._fenced(attempt, journal)
         keep = keeps(policy, status)
         shared = () if keep or retained is None else retained.remaining_shared()
-        self._repeat(lambda: self._tidy(keep, retained, claimed, shared))
+        self._repeat(lambda: self._tidy(journal.attempt, keep, retained, claimed, shared))
 
     def _tidy(
-        self, keep: bool, retained: RetainedSnapshots | None, claimed: Snapshot | None, shared: Sequence[StoredObject]
+        self,
+        end: int,
+        keep: bool,
+        retained: RetainedSnapshots | None,
+        claimed: Snapshot | None,
+        shared: Sequence[StoredObject],
     ) -> None:
         journal = self._journal.read()
+        if journal.attempt != end:
+            return  # a driver has gone on with a job that failed; what it recovers and writes is not to be swept here
         own = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]
         kept_ids = set[int]() if not keep else _retained_ids(journal, retained)
         if retained is not None:
@@ -351,8 +379,8 @@ class Archive(JournalClient):
             if not (keep and is_retained and len(kept.snapshots) < retained.limit):
                 self._delete_claimed(claimed, kept.snapshots)
         self.delete_shared(shared)
-        if not kept.missing:
-            # Otherwise another job has claimed and deleted one, and may still refer to its shared objects.
+        if not kept.missing and not kept.damaged:
+            # Otherwise another job has claimed and deleted one, or nobody knows what it shares with others.
             self._sweep(kept, journal.attempt, journal, ended=True)
 
     def _delete_claimed(self, claimed: Snapshot, needed: Iterable[Snapshot]) -> None:

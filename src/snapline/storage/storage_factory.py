@@ -69,9 +69,9 @@ def open_archive(
 
 
 def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:
-    """Whether the job with this id has ended, according to the storage the settings name."""
+    """Whether the job with this id has finished or was cancelled, according to the storage the settings name."""
     archive = open_archive(checkpoints, job_id, "reader")
     try:
-        return archive.read_journal().ended is not None
+        return archive.read_journal().is_closed
     finally:
         archive.disconnect()

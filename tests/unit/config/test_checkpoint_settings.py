@@ -220,3 +220,11 @@ def test_settings_are_frozen_comparable_and_travel_to_the_executors() -> None:
     assert pickle.loads(pickle.dumps(checkpoints)) == checkpoints
     assert copy.deepcopy(checkpoints) == checkpoints
     assert "interval_ms=2000" in repr(checkpoints)
+
+
+def test_checkpoints_outlive_a_job_by_default_where_they_can() -> None:
+    assert Checkpoints(storage="s").externalized is ExternalizedRetention.RETAIN_ON_CANCELLATION
+    assert Checkpoints().externalized is ExternalizedRetention.NO_EXTERNALIZED
+    assert Checkpoints(storage="s", externalized="no_externalized").externalized is (
+        ExternalizedRetention.NO_EXTERNALIZED
+    )

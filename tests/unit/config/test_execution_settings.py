@@ -26,6 +26,7 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         "cancel_timeout": "6ms",
         "latency_interval": "7ms",
         "metrics_interval": "80ms",
+        "same_error_limit": 4,
         "host": "b",
         "allow_plaintext": True,
     }
@@ -39,6 +40,14 @@ def test_every_setting_reaches_its_own_attribute() -> None:
     assert (execution.heartbeat_interval_ms, execution.heartbeat_timeout_ms) == (40, 90)
     assert (execution.start_timeout_ms, execution.cancel_timeout_ms) == (5, 6)
     assert pickle.loads(pickle.dumps(execution)) == execution != Execution()
+
+
+@pytest.mark.parametrize("off", [0, None])
+def test_the_limit_on_the_same_error_is_ten_and_can_be_switched_off(off: int | None) -> None:
+    assert Execution().same_error_limit == 10
+    assert Execution(same_error_limit=off).same_error_limit is None
+    with pytest.raises(ConfigurationError, match="same_error_limit=-1: too small"):
+        Execution(same_error_limit=-1)
 
 
 @pytest.mark.parametrize("text", ["rocksdb", "ROCKSDB", StateBackend.ROCKSDB])

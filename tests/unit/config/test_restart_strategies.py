@@ -21,8 +21,14 @@ def test_restart_strategies_have_the_defaults_of_the_specification() -> None:
 
 
 def test_the_default_strategy_depends_on_checkpointing() -> None:
-    assert default_restart(checkpointing_on=True) == ExponentialDelay(initial_backoff="100ms")
+    assert default_restart(checkpointing_on=True) == ExponentialDelay(initial_backoff="100ms", max_backoff="5s")
     assert default_restart(checkpointing_on=False) == NoRestart()
+
+
+def test_ten_repeats_take_less_than_a_minute_whatever_came_before() -> None:
+    strategy = default_restart(checkpointing_on=True)
+    assert isinstance(strategy, ExponentialDelay)
+    assert 9 * strategy.max_backoff_ms <= 45_000, "which leaves some time for the attempts themselves"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ def journal(*parts: str) -> Journal:
 
 def _records(part: str) -> list[Record]:
     if ":" not in part:
-        return [end(int(part[1:])) if part.startswith("e") else claim(int(part[1:]))]
+        make = {"c": claim, "e": end, "f": failure}[part[0]]
+        return [make(int(part[1:]))]
     attempt, row = part.split(":")
     return [entry(int(attempt), sequence, word) for sequence, word in enumerate(row.split()) if word != "."]
 
@@ -33,6 +34,10 @@ def claim(attempt: int, token: str | None = None) -> Record:
 
 def end(attempt: int) -> Record:
     return Record(RecordKind.END, attempt, f"driver-{attempt - 1}", status=JobStatus.FINISHED)
+
+
+def failure(attempt: int) -> Record:
+    return Record(RecordKind.END, attempt, f"driver-{attempt - 1}", status=JobStatus.FAILED)
 
 
 def entry(attempt: int, sequence: int, word: str) -> Record:
@@ -105,6 +110,38 @@ def test_a_job_is_closed_by_an_end_in_place_of_the_next_claim() -> None:
     assert closed.attempt == 2
     assert not closed.owns(2, "driver-1")
     assert ids(closed.canonical) == [1]
+
+
+def test_a_job_that_failed_has_ended_but_is_not_closed() -> None:
+    assert journal("c1", "1: 1 =", "e2").is_closed
+    assert not journal("c1").is_closed
+    failed = journal("c1", "1: 1 =", "f2")
+    assert failed.ended is JobStatus.FAILED
+    assert not failed.is_closed
+    assert not failed.owns(2, "driver-1")
+
+
+def test_a_driver_goes_on_behind_a_failure_as_behind_any_attempt() -> None:
+    failed = journal("c1", "1: 1 =", "f2")
+    assert failed.take_over("me") == Record(RecordKind.SEAL, 2, "me", 0)
+    assert journal("c1", "1: 1 =", "f2", "2: =").take_over("me") == Record(RecordKind.CLAIM, 3, "me")
+    read = journal("c1", "1: 1 =", "f2", "2: =", "c3")
+    assert (read.attempt, read.ended, latest_id(read)) == (3, None, 1)
+    assert read.owns(3, "driver-3")
+
+
+def test_the_journal_shows_the_failure_before_to_the_first_attempt_since() -> None:
+    assert journal("c1", "1: 1 =", "f2").failed_before is None
+    assert journal("c1", "1: 1 =", "f2", "2: =", "c3").failed_before == 1
+    assert journal("c1", "1: 1 =", "f2", "2: =", "c3", "3: =", "c4").failed_before is None
+    assert journal("c1").failed_before is None
+
+
+def test_the_newest_end_stays_in_the_journal() -> None:
+    read = journal("c1", "1: 1 =", "f2", "2: =", "c3", "3: =", "f4", "4: =", "c5")
+    assert [record.name for record in obsolete(read, 1) if record.kind.is_claim] == [
+        record.name for record in (claim(1), failure(2), claim(3))
+    ]
 
 
 def test_an_end_that_is_not_the_newest_ends_nothing() -> None:

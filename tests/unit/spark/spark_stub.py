@@ -13,8 +13,11 @@ class Scala:
     def __init__(self, slots: Iterator[int]) -> None:
         self._slots = slots
         self.is_stopped = False
+        self.error: Exception | None = None
 
     def isStopped(self) -> bool:
+        if self.error is not None:
+            raise self.error
         return self.is_stopped
 
     def resourceProfileManager(self) -> Any:

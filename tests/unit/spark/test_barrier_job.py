@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from tests.unit.spark.spark_stub import make_session
 
 from snapline.runtime.slot.slot_provider import SlotOrder
@@ -95,6 +96,21 @@ def test_a_stopped_spark_is_fatal() -> None:
     context = make_context(stop)
     BarrierJob(context, None, make_order(), reports).start()
     assert reports.only() == ("the Spark job with the slots has failed: Spark was stopped", True)
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
+def test_a_jvm_that_has_ended_is_fatal(error: Exception) -> None:
+    reports = Reports()
+
+    def lose() -> None:
+        context.scala.error = error
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    context = make_context(lose)
+    BarrierJob(context, None, make_order(), reports).start()
+    message, is_fatal = reports.only()
+    assert is_fatal
+    assert "Spark's JVM on the driver has ended" in message
 
 
 def test_too_few_executors_are_reported_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

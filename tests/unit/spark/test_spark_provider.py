@@ -8,6 +8,7 @@ import pytest
 from tests.unit.spark.spark_stub import make_session
 
 from snapline.errors import ConfigurationError
+from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.spark import spark_provider
 from snapline.spark.spark_provider import SparkProvider
 
@@ -47,6 +48,21 @@ def test_a_stopped_spark_is_refused() -> None:
     for attempt in (lambda: provider.check(1), lambda: SparkProvider(session)):
         with pytest.raises(ConfigurationError, match="Spark was stopped"):
             attempt()
+
+
+def test_a_jvm_that_has_ended_is_the_end_of_all_orders() -> None:
+    session = make_session()
+    provider = SparkProvider(session)
+    assert provider.why_gone() is None
+    session.scala.error = ConnectionRefusedError(111, "Connection refused")
+    calls: list[tuple[str, bool]] = []
+    provider.start(
+        SlotOrder("id", "name", 1, 1, "host", 1, b"", b"", 1000, 5000, None), lambda *call: calls.append(call)
+    )
+    ((message, is_fatal),) = calls
+    assert is_fatal
+    assert message == provider.why_gone()
+    assert "Spark's JVM on the driver has ended" in message
 
 
 def test_a_connect_session_is_refused() -> None:

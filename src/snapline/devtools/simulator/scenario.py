@@ -86,6 +86,7 @@ class Fault(Enum):
     COMMIT_FAILS_ONCE = "commit fails once"
     COMMIT_FAILS_ALWAYS = "commit fails until the faults stop"
     COMMIT_ANSWER_LOST = "commit succeeds without its answer"
+    BROKEN_CODE = "code broken until the job has failed"
 
 
 class Ending(Enum):
@@ -161,6 +162,9 @@ _MINOR_FAULTS = (
 )
 
 
+_BROKEN_SHARE = 0.06
+
+
 def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
     """The scenario of a seed; `handler` overrides the barrier handler and changes nothing else."""
     rng = random.Random(f"scenario-{seed}")  # noqa: S311  # a seed repeats it; no secret
@@ -171,11 +175,15 @@ def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
     for _ in range(rng.choice((1, 2, 2))):
         faults.update(rng.choice(_FAULT_GROUPS))
     faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
+    if random.Random(f"broken-{seed}").random() < _BROKEN_SHARE:  # noqa: S311  # it leaves other scenarios as they are
+        faults.add(Fault.BROKEN_CODE)
     runs = _make_runs(rng, topology)
     incremental = rng.random() < 0.4
     policy = rng.choice(list(ExternalizedRetention))
     if any(run.ending is Ending.CANCEL_AND_RESTORE_CHECKPOINT for run in runs):
         policy = ExternalizedRetention.RETAIN_ON_CANCELLATION
+    if Fault.BROKEN_CODE in faults and policy is ExternalizedRetention.NO_EXTERNALIZED:
+        policy = ExternalizedRetention.DELETE_ON_CANCELLATION  # else the job would begin anew once it is mended
     settings = _make_settings(rng, mode, policy, incremental=incremental)
     slow = frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5)
     return Scenario(

@@ -14,6 +14,7 @@ from snapline.devtools.simulator.sim_storage import SimJournal
 from snapline.devtools.simulator.slot_farm import SlotFarm
 from snapline.devtools.simulator.world import World
 from snapline.errors import StorageError
+from snapline.protocol.coordinator.coordinator_events import FailRequest
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.job import lifecycle as j
 from snapline.protocol.messages import TaskReport
@@ -28,7 +29,7 @@ from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.storage.cleaner import Cleaner
-from snapline.types import FailureReason, JobStatus
+from snapline.types import JobStatus
 
 STORAGE_THREADS = 4
 CLEANER_THREADS = 2
@@ -155,10 +156,11 @@ class ObservedMaster(JobMaster):
         self._world.checker.reported_complete(self._job, snapshot)
         super().request_completed(request, snapshot)
 
-    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
-        self._kernel.cover(f"failed: {reason.value}")
-        self._kernel.tell(self._process.name, "{} failed: {} {}", request.name, reason.value, message)
-        super().request_failed(request, reason, message)
+    def request_failed(self, failed: FailRequest) -> None:
+        reason = failed.reason.value
+        self._kernel.cover(f"failed: {reason}")
+        self._kernel.tell(self._process.name, "{} failed: {} {}", failed.request.name, reason, failed.message)
+        super().request_failed(failed)
 
     def _task_reported(self, report: TaskReport) -> None:
         lifecycle = self._lifecycle
@@ -168,9 +170,9 @@ class ObservedMaster(JobMaster):
         if is_stale and before != (lifecycle.attempt, lifecycle.status, lifecycle._tasks):
             raise self._kernel.violated(f"attempt {before[0]} accepts a report of {report.execution}")
 
-    def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
+    def _status_changed(self, before: JobStatus, after: JobStatus, trace: str, log: str) -> None:
         self._kernel.tell(self._process.name, "job {}: {}", after.name, self._lifecycle.cause)
-        super()._status_changed(before, after, event, trace, log)
+        super()._status_changed(before, after, trace, log)
 
     def _claimed(self, *claimed: Any) -> None:
         super()._claimed(*claimed)

@@ -32,6 +32,7 @@ class Surroundings(Protocol):
 
     kernel: Kernel
     outside: Outside
+    broken: str | None
 
 
 # Sources.
@@ -131,6 +132,8 @@ class SimOperator(Operator):
         return self._keyed.marks if self._keyed is not None else list(self.seen)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        if self._world.broken == self.context.uid:
+            raise ValueError(f"the code is broken, at {self._world.kernel.now_ms} ms")
         ids, keys = batch.column(0).to_pylist(), batch.column(1).to_pylist()
         if input_index in self._broadcast_inputs:
             assert self._broadcast is not None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from snapline.devtools.simulator.kernel import ViolationError
 from snapline.devtools.simulator.line_coverage import LineTracer
-from snapline.devtools.simulator.scenario import Ending, Fault, Handler, Run, Scenario, make_scenario
+from snapline.devtools.simulator.scenario import Ending, Fault, Handler, Role, Run, Scenario, make_scenario
 from snapline.devtools.simulator.sim_driver import SimDriver
 from snapline.devtools.simulator.slot_farm import SimSlot
 from snapline.devtools.simulator.world import World
@@ -172,9 +172,18 @@ class Simulation:
         if driver is not self._driver:
             return
         self.kernel.tell("world", "{} ends {}", driver.job, status.name)
+        if status is JobStatus.FAILED and self.world.broken is not None:
+            self.kernel.after(self.kernel.between(0, 600), None, self._mend, driver)
+            return
         if status is JobStatus.SUSPENDED or status is JobStatus.FAILED:
             raise self.kernel.violated(f"the job ended {status.name}: {driver.cause}")
         self.kernel.after(0, None, self._after_end, driver.job, status)
+
+    def _mend(self, driver: SimDriver) -> None:
+        """The user mends the code and starts the job again under the same id."""
+        self.kernel.tell("user", "mends {}", self.world.broken)
+        self.world.broken = None
+        self._replace(driver)
 
     def _after_end(self, job: str, status: JobStatus) -> None:
         ending, latest = self._run.ending, self._latest(job)
@@ -259,6 +268,10 @@ class Simulation:
                 self._crash_subtask(driver, Fault.TWO_CRASHES)
                 again = self._crash_slot if self.kernel.chance(0.5) else self._crash_subtask
                 self.kernel.after(self.kernel.between(30, 400), None, lambda: again(driver, Fault.TWO_CRASHES))
+            case Fault.BROKEN_CODE:
+                vertices = [vertex for vertex in self.scenario.topology.vertices if vertex.role is not Role.SOURCE]
+                self.world.broken = self.kernel.random.choice(vertices).id
+                self._struck(fault, self.world.broken)
             case _:
                 pass  # network, storage and the external system decide themselves when to fail
 

@@ -15,6 +15,7 @@ from snapline.devtools.simulator.sim_job import SimShipment
 from snapline.devtools.simulator.sim_state import make_sim_states
 from snapline.devtools.simulator.sim_storage import SimObjects
 from snapline.errors import PeerError
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.output_queue import ChannelLimits
@@ -218,14 +219,21 @@ class SimHost(TaskHost):
         return [task for task in tasks if task.is_alive and not task.has_finished]
 
     def task_changed(
-        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+        self,
+        execution: ExecutionId,
+        status: TaskStatus,
+        error: str = "",
+        trace: str = "",
+        *,
+        is_final: bool = False,
+        identity: ErrorIdentity | None = None,
     ) -> None:
         if status is TaskStatus.FINISHED:
             assert self._attempt is not None
             chain = self._attempt.tasks[execution]._chain
             head: Any = chain.operators[0] if chain.source is None else chain.source._reader
             self.checker.task_finished(self._shipment.job_id, execution, head)
-        super().task_changed(execution, status, error, trace, is_final=is_final)
+        super().task_changed(execution, status, error, trace, is_final=is_final, identity=identity)
 
 
 def _turn_ms(world: World, thread: str) -> int:

@@ -12,7 +12,7 @@ from snapline.devtools.simulator.sim_storage import SimObjects, SimStorage
 
 
 class World:
-    """What all drivers and slots share."""
+    """What all drivers and slots share. Every batch fails in the operator that is `broken`, until it is mended."""
 
     def __init__(self, scenario: Scenario, *, story: bool = False) -> None:
         faults = scenario.faults
@@ -24,6 +24,7 @@ class World:
         self.network = Network(self.kernel, faults)
         self.data_network = DataNetwork(self.kernel)
         self.checker = Checker(self.kernel, scenario, self.storage, self.outside)
+        self.broken: str | None = None
 
     def become_quiet(self) -> None:
         """Stop all faults."""

@@ -148,9 +148,9 @@ class CheckpointCoordinator:
                 self._requests.backlog_changed(source, has_backlog, now_ms)
             case c.HeartbeatDue():
                 self._notify_again()
-            case c.JobRunning(chance):
+            case c.JobRunning(chance, hold_ms):
                 self._step("all tasks running")
-                self._requests.start(now_ms, chance)
+                self._requests.start(now_ms, chance, hold_ms)
             case c.JobLeftRunning(shutdown):
                 self._on_left_running(shutdown, now_ms)
         effects = list(self._effects)
@@ -221,7 +221,7 @@ class CheckpointCoordinator:
 
     def _fail_request(self, request: TriggerRequest, reason: FailureReason, message: str, now_ms: int) -> None:
         """A request failed before it had a checkpoint."""
-        self._statistics.failed(None, now_ms, reason, message)
+        self._statistics.failed(None, now_ms, reason, message, kind=request.kind)
         self._effects.append(c.FailRequest(request, reason, message))
         self._count_failure(NO_CHECKPOINT, request.kind, reason, message, from_task=False)
         self._stop_failed(request, now_ms)
@@ -422,7 +422,7 @@ class CheckpointCoordinator:
             self._aborted.append((pending.id, pending.request.kind))
             own = tuple(item for item in pending.objects() if item.shared_key is None)
             self._effects.append(c.Discard(pending.id, own, pending.location))
-        self._effects.append(c.FailRequest(pending.request, reason, message))
+        self._effects.append(c.FailRequest(pending.request, reason, message, pending.id))
         for subtask in pending.plan.commit:
             self._effects.append(CheckpointAborted(ExecutionId(subtask, self.attempt), pending.id))
         self._effects.extend(self._events.released(pending.id))

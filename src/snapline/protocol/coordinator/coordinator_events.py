@@ -50,9 +50,13 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobRunning:
-    """Every task runs. `chance` in [0, 1) places the first periodic checkpoint."""
+    """Every task runs. `chance` in [0, 1) places the first periodic checkpoint.
+
+    After a restart that one waits for `hold_ms`, but at most for two intervals.
+    """
 
     chance: float
+    hold_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,11 +318,12 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True)
 class FailRequest:
-    """Answer a request that has failed."""
+    """Answer a request that has failed; `checkpoint_id` is None if it never became a checkpoint."""
 
     request: TriggerRequest
     reason: FailureReason
     message: str
+    checkpoint_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

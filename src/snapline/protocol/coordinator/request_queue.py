@@ -24,9 +24,9 @@ class RequestQueue:
         self._effects = effects
         self._periodic_count = 0
 
-    def start(self, now_ms: int, chance: float) -> None:
-        """Starts the periodic requests; `chance` in [0, 1) places the first."""
-        self._schedule.start(now_ms, chance)
+    def start(self, now_ms: int, chance: float, hold_ms: int = 0) -> None:
+        """Starts the periodic requests; `chance` in [0, 1) and `hold_ms` place the first."""
+        self._schedule.start(now_ms, chance, hold_ms)
         self._set_timer()
 
     def stop(self) -> tuple[TriggerRequest, ...]:

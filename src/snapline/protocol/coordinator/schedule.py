@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from snapline.config import Checkpoints
 
+LEAST_HOLD_LIMIT_MS = 1000
+"""However short the interval, the first checkpoint after a failure of the job's code may be held back for this long."""
+
 
 class PeriodicSchedule:
     """A fixed-rate schedule: the next time is the last planned time plus the interval, so late ticks fire at once.
@@ -25,17 +28,19 @@ class PeriodicSchedule:
             return self._config.effective_interval_during_backlog_ms
         return self._config.effective_interval_ms
 
-    def start(self, now_ms: int, chance: float) -> int | None:
+    def start(self, now_ms: int, chance: float, hold_ms: int = 0) -> int | None:
         """Starts; `chance` in [0, 1) places the first time between the minimum pause and the interval.
 
         After a stop it is exactly the minimum pause; while sources wait for their first checkpoint, at most twice that.
+        After a failure of the job's code it is `hold_ms`, within limits: a checkpoint before the row that failed would
+        look like progress.
         """
         self._running = True
         low, high = self._config.min_pause_ms, self.interval_ms
         if high is None:
             self.next_ms = None
         elif self._started_before:
-            self.next_ms = now_ms + low
+            self.next_ms = now_ms + max(low, min(hold_ms, max(2 * high, LEAST_HOLD_LIMIT_MS)))
         else:
             if self._config.pause_sources_until_first:
                 high = 2 * low

@@ -6,11 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from snapline.protocol.error_identity import ErrorIdentity
+from snapline.protocol.job.repeated_errors import RepeatedErrors
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
-from snapline.types import ExecutionId, JobStatus, SubtaskId, TaskStatus
+from snapline.types import JobStatus, SubtaskId, TaskStatus
+
+HOLD_MARGIN_MS = 500
+"""After an error of the job's code, checkpoints wait until the attempt has outlived the failed one by this and more."""
 
 # Events.
 
@@ -29,7 +34,7 @@ class AttemptClaimed:
 
 @dataclass(frozen=True, slots=True)
 class JobHadEnded:
-    """According to the journal the job ended under an earlier driver; `stop` is the savepoint it stopped with."""
+    """According to the journal the job is closed: it finished or was cancelled, perhaps with the savepoint `stop`."""
 
     status: JobStatus
     stop: Snapshot | None = None
@@ -49,6 +54,7 @@ class PreparationFailed:
 
     error: str
     recoverable: bool = True
+    identity: ErrorIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,12 @@ class FailureRequested:
     attempt: int
     cause: str
     recoverable: bool = True
+    identity: ErrorIdentity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved:
+    """A checkpoint is complete: an error after it is not a repetition of one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,7 @@ JobEvent: TypeAlias = (
     | TaskReport
     | DeploymentTimedOut
     | FailureRequested
+    | CheckpointSaved
     | TasksStopped
     | RestartDue
     | CancelRequested
@@ -145,9 +158,10 @@ class DeployTasks:
 
 @dataclass(frozen=True, slots=True)
 class StartCheckpoints:
-    """Every task runs: checkpoints may begin."""
+    """Every task runs: checkpoints may begin, the first periodic one after `hold_ms`."""
 
     attempt: int
+    hold_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +228,7 @@ LIFECYCLE = TransitionTable(
         (_J.CREATED, "submitted", _J.INITIALIZING),
         (_J.INITIALIZING, "all tasks running", _J.RUNNING),
         (_J.INITIALIZING, "all tasks finished", _J.FINISHED),
-        *[
-            (_J.INITIALIZING, f"ended before as {status.name}", status)
-            for status in (_J.FINISHED, _J.CANCELED, _J.FAILED)
-        ],
+        *[(_J.INITIALIZING, f"ended before as {status.name}", status) for status in (_J.FINISHED, _J.CANCELED)],
         (_J.INITIALIZING, "failure", _J.FAILING),
         (_J.RUNNING, "failure", _J.FAILING),
         (_J.RUNNING, "all tasks finished", _J.FINISHED),
@@ -240,7 +251,8 @@ LIFECYCLE = TransitionTable(
 class JobLifecycle:
     """One driver's view of a job. The first failure of an attempt is its cause, not what follows from it."""
 
-    def __init__(self, policy: RestartPolicy) -> None:
+    def __init__(self, policy: RestartPolicy, same_error_limit: int | None = None) -> None:
+        self.errors = RepeatedErrors(same_error_limit)
         self.status = LIFECYCLE.initial
         self.story = Story()
         self.attempt = 0
@@ -249,6 +261,8 @@ class JobLifecycle:
         self._tasks: dict[SubtaskId, TaskStatus] = {}
         self._delay_ms: int | None = None
         self._is_deployed = False
+        self._running_since_ms: int | None = None
+        self._hold_ms = 0
         self._stop_snapshot: Snapshot | None = None
 
     @recorded
@@ -269,21 +283,25 @@ class JobLifecycle:
                 return self._on_had_ended(status, stop) if self.status is JobStatus.INITIALIZING else []
             case AttemptPrepared(subtasks, finished):
                 return self._on_prepared(subtasks, finished) if self.status is JobStatus.INITIALIZING else []
-            case PreparationFailed(error, recoverable):
+            case PreparationFailed(error, recoverable, identity):
                 if self.status is not JobStatus.INITIALIZING:
                     return []
-                return self._fail(error, now_ms, jitter, may_restart=recoverable)
-            case TaskReport(execution, status, error):
-                return self._on_task(execution, status, error, now_ms, jitter)
+                return self._fail(error, now_ms, jitter, may_restart=recoverable, identity=identity)
+            case TaskReport():
+                return self._on_task(event, now_ms, jitter)
             case DeploymentTimedOut(attempt):
                 if self.status is not JobStatus.INITIALIZING or not self._is_current(attempt):
                     return []
                 missing = [str(task) for task, status in self._tasks.items() if status is TaskStatus.DEPLOYING]
                 return self._fail(f"tasks did not start in time: {', '.join(missing)}", now_ms, jitter)
-            case FailureRequested(attempt, cause, recoverable):
+            case FailureRequested(attempt, cause, recoverable, identity):
                 if not self._is_current(attempt) or not self._may_fail:
                     return []
-                return self._fail(cause, now_ms, jitter, may_restart=recoverable)
+                return self._fail(cause, now_ms, jitter, may_restart=recoverable, identity=identity)
+            case CheckpointSaved():
+                self.errors.checkpoint_completed()
+                self._hold_ms = 0
+                return []
             case TasksStopped(attempt):
                 return self._on_stopped() if attempt == self.attempt else []
             case RestartDue():
@@ -322,22 +340,23 @@ class JobLifecycle:
             return self._finish()
         return [DeployTasks(self.attempt, tuple(self._tasks))]
 
-    def _on_task(
-        self, execution: ExecutionId, status: TaskStatus, error: str, now_ms: int, jitter: float
-    ) -> list[JobEffect]:
+    def _on_task(self, report: TaskReport, now_ms: int, jitter: float) -> list[JobEffect]:
+        execution, status = report.execution, report.status
         known = self._tasks.get(execution.subtask)
         if known is None or known is TaskStatus.FINISHED or not self._is_current(execution.attempt):
             return []
         if not self._may_fail or (known is TaskStatus.RUNNING and status is TaskStatus.DEPLOYING):
             return []
         if status is TaskStatus.FAILED or status is TaskStatus.CANCELED:
-            return self._fail(f"{execution}: {error}", now_ms, jitter)
+            cause, may_restart = f"{execution}: {report.error}", not report.is_final
+            return self._fail(cause, now_ms, jitter, may_restart=may_restart, identity=report.identity)
         self._tasks[execution.subtask] = status
         if self._all(TaskStatus.FINISHED):
             return self._finish()
         if self.status is JobStatus.INITIALIZING and self._all(TaskStatus.RUNNING, TaskStatus.FINISHED):
             self._step("all tasks running")
-            return [StartCheckpoints(self.attempt)]
+            self._running_since_ms = now_ms
+            return [StartCheckpoints(self.attempt, self._hold_ms)]
         return []
 
     def _all(self, *statuses: TaskStatus) -> bool:
@@ -347,10 +366,24 @@ class JobLifecycle:
         self._step("all tasks finished")
         return [StopCheckpoints(self.attempt, shutdown=True), EndJob(JobStatus.FINISHED, "", self._stop_snapshot)]
 
-    def _fail(self, cause: str, now_ms: int, jitter: float, *, may_restart: bool = True) -> list[JobEffect]:
-        decision = self._policy.failed(now_ms, jitter) if may_restart else None
+    def _fail(
+        self,
+        cause: str,
+        now_ms: int,
+        jitter: float,
+        *,
+        may_restart: bool = True,
+        identity: ErrorIdentity | None = None,
+    ) -> list[JobEffect]:
+        self.errors.failed(identity)
+        if identity is not None:
+            ran_ms = 0 if self._running_since_ms is None else max(now_ms - self._running_since_ms, 0)
+            self._hold_ms = 2 * ran_ms + HOLD_MARGIN_MS
+        self._running_since_ms = None
+        decision = self._policy.failed(now_ms, jitter) if may_restart and not self.errors.is_too_many else None
         self._delay_ms = decision.delay_ms if decision is not None and decision.restart else None
-        self.cause = cause
+        note = self.errors.note
+        self.cause = cause = f"{cause} ({note})" if note else cause
         effects: list[JobEffect] = []
         if self._stop_snapshot is not None:
             effects.append(StopFailed(self._stop_snapshot, cause))

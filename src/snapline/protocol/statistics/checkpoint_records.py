@@ -215,8 +215,9 @@ class CheckpointCounts:
 class LatestCheckpoints:
     """The newest of each kind, even when it has left the history.
 
-    `completed` is never a savepoint: those, plain or synchronous, are in `savepoint`. `not_started` is the latest
-    failure before a checkpoint was created, which has no record.
+    `completed` is never a savepoint: those, plain or synchronous, are in `savepoint`. `failed` has the id -1 if the
+    checkpoint could not start. `not_started` is the latest request that became no checkpoint, also where that is
+    routine, as when the job restarts.
     """
 
     completed: CheckpointRecord | None = None

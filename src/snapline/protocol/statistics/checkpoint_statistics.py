@@ -26,7 +26,7 @@ from snapline.protocol.statistics.checkpoint_records import (
     duration_ms,
 )
 from snapline.protocol.statistics.summary import Tally
-from snapline.types import FailureReason, SavepointFormat, SnapshotKind
+from snapline.types import NO_CHECKPOINT, FailureReason, SavepointFormat, SnapshotKind
 
 MAX_IN_PROGRESS = 10_000
 """Checkpoints in progress at once. The coordinator's own limits are far below."""
@@ -110,11 +110,25 @@ class CheckpointStatistics:
         self._snapshot = None
         return True
 
-    def failed(self, checkpoint_id: int | None, now_ms: int, reason: FailureReason, message: str = "") -> bool:
-        """A checkpoint has failed, or, with None, a request before its creation. False if it is not in progress."""
+    def failed(
+        self,
+        checkpoint_id: int | None,
+        now_ms: int,
+        reason: FailureReason,
+        message: str = "",
+        *,
+        kind: SnapshotKind = SnapshotKind.CHECKPOINT,
+    ) -> bool:
+        """A checkpoint has failed, or, with None, a request of this `kind` before its creation.
+
+        Returns False if it is not in progress.
+        """
         failure = Failure(now_ms, reason, _shortened(message))
         if checkpoint_id is None:
             self._not_started = failure
+            if not reason.is_routine:
+                record = CheckpointRecord(NO_CHECKPOINT, kind, None, now_ms, False, Totals(0), (), failure=failure)
+                self._latest["failed"] = _Checkpoint(record, {})
         else:
             checkpoint = self._in_progress.pop(checkpoint_id, None)
             if checkpoint is None:

@@ -12,6 +12,7 @@ from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import CheckpointAborted, CheckpointCompleted, OperatorEvent, TriggerCheckpoint
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot
@@ -24,7 +25,7 @@ from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 from snapline.storage.cleaner import Cleaner
 from snapline.storage.journals.journal_client import PublicationFencedError
-from snapline.types import FailureReason, SubtaskId
+from snapline.types import SubtaskId
 
 _log = logging.getLogger(__name__)
 
@@ -34,9 +35,9 @@ class Owner(Protocol):
 
     def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None: ...
 
-    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None: ...
+    def request_failed(self, failed: c.FailRequest) -> None: ...
 
-    def failure_requested(self, attempt: int, cause: str) -> None: ...
+    def failure_requested(self, attempt: int, cause: str, identity: ErrorIdentity | None = None) -> None: ...
 
     def publication_fenced(self, newest_attempt: int) -> None:
         """A snapshot was not published, because another driver has claimed the job with this attempt."""
@@ -111,7 +112,7 @@ class CoordinatorShell:
             self.feed(c.OperatorEventSent(operator, subtask, event))
 
     def _failed(self, error: Exception) -> None:
-        self._owner.failure_requested(self.attempt, _text(error))
+        self._owner.failure_requested(self.attempt, _text(error), ErrorIdentity.of(error, "driver"))
 
     def close(self) -> None:
         self._discovery.stop()
@@ -145,10 +146,8 @@ class CoordinatorShell:
             case c.CompleteRequest(request, snapshot):
                 _log.debug("%s %d is complete: %s", snapshot.kind.value.lower(), snapshot.id, snapshot.location)
                 owner.request_completed(request, snapshot)
-            case c.FailRequest(request, reason, message):
-                level = logging.DEBUG if reason.is_preflight else logging.INFO
-                _log.log(level, "%s %s failed: %s: %s", request.kind.value, request.name, reason.value, message)
-                owner.request_failed(request, reason, message)
+            case c.FailRequest():
+                owner.request_failed(effect)
             case OperatorEvent():
                 if not self._deployment.send(effect.execution, effect):
                     self.feed(c.OperatorEventLost(effect.sequence))

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from random import Random, SystemRandom
 
-from snapline.errors import FencedError, PeerError, RestoreError, SnaplineError
+from snapline.errors import FencedError, PeerError, SnaplineError, is_final
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.job import lifecycle as j
 from snapline.protocol.job.first_failure import FirstFailure
-from snapline.protocol.job.last_checkpoint import (
-    LastCheckpoint,
-    LastCheckpointEffect,
-    RequestLastCheckpoint,
-    SetLastCheckpointTimer,
-)
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.messages import Acknowledge, Decline, OperatorEventReceived, TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
+from snapline.runtime.master.checkpoint_reports import CheckpointReports
 from snapline.runtime.master.coordinator_shell import CoordinatorShell, MasterCalls
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_end import EndRecorder
@@ -37,11 +32,12 @@ from snapline.runtime.master.operator_coordinators import OperatorCoordinators, 
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.master.snapshot_requests import Requests
+from snapline.runtime.master.source_ends import SourceEnds
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 from snapline.runtime.wire.control_messages import Metrics, SourceEnded, SplitRequest, TasksCancelled, ToMaster
 from snapline.storage.cleaner import Cleaner
-from snapline.types import ExecutionId, FailureReason, JobStatus, SnapshotKind, TaskStatus
+from snapline.types import ExecutionId, JobStatus, TaskStatus
 
 NOTIFY_AGAIN_S = 5.0
 """Minimum pause between repeated notifications about the last completed checkpoint."""
@@ -83,15 +79,17 @@ class JobMaster:
         self._events = events
         self._on_end = on_end
         self._random = random or SystemRandom()
-        self._lifecycle = j.JobLifecycle(RestartPolicy.for_config(spec.restart))
+        self._lifecycle = j.JobLifecycle(RestartPolicy.for_config(spec.restart), spec.execution.same_error_limit)
         self._memory = Carryover.fresh(spec.checkpoints)
-        self._last_checkpoint = LastCheckpoint(is_wanted=spec.takes_last_checkpoint)
+        self._reports = CheckpointReports(spec.name, events, scheduler.time_s)
+        self._source_ends = SourceEnds(
+            is_wanted=spec.takes_last_checkpoint, scheduler=scheduler, effects=self.effects, request=self._request_last
+        )
         self._end_recorder = EndRecorder(spec, storage, cleaner, scheduler, calls.journal, generations, self.failure)
         self._subtasks = all_subtasks(spec.plan)
         self._recovery: Recovery | None = None
         self._coordinator: CoordinatorShell | None = None
         self._timers: dict[str, Cancellable] = {}
-        self._numbers = itertools.count()
         self._notified_s = 0.0
         self._early_requests: list[TriggerRequest] = []
         self._fatal: str | None = None
@@ -116,7 +114,13 @@ class JobMaster:
             timer.cancel()
         if self._coordinator is not None:
             self._coordinator.close()
+        self._source_ends.close()
         self._deployment.close()
+
+    @property
+    def repeats(self) -> int:
+        """How often the last error of the job's code has happened since the last completed checkpoint."""
+        return self._lifecycle.errors.count
 
     @property
     def statistics(self) -> StatisticsSnapshot:
@@ -168,7 +172,7 @@ class JobMaster:
         if is_fatal and self._lifecycle.status is JobStatus.INITIALIZING:
             self._job_event(j.PreparationFailed(cause, recoverable=False))
         else:
-            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause))
+            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause, recoverable=not is_fatal))
 
     def process_unable(self, cause: str) -> None:
         # A job that ran before can run again, once the storage or whatever it lacks is back.
@@ -192,7 +196,7 @@ class JobMaster:
             case SourceEnded(execution):
                 self._check_sender(slot, execution)
                 if execution.attempt == self._lifecycle.attempt:
-                    self._end_sources(self._last_checkpoint.source_ended(execution.subtask))
+                    self._source_ends.source_ended(execution.subtask)
             case OperatorEventReceived():
                 self._coordinator_event(message)
             case TasksCancelled(attempt):
@@ -214,12 +218,10 @@ class JobMaster:
         execution, status = report.execution, report.status
         if execution.attempt == self._lifecycle.attempt and status is not TaskStatus.FAILED:
             self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
-        event: j.JobEvent = report
         if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
-            # Another version of the job or another setting may fit: leave everything for it.
+            # Another version of the job, another setting or a backup may fit: leave everything for it.
             self._must_record = False
-            event = j.FailureRequested(execution.attempt, f"{execution}: {report.error}", recoverable=False)
-        self._job_event(event, trace=report.trace, log=report.log)
+        self._job_event(report, trace=report.trace, log=report.log)
 
     def _split_requested(self, execution: ExecutionId, operator: str) -> None:
         coordinator = self._coordinator
@@ -232,38 +234,29 @@ class JobMaster:
     # Reports of coordinators.
 
     def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
-        self._events.add(f"{snapshot.kind.value.lower()} {snapshot.id} complete")
+        self._reports.completed(snapshot)
         self.requests.completed(request, snapshot)
         if snapshot.kind.is_synchronous:
             self._job_event(j.StopSavepointCompleted(snapshot))
         elif not snapshot.kind.is_savepoint:
-            self._end_sources(self._last_checkpoint.completed())
+            self._job_event(j.CheckpointSaved())
+            self._source_ends.checkpoint_completed()
 
-    def request_failed(self, request: TriggerRequest, reason: FailureReason, message: str) -> None:
+    def request_failed(self, failed: c.FailRequest) -> None:
+        request, reason, message = failed.request, failed.reason, failed.message
+        self._reports.failed(failed.checkpoint_id, reason, message)
         self.requests.failed(request, reason, message)
         if request.is_last:
-            self._end_sources(self._last_checkpoint.failed())
+            self._source_ends.checkpoint_failed()
 
-    def failure_requested(self, attempt: int, cause: str) -> None:
-        self._job_event(j.FailureRequested(attempt, cause))
+    def failure_requested(self, attempt: int, cause: str, identity: ErrorIdentity | None = None) -> None:
+        self._job_event(j.FailureRequested(attempt, cause, identity=identity))
 
     def publication_fenced(self, newest_attempt: int) -> None:
         self._job_event(j.DriverFenced(newest_attempt))
 
-    def _end_sources(self, effects: Sequence[LastCheckpointEffect]) -> None:
-        self.effects.add(self._carry_out_last, effects)
-
-    def _carry_out_last(self, effect: LastCheckpointEffect) -> None:
-        match effect:
-            case RequestLastCheckpoint():
-                name, kind = f"last-{self._lifecycle.attempt}-{next(self._numbers)}", SnapshotKind.CHECKPOINT
-                now_ms = self._scheduler.now_ms()
-                request = TriggerRequest(name, kind, forced=False, periodic=False, timestamp_ms=now_ms, is_last=True)
-                self._coordinator_event(c.CheckpointRequested(request))
-            case SetLastCheckpointTimer(delay_ms):
-                self._set_timer(
-                    "last checkpoint", delay_ms, lambda: self._end_sources(self._last_checkpoint.time_is_up())
-                )
+    def _request_last(self, request: TriggerRequest) -> None:
+        self._coordinator_event(c.CheckpointRequested(request))
 
     # The job's lifecycle.
 
@@ -274,15 +267,17 @@ class JobMaster:
         effects = self._lifecycle.handle(event, self._scheduler.now_ms(), self._random.uniform(-1.0, 1.0))
         after = self._lifecycle.status
         if after is not before:
-            self._status_changed(before, after, event, trace, log)
+            self._status_changed(before, after, trace, log)
         self.effects.add(self._carry_out, effects)
 
-    def _status_changed(self, before: JobStatus, after: JobStatus, event: j.JobEvent, trace: str, log: str) -> None:
+    def _status_changed(self, before: JobStatus, after: JobStatus, trace: str, log: str) -> None:
         self._events.add(f"{before.value} -> {after.value}")
         cause = self._lifecycle.cause
-        if before in _ACTIVE and after in _FAILED and not isinstance(event, j.JobHadEnded):
+        if before in _ACTIVE and after in _FAILED:
             self.failure.failed(cause, trace, log)
             self._events.add(f"attempt {self._lifecycle.attempt} failed: {cause}")
+            if self._lifecycle.errors.note:
+                self._events.add(self._lifecycle.errors.note)
             _log.warning("job %s: attempt %d failed: %s", self._spec.name, self._lifecycle.attempt, cause)
         elif after is JobStatus.SUSPENDED:
             self.failure.replaced(cause)
@@ -303,15 +298,17 @@ class JobMaster:
                     "deployment", self._spec.execution.start_timeout_ms, self._deployment_timed_out, attempt
                 )
                 self._deployment.deploy(self._recovery, subtasks)
-            case j.StartCheckpoints(attempt):
+            case j.StartCheckpoints(attempt, hold_ms):
                 self._has_run = True
                 self._events.add(f"attempt {attempt} runs")
                 _log.info("job %s: attempt %d runs", self._spec.name, attempt)
-                self._coordinator_event(c.JobRunning(self._random.random()))
+                self._coordinator_event(c.JobRunning(self._random.random(), hold_ms))
+                self._reports.running()
                 self._submit_early_requests()
-                self._end_sources(self._last_checkpoint.running())
+                self._source_ends.running()
             case j.StopCheckpoints(_, shutdown):
-                self._last_checkpoint.left()
+                self._reports.left()
+                self._source_ends.left()
                 self._coordinator_event(c.JobLeftRunning(shutdown))
             case j.CancelTasks(attempt):
                 self._deployment.cancel(attempt)
@@ -337,6 +334,7 @@ class JobMaster:
     def _heartbeat(self) -> None:
         self._set_timer("heartbeat", self._spec.execution.heartbeat_interval_ms, self._heartbeat)
         self._slots.beat()
+        self._reports.look(self._memory.schedule.interval_ms)
         now_s = self._scheduler.time_s()
         if now_s - self._notified_s >= NOTIFY_AGAIN_S:
             self._notified_s = now_s
@@ -358,7 +356,7 @@ class JobMaster:
 
     def _claimed(self, found: Claim) -> None:
         journal = found.journal
-        if journal.ended is not None:
+        if journal.is_closed and journal.ended is not None:
             _log.warning(
                 "job %s has run before under the id %s and ended (%s), so nothing is run; to run it again give it "
                 "another id: Job(..., id=...)",
@@ -366,12 +364,14 @@ class JobMaster:
                 self._spec.job_id,
                 journal.ended.value,
             )
-            if journal.ended is JobStatus.FAILED:
-                self.failure.replaced("it had failed under an earlier driver; submit it under a new id to run it again")
             self._job_event(j.JobHadEnded(journal.ended, found.stop))
         elif found.is_ours:
             self.attempt = max(self.attempt, journal.attempt)
             self._events.add(f"attempt {journal.attempt} claimed")
+            if journal.failed_before is not None:
+                text = f"the job had failed in attempt {journal.failed_before} and goes on under the same id"
+                self._events.add(text)
+                _log.warning("job %s: %s", self._spec.name, text)
             self._job_event(j.AttemptClaimed(journal.attempt))
         else:
             self._job_event(j.DriverFenced(journal.attempt))
@@ -380,14 +380,14 @@ class JobMaster:
         if isinstance(error, FencedError):
             self._job_event(j.DriverFenced(error.current))
             return
-        is_misfit = isinstance(error, RestoreError)
-        if is_misfit and self._lifecycle.status is JobStatus.INITIALIZING:
-            # Another version of the job may fit: leave everything for it.
+        if is_final(error) and self._lifecycle.status is JobStatus.INITIALIZING:
+            # Another version of the job or a backup may fit: leave everything for it.
             self._must_record = False
         if not isinstance(error, SnaplineError):
             _log.error("preparing an attempt failed unexpectedly", exc_info=error)
         text = str(error) if isinstance(error, SnaplineError) else f"{type(error).__name__}: {error}"
-        self._job_event(j.PreparationFailed(text, recoverable=not is_misfit))
+        identity = ErrorIdentity.of(error, "driver")
+        self._job_event(j.PreparationFailed(text, recoverable=not is_final(error), identity=identity))
 
     def _prepare(self, attempt: int) -> None:
         spec, storage = self._spec, self._storage
@@ -405,7 +405,7 @@ class JobMaster:
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
             return
         self._recovery = recovery
-        self._last_checkpoint.prepared(
+        self._source_ends.prepared(
             subtask
             for subtask in self._subtasks - recovery.plan.finished
             if self._spec.plan.vertex(subtask.vertex).is_source

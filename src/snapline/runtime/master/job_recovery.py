@@ -72,7 +72,11 @@ def claim(archive: Archive, own_attempt: int) -> Claim:
 
 
 def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
-    """Plan the restore. Blocks. Raises `FencedError` after a takeover, `RestoreError` if the snapshot does not fit."""
+    """Plan the restore. Blocks.
+
+    Raises `FencedError` after a takeover, `RestoreError` if the snapshot does not fit, `DamagedError` if it is not
+    whole.
+    """
     recovered = storage.archive.recover(attempt)
     given = storage.given
     start = restore_point(recovered.snapshots, given)
@@ -83,6 +87,8 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
                 "in `restore_from`"
             )
         given = None
+    if start is not None:
+        storage.archive.check_whole(start, attempt)
     plan = _plan(spec, start)
     return Recovery(attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until)
 

@@ -13,6 +13,7 @@ from snapline.api.job_handle import JobFailedError, SnapshotFailedError
 from snapline.config import Duration, Path, duration_ms
 from snapline.errors import ConfigurationError
 from snapline.protocol.coordinator.request_decider import TriggerRequest, is_forced, savepoint_request
+from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master.job_log import Outcome
@@ -54,6 +55,10 @@ class MasterHandle:
         failure = self._thread.master.failure.failure
         return "" if failure is None else failure.log
 
+    @property
+    def repeats(self) -> int:
+        return self._thread.master.repeats
+
     def status(self) -> JobStatus:
         return self._thread.master.status
 
@@ -62,8 +67,24 @@ class MasterHandle:
         if outcome.status is JobStatus.FAILED:
             failure = outcome.failure
             message = f"job {self.name!r} has failed" + ("" if failure is None else f": {failure.message}")
+            message = "\n".join(filter(None, (message.rstrip(), self._way_on())))
             raise JobFailedError(message, log="" if failure is None else failure.log)
         return outcome.status
+
+    def _way_on(self) -> str:
+        """What the user can do after a failure."""
+        checkpoints, latest = self._spec.checkpoints, self.checkpoints().latest
+        if checkpoints.storage is None:
+            lost = "Its checkpoints were in the driver and are lost; set `storage` to keep them."
+            return lost if checkpoints.is_periodic else ""
+        if not keeps(checkpoints.externalized, JobStatus.FAILED):
+            return f"Its checkpoints are deleted (externalized={checkpoints.externalized.value!r})."
+        completed, restored = latest.completed, latest.restored
+        path = restored.external_path if restored is not None else None
+        if completed is not None and completed.completion is not None:
+            path = completed.completion.external_path
+        start = f"it goes on from {path}" if path else "it begins anew, as no checkpoint had completed"
+        return f"Mend the cause and start the job again under the id {self.id!r}: {start}."
 
     def checkpoints(self) -> StatisticsSnapshot:
         return self._ask(lambda: self._thread.master.statistics, lambda: self._thread.last_statistics)

@@ -173,6 +173,10 @@ class MasterThread:
         self.master.status = outcome.status
         self.master.failure.failure = outcome.failure
         self.events.add(f"the job has ended: {outcome.status.value}")
-        _log.info("job %s has ended: %s", self.spec.name, outcome.status.value)
+        if outcome.status is JobStatus.FAILED:
+            cause = "" if outcome.failure is None else f": {outcome.failure.cause}"
+            _log.error("job %s has failed%s", self.spec.name, cause)
+        else:
+            _log.info("job %s has ended: %s", self.spec.name, outcome.status.value)
         self.master.requests.ended(outcome.status)
         self.ended.set_result(outcome)

@@ -17,6 +17,7 @@ from snapline.errors import (
     UserCodeError,
 )
 from snapline.graph.shipment import Shipment
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
@@ -195,7 +196,8 @@ class TaskHost:
         except (FencedError, PeerError, StorageError, ConfigurationError, UserCodeError) as error:
             if deploy.attempt > self._fenced_until and executions:
                 is_final = isinstance(error, ConfigurationError)
-                self.task_changed(executions[0], TaskStatus.FAILED, str(error), is_final=is_final)
+                identity = ErrorIdentity.of(error, "")
+                self.task_changed(executions[0], TaskStatus.FAILED, str(error), is_final=is_final, identity=identity)
 
     def _cancel(self, number: int) -> None:
         attempt = self._attempt
@@ -252,13 +254,20 @@ class TaskHost:
     # Reports of tasks, each on its own thread.
 
     def task_changed(
-        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+        self,
+        execution: ExecutionId,
+        status: TaskStatus,
+        error: str = "",
+        trace: str = "",
+        *,
+        is_final: bool = False,
+        identity: ErrorIdentity | None = None,
     ) -> None:
         log = self._log_text() if status is TaskStatus.FAILED else ""
         attempt = self._attempt
         if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
             self._remove_directory()
-        self._send(TaskReport(execution, status, error, trace, log, is_final))
+        self._send(TaskReport(execution, status, error, trace, log, is_final, identity))
 
     def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
         self._send(answer)

@@ -10,8 +10,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
+from snapline.errors import DamagedError
 from snapline.graph.execution_plan import PlannedOperator
 from snapline.operators.source_head import ChainMember, SourceHead
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.state.subtask_states import PendingSnapshot, SubtaskStates
 from snapline.storage.snapshot_reader import SnapshotReader
@@ -141,12 +143,23 @@ class OperatorChain:
 
     def described(self, error: BaseException) -> str:
         """Describe an error in one line, with the operator that raised it."""
-        message, found = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]]), None
+        message, found = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]]), self._raised_in(error)
+        if isinstance(error, DamagedError):
+            message += "; restore it from a backup, or start under a new id from another checkpoint or a savepoint"
+        return message if found is None or repr(found) in message else f"{message} (in the operator {found!r})"
+
+    def identity_of(self, error: BaseException) -> ErrorIdentity | None:
+        """What tells whether the same error happens again; None if the environment failed."""
+        return ErrorIdentity.of(error, self._raised_in(error) or "")
+
+    def _raised_in(self, error: BaseException) -> str | None:
+        """The uid of the operator that raised an error, or None."""
+        found = None
         for frame, _ in traceback.walk_tb(error.__traceback__):
             caller = frame.f_locals.get("self")
             # The innermost counts: an operator that emits calls the next.
             found = next((uid for uid, member in self._members if member is caller), found)
-        return message if found is None or repr(found) in message else f"{message} (in the operator {found!r})"
+        return found
 
     def close(self) -> list[Exception]:
         """Close everything. Returns the errors."""

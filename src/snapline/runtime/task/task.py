@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator
-from snapline.errors import ConfigurationError, RestoreError, SnaplineError
+from snapline.errors import PeerError, is_final
 from snapline.operators.source_head import ChainMember
 from snapline.protocol import messages as m
 from snapline.protocol.barriers import barrier_events as b
@@ -182,8 +182,8 @@ class Task:
         trace = "".join(traceback.format_exception(error))
         message = self._chain.described(error)
         _log.warning("%s failed: %s", self.execution, message, exc_info=error)
-        is_final = isinstance(error, RestoreError | ConfigurationError)
-        self.reporter.task_changed(self.execution, self.status, message, trace, is_final=is_final)
+        final, identity = is_final(error), self._chain.identity_of(error)
+        self.reporter.task_changed(self.execution, self.status, message, trace, is_final=final, identity=identity)
 
     def _open(self) -> None:
         plan = self._plan
@@ -426,7 +426,7 @@ class Task:
                 self._finish_wanted = True
                 self._finish_if_done()
             case s.FailTask(error):
-                raise SnaplineError(error)
+                raise PeerError(error)
 
     # Ends.
 

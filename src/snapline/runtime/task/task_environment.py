@@ -10,6 +10,7 @@ from typing import Protocol
 
 from snapline.config import Checkpoints, Execution
 from snapline.graph.execution_plan import PlannedOperator, PlannedVertex
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import Acknowledge, Decline
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.runtime.scheduler.scheduler import Threads
@@ -22,9 +23,16 @@ class Reporter(Protocol):
     """Takes a task's reports, on the task's thread; must not block for long."""
 
     def task_changed(
-        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+        self,
+        execution: ExecutionId,
+        status: TaskStatus,
+        error: str = "",
+        trace: str = "",
+        *,
+        is_final: bool = False,
+        identity: ErrorIdentity | None = None,
     ) -> None:
-        """A task runs, has finished or has failed; `is_final` means that no restart can help."""
+        """A task runs, has finished or has failed; see `TaskReport`."""
 
     def checkpoint_answered(self, answer: Acknowledge | Decline) -> None: ...
 

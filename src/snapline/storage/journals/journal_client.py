@@ -85,7 +85,7 @@ class JournalClient:
     def claim(self, own_attempt: int = 0) -> tuple[Journal, bool]:
         """Take over the job; `own_attempt` is the last attempt this driver ran, 0 if none.
 
-        Returns the journal, and whether its newest attempt is a new one of this driver. It is not if the job has ended,
+        Returns the journal, and whether its newest attempt is a new one of this driver. It is not if the job is closed,
         or another driver has taken over from this one.
         """
 
@@ -94,7 +94,7 @@ class JournalClient:
 
         def make(journal: Journal) -> Record | None:
             is_foreign = own_attempt > 0 and journal.attempt > own_attempt
-            if journal.ended is not None or is_ours(journal) or is_foreign:
+            if journal.is_closed or is_ours(journal) or is_foreign:
                 return None
             return journal.take_over(self.token)
 
@@ -133,11 +133,11 @@ class JournalClient:
             )
 
     def close(self, attempt: int, status: JobStatus) -> Journal:
-        """Close the job forever. If it had already ended, the returned journal says how.
+        """Record the end of the job. If it had already ended, the returned journal says how.
 
-        Nothing can be published after this, and no driver will run the job again. A driver without an `attempt` (0)
-        takes over first: another one may be running the job. Raises `FencedError` if another driver has taken over from
-        this one.
+        Nothing of this attempt can be published after this, and no driver will run the job again unless it failed. A
+        driver without an `attempt` (0) takes over first: another one may be running the job. Raises `FencedError` if
+        another driver has taken over from this one.
         """
 
         def make(journal: Journal) -> Record | None:

@@ -447,7 +447,7 @@ def test_with_an_id_a_failed_step_aborts_the_checkpoint(step: str, io: bool, rea
     assert bench.tell(StepFailed("r", 7, "out of order", io)) == [
         CancelTimer(timeout(7)),
         Discard(7, collected, location),
-        FailRequest(request, reason, "out of order"),
+        FailRequest(request, reason, "out of order", 7),
         *[CheckpointAborted(running(subtask), 7) for subtask in EVERYONE],
         ReserveId("next"),
     ]
@@ -825,7 +825,7 @@ def test_a_checkpoint_that_times_out_is_aborted() -> None:
     assert bench.tell(TimerFired(timeout(1))) == [
         CancelTimer(timeout(1)),
         Discard(1, (StoredObject("read/0-1", 1), StoredObject("c", 1)), "chk-1"),
-        FailRequest(request, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out"),
+        FailRequest(request, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out", 1),
         *[CheckpointAborted(running(subtask), 1) for subtask in EVERYONE],
     ]
     assert bench.tell(TimerFired(timeout(1))) == []
@@ -1540,14 +1540,17 @@ def test_statistics_say_why_a_checkpoint_failed_and_count_what_never_began() -> 
     bench = Bench()
     bench.start(1)
     bench.decline(1)
+    failed = bench.statistics().latest.failed
+    assert failed is not None
+    assert failed.failure is not None
+    assert (failed.id, failed.failure.reason) == (1, FailureReason.CHECKPOINT_DECLINED)
+    assert failed.failure.message == "write/0#3 declined: no"
     bench.ask("never")
     bench.tell(StepFailed("never", None, "no id"))
     snapshot = bench.statistics()
     assert (snapshot.counts.total, snapshot.counts.failed, snapshot.counts.in_progress) == (2, 2, 0)
     assert snapshot.latest.failed is not None
-    assert snapshot.latest.failed.failure is not None
-    assert snapshot.latest.failed.failure.reason is FailureReason.CHECKPOINT_DECLINED
-    assert snapshot.latest.failed.failure.message == "write/0#3 declined: no"
+    assert snapshot.latest.failed.failure == snapshot.latest.not_started
     assert snapshot.latest.not_started is not None
     assert snapshot.latest.not_started.reason is FailureReason.IO_EXCEPTION
 

@@ -180,3 +180,17 @@ def test_backlog_before_the_start_plans_nothing() -> None:
     assert not periodic.backlog_changed("a", True, 0)
     assert not periodic.backlog_changed("a", False, 0)
     assert due(periodic) is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "hold_ms", "first_ms"),
+    [("10s", 0, 0), ("10s", 700, 700), ("10s", 10**6, 20_000), ("100ms", 700, 700), ("100ms", 10**6, 1000)],
+)
+def test_after_a_failure_of_the_code_the_first_is_held_back_for_some_time(
+    interval: str, hold_ms: int, first_ms: int
+) -> None:
+    periodic = schedule(interval=interval)
+    periodic.start(0, 0.0, 5000)
+    assert periodic.next_ms == 0, "nothing has failed before the first start"
+    periodic.stop()
+    assert periodic.start(0, 0.5, hold_ms) == first_ms

@@ -8,12 +8,15 @@ import pytest
 
 from snapline.config import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from snapline.errors import IllegalTransitionError
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.job.lifecycle import (
+    HOLD_MARGIN_MS,
     LIFECYCLE,
     AttemptClaimed,
     AttemptPrepared,
     CancelRequested,
     CancelTasks,
+    CheckpointSaved,
     ClaimAttempt,
     DeploymentTimedOut,
     DeployTasks,
@@ -52,10 +55,10 @@ def savepoint(attempt: int = 1) -> Snapshot:
 class Job:
     """A lifecycle and a clock; `tell` takes facts in turn and returns all that was ordered."""
 
-    def __init__(self, restart: RestartStrategy = FOREVER) -> None:
+    def __init__(self, restart: RestartStrategy = FOREVER, same_error_limit: int | None = None) -> None:
         self.now_ms = 0
         self.jitter = 0.0
-        self.machine = JobLifecycle(RestartPolicy.for_config(restart))
+        self.machine = JobLifecycle(RestartPolicy.for_config(restart), same_error_limit)
 
     def tell(self, *events: JobEvent) -> list[JobEffect]:
         return [effect for event in events for effect in self.machine.handle(event, self.now_ms, self.jitter)]
@@ -426,10 +429,120 @@ def test_a_job_that_waits_for_its_restart_is_cancelled_at_once() -> None:
     assert job.tell(RestartDue()) == []
 
 
+# --- the same error again and again ----------------------------------------------------------------------------------
+
+SAME = ErrorIdentity("map", "ValueError")
+
+
+def raised(job: Job, error: str, identity: ErrorIdentity | None = SAME) -> list[JobEffect]:
+    """The attempt fails with this error and its tasks stop. Returns what follows."""
+    attempt = job.machine.attempt
+    execution = ExecutionId(A, attempt)
+    job.tell(TaskReport(execution, TaskStatus.FAILED, error, identity=identity))
+    effects = job.tell(TasksStopped(attempt))
+    if job.status() is JobStatus.RESTARTING:
+        job.tell(RestartDue())
+        job.run(attempt + 1)
+    return effects
+
+
+def test_the_same_error_ends_the_job_at_its_limit_though_the_message_varies() -> None:
+    job = Job(same_error_limit=4)
+    job.run()
+    for number in range(1, 4):
+        assert raised(job, f"bad row {number}") == [ScheduleRestart(1000)]
+    (end,) = raised(job, "bad row 4")
+    assert isinstance(end, EndJob)
+    assert end.status is JobStatus.FAILED
+    assert end.cause.startswith("v/0#4: bad row 4 (the same error for the 4th time without a completed checkpoint")
+
+
+def test_a_repetition_is_part_of_the_cause() -> None:
+    job = Job(same_error_limit=4)
+    job.run()
+    raised(job, "bad row")
+    assert job.machine.cause == "v/0#1: bad row"
+    raised(job, "bad row")
+    assert job.machine.cause == "v/0#2: bad row (the same error for the 2nd time)"
+
+
+def test_a_completed_checkpoint_in_between_makes_it_another_error() -> None:
+    job = Job(same_error_limit=2)
+    job.run()
+    for _ in range(5):
+        assert raised(job, "bad row") == [ScheduleRestart(1000)]
+        job.tell(CheckpointSaved())
+
+
+@pytest.mark.parametrize("limit", [2, None])
+def test_failures_of_the_environment_go_on_being_retried(limit: int | None) -> None:
+    job = Job(same_error_limit=limit)
+    job.run()
+    for _ in range(20):
+        assert raised(job, "connection reset", None) == [ScheduleRestart(1000)]
+
+
+def test_without_a_limit_the_same_error_goes_on_too() -> None:
+    job = Job()
+    job.run()
+    for _ in range(20):
+        assert raised(job, "bad row") == [ScheduleRestart(1000)]
+
+
+def test_a_restart_strategy_may_end_the_job_earlier() -> None:
+    job = Job(FixedDelay(attempts=1, delay="1s"), same_error_limit=10)
+    job.run()
+    raised(job, "bad row")
+    (end,) = raised(job, "bad row")
+    assert isinstance(end, EndJob)
+    assert end.cause.endswith("(the same error for the 2nd time)")
+
+
+def test_errors_before_the_tasks_run_and_those_demanded_from_outside_count_too() -> None:
+    job = Job(same_error_limit=3)
+    job.tell(JobSubmitted())
+    job.tell(PreparationFailed("no splits", identity=SAME), RestartDue())
+    job.run()
+    job.tell(FailureRequested(1, "no splits", identity=SAME), TasksStopped(1), RestartDue())
+    (end,) = job.tell(AttemptClaimed(2), PreparationFailed("no splits", identity=SAME))[1:]
+    assert isinstance(end, EndJob)
+    assert end.status is JobStatus.FAILED
+
+
+def test_a_final_error_of_a_task_ends_the_job_whatever_the_strategy() -> None:
+    job = running()
+    job.tell(TaskReport(ExecutionId(A, 1), TaskStatus.FAILED, "damaged", is_final=True))
+    assert job.tell(TasksStopped(1)) == [EndJob(JobStatus.FAILED, "v/0#1: damaged")]
+
+
+def started(job: Job) -> int:
+    """Restart after a failure. Returns how long the first checkpoint is held back."""
+    attempt = job.machine.attempt
+    job.tell(TasksStopped(attempt), RestartDue())
+    job.deploy(attempt + 1)
+    job.report(A, TaskStatus.RUNNING)
+    (start,) = job.report(B, TaskStatus.RUNNING)
+    assert isinstance(start, StartCheckpoints)
+    return start.hold_ms
+
+
+def test_after_an_error_of_the_code_checkpoints_wait_until_the_place_is_passed() -> None:
+    job = running()
+    job.now_ms = 3000
+    job.tell(TaskReport(ExecutionId(A, 1), TaskStatus.FAILED, "bad row", identity=SAME))
+    assert started(job) == 2 * 3000 + HOLD_MARGIN_MS
+    job.now_ms += 1000
+    job.fail("connection reset")
+    assert started(job) == 2 * 3000 + HOLD_MARGIN_MS, "what failed in between says nothing about that place"
+    job.tell(CheckpointSaved())
+    job.fail("connection reset")
+    assert started(job) == 0
+
+
 # --- a job that had ended before -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED])
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
 @pytest.mark.parametrize("stop", [None, savepoint()])
 def test_a_job_that_ended_under_an_earlier_driver_is_not_run_again(status: JobStatus, stop: Snapshot | None) -> None:
     job = Job()

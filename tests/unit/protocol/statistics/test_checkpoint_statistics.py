@@ -24,7 +24,7 @@ from snapline.protocol.statistics.checkpoint_records import (
 )
 from snapline.protocol.statistics.checkpoint_statistics import MAX_MESSAGE_CHARACTERS, CheckpointStatistics
 from snapline.protocol.statistics.summary import Summary
-from snapline.types import FailureReason, SavepointFormat, SnapshotKind
+from snapline.types import NO_CHECKPOINT, FailureReason, SavepointFormat, SnapshotKind
 
 VERTICES = {"source": 2, "sink": 1}
 
@@ -192,16 +192,27 @@ def test_a_failed_checkpoint_lasts_until_its_failure() -> None:
     assert snapshot.summary.checkpointed_bytes == Summary()
 
 
-def test_a_failure_before_creation_counts_without_a_record() -> None:
+def test_a_failure_before_creation_is_the_latest_that_failed_but_no_part_of_the_history() -> None:
     statistics = CheckpointStatistics()
     assert statistics.failed(None, 1_900, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "sink/0 is starting")
     snapshot = statistics.snapshot()
     assert snapshot.counts == CheckpointCounts(total=1, failed=1)
     assert snapshot.history == ()
-    assert snapshot.latest.failed is None
-    assert snapshot.latest.not_started == Failure(
-        1_900, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "sink/0 is starting"
-    )
+    failure = Failure(1_900, FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "sink/0 is starting")
+    assert snapshot.latest.not_started == failure
+    assert snapshot.latest.failed is not None
+    assert (snapshot.latest.failed.id, snapshot.latest.failed.failure) == (NO_CHECKPOINT, failure)
+    create(statistics, 1)
+    statistics.failed(1, 2_000, FailureReason.CHECKPOINT_EXPIRED)
+    assert statistics.snapshot().latest.failed == statistics.snapshot().history[0]
+
+
+def test_what_a_restart_drops_before_its_creation_has_not_failed() -> None:
+    statistics = CheckpointStatistics()
+    statistics.failed(None, 1_900, FailureReason.CHECKPOINT_COORDINATOR_SUSPEND)
+    latest = statistics.snapshot().latest
+    assert latest.not_started is not None
+    assert latest.failed is None
 
 
 def test_a_long_failure_message_is_cut() -> None:

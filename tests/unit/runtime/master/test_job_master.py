@@ -13,23 +13,46 @@ from tests.unit.runtime.master.master_kit import (
     running,
 )
 
-from snapline.config import NoRestart
+from snapline.config import Checkpoints, FixedDelay, NoRestart
+from snapline.devtools.simulator.scenario import Fault
 from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects
 from snapline.errors import PeerError
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import (
+    Acknowledge,
     CheckpointAborted,
     CheckpointCompleted,
+    Decline,
     OperatorEvent,
     TaskReport,
     TriggerCheckpoint,
 )
+from snapline.protocol.snapshot import OperatorPart, StoredObject, SubtaskState
+from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.runtime.master.job_storage import open_storage
 from snapline.runtime.wire import control_messages as m
-from snapline.types import JobStatus, SnapshotKind, SubtaskId, TaskStatus
+from snapline.types import FailureReason, JobStatus, OperatorStateMode, SnapshotKind, SubtaskId, TaskStatus
+
+SAME = ErrorIdentity("map", "ValueError")
 
 
-def failed(error: str = "boom", attempt: int = 1, *, is_final: bool = False) -> TaskReport:
-    return TaskReport(running(READ, attempt), TaskStatus.FAILED, error, "trace", "log", is_final)
+def failed(
+    error: str = "boom", attempt: int = 1, *, is_final: bool = False, identity: ErrorIdentity | None = None
+) -> TaskReport:
+    return TaskReport(running(READ, attempt), TaskStatus.FAILED, error, "trace", "log", is_final, identity)
+
+
+def checkpointed(bench: MasterBench, attempt: int = 1) -> int:
+    """Take a checkpoint. Returns its id."""
+    bench.worker.said()
+    bench.request(f"r{attempt}")
+    (trigger,) = bench.told(TriggerCheckpoint)
+    bench.acknowledge(trigger.barrier.id, attempt)
+    return trigger.barrier.id
+
+
+def texts(bench: MasterBench) -> list[str]:
+    return [text for _, text in bench.events.all()]
 
 
 def test_tasks_are_deployed_and_the_job_runs_when_all_of_them_do() -> None:
@@ -146,6 +169,129 @@ def test_a_job_that_may_not_restart_fails_and_that_is_recorded() -> None:
     assert bench.blocking(bench.storage.archive.read_journal).ended is JobStatus.FAILED
 
 
+def test_a_job_that_failed_keeps_its_checkpoint_and_its_id() -> None:
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=NoRestart()))
+    bench.begin()
+    checkpoint_id = checkpointed(bench)
+    bench.say(failed(), m.TasksCancelled(1))
+    assert bench.ends == [JobStatus.FAILED]
+
+    def go_on() -> tuple[bool, int | None, list[int]]:
+        objects, journal = SimObjects(bench.sim_storage), SimJournal(bench.sim_storage, "job")
+        archive = open_storage(bench.spec, objects, journal, token="another").archive
+        found, is_ours = archive.claim(0)
+        return is_ours, found.failed_before, [entry.id for entry in archive.recover(found.attempt).snapshots]
+
+    assert bench.blocking(go_on) == (True, 1, [checkpoint_id])
+
+
+def test_the_same_error_ends_the_job_at_its_limit_and_is_counted_aloud(caplog: pytest.LogCaptureFixture) -> None:
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=FixedDelay(attempts=99), same_error_limit=3))
+    bench.begin()
+    for attempt in range(1, 4):
+        bench.say(failed(f"bad row {attempt}", attempt, identity=SAME), m.TasksCancelled(attempt))
+        assert bench.master.repeats == attempt
+        if attempt < 3:
+            bench.settle(1500)
+            bench.run_tasks(attempt + 1)
+    assert bench.ends == [JobStatus.FAILED]
+    assert "the same error for the 2nd time" in texts(bench)
+    last = "the same error for the 3rd time without a completed checkpoint in between, so the job fails"
+    assert any(text.startswith(last) for text in texts(bench))
+    assert bench.master.failure.failure is not None
+    assert "bad row 3 (the same error for the 3rd time" in bench.master.failure.failure.cause
+    assert "the same error for the 2nd time" in caplog.text
+    assert bench.blocking(bench.storage.archive.read_journal).ended is JobStatus.FAILED
+
+
+def test_a_checkpoint_between_two_errors_begins_a_new_count() -> None:
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=FixedDelay(attempts=99), same_error_limit=2))
+    bench.begin()
+    for attempt in range(1, 5):
+        checkpointed(bench, attempt)
+        bench.say(failed("bad row", attempt, identity=SAME), m.TasksCancelled(attempt))
+        assert bench.master.repeats == 1
+        bench.settle(1500)
+        bench.run_tasks(attempt + 1)
+    assert bench.status() is JobStatus.RUNNING
+
+
+@pytest.mark.parametrize("harm", ["metadata damaged", "metadata gone", "file gone", "file cut off"])
+def test_a_checkpoint_that_is_not_whole_ends_the_job_at_once_and_nothing_is_touched(harm: str) -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.worker.said()
+    bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    location = str(trigger.barrier.location)
+    objects, path = bench.sim_storage.objects, f"{location}/a1-state"
+    objects[path] = b"0123456789"
+    state = SubtaskState(operator=(OperatorPart("x", OperatorStateMode.SPLIT, 1, StoredObject(path, 10)),))
+    bench.say(
+        Acknowledge(running(READ), trigger.barrier.id, {"read": state}, SubtaskMetrics()),
+        Acknowledge(running(WRITE), trigger.barrier.id, {"write": SubtaskState()}, SubtaskMetrics()),
+    )
+    metadata = f"{location}/_metadata"
+    match harm:
+        case "metadata damaged":
+            objects[metadata] = objects[metadata][:-9]
+        case "metadata gone":
+            del objects[metadata]
+        case "file gone":
+            del objects[path]
+        case "file cut off":
+            objects[path] = b"012345678"
+    left = dict(objects)
+    bench.say(failed(), m.TasksCancelled(1))
+    bench.settle(1500)
+    assert bench.ends == [JobStatus.FAILED]
+    assert bench.master.attempt == 2
+    failure = bench.master.failure.failure
+    assert failure is not None
+    assert failure.cause.startswith("the job can't recover:")
+    assert "Restore it from a backup" in failure.cause
+    assert bench.sim_storage.objects == left
+    assert bench.blocking(bench.storage.archive.read_journal).ended is None
+
+
+def test_storage_that_is_away_goes_on_being_tried() -> None:
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=FixedDelay(attempts=1000, delay="1s")))
+    bench.begin()
+    bench.sim_storage._faults = frozenset({Fault.STORAGE_FAILS})
+    bench.sim_storage._fails = lambda metadata, share: True  # type: ignore[method-assign]
+    bench.say(failed(), m.TasksCancelled(1))
+    for _ in range(40):
+        bench.settle(1000)
+    assert bench.ends == []
+    assert bench.master.repeats == 0
+    assert sum("failed: the store did not answer" in text for text in texts(bench)) > 10
+
+
+def test_a_failed_checkpoint_is_an_event_and_the_latest_that_failed() -> None:
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS))
+    bench.begin()
+    bench.request()
+    (trigger,) = bench.told(TriggerCheckpoint)
+    bench.say(Decline(running(READ), trigger.barrier.id, FailureReason.CHECKPOINT_DECLINED, "no room"))
+    (text,) = [text for text in texts(bench) if "failed" in text]
+    assert text.startswith(f"checkpoint {trigger.barrier.id} failed (CHECKPOINT_DECLINED): read/0#1 declined: no room;")
+    latest = bench.master.statistics.latest.failed
+    assert latest is not None
+    assert latest.id == trigger.barrier.id
+
+
+def test_a_job_without_completed_checkpoints_says_so() -> None:
+    bench = MasterBench(make_spec(checkpoints=replace_interval("1s")))
+    bench.begin()
+    for _ in range(10):
+        bench.settle(1000)
+    assert any(text.startswith("no checkpoint has completed for") for text in texts(bench))
+
+
+def replace_interval(interval: str) -> Checkpoints:
+    return Checkpoints(storage=CHECKPOINTS.storage, interval=interval)
+
+
 def test_a_failure_that_no_restart_can_mend_leaves_the_job_to_another_version() -> None:
     bench = MasterBench()
     bench.begin()
@@ -242,6 +388,18 @@ def test_slots_that_can_never_be_are_the_end_but_not_recorded() -> None:
     bench.provider.failed("no such cluster", True)
     bench.settle()
     assert bench.ends == [JobStatus.FAILED]
+    assert bench.blocking(bench.storage.archive.read_journal).ended is None
+
+
+def test_slots_that_are_gone_for_ever_end_a_running_job_without_another_attempt() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.provider.failed("Spark's JVM has ended", True)
+    bench.settle()
+    bench.say(m.TasksCancelled(1))
+    bench.settle(3000)
+    assert bench.ends == [JobStatus.FAILED]
+    assert bench.master.attempt == 1
     assert bench.blocking(bench.storage.archive.read_journal).ended is None
 
 

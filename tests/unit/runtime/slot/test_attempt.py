@@ -21,6 +21,7 @@ from tests.unit.runtime.slot.slot_kit import (
 )
 
 from snapline.errors import EngineError
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import Acknowledge, Decline
 from snapline.runtime.slot.attempt import Attempt, all_tasks
 from snapline.types import ExecutionId, TaskStatus
@@ -33,7 +34,14 @@ class Reports:
         self.statuses: queue.SimpleQueue[tuple[ExecutionId, TaskStatus, str]] = queue.SimpleQueue()
 
     def task_changed(
-        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+        self,
+        execution: ExecutionId,
+        status: TaskStatus,
+        error: str = "",
+        trace: str = "",
+        *,
+        is_final: bool = False,
+        identity: ErrorIdentity | None = None,
     ) -> None:
         self.statuses.put((execution, status, error))
 

@@ -13,6 +13,7 @@ from snapline.config import Checkpoints, Execution
 from snapline.contracts.operator import Operator
 from snapline.graph.execution_plan import PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.operators.source_head import ChainMember
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import Acknowledge, Decline
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.runtime.network.channels import OutputChannel
@@ -112,15 +113,24 @@ class Reporter:
     def __init__(self, log: list[Any]) -> None:
         self.log = log
         self.errors: list[tuple[str, str, bool]] = []
+        self.identities: list[ErrorIdentity | None] = []
         self.answers: list[Acknowledge | Decline] = []
 
     def task_changed(
-        self, execution: ExecutionId, status: TaskStatus, error: str = "", trace: str = "", *, is_final: bool = False
+        self,
+        execution: ExecutionId,
+        status: TaskStatus,
+        error: str = "",
+        trace: str = "",
+        *,
+        is_final: bool = False,
+        identity: ErrorIdentity | None = None,
     ) -> None:
         assert execution == ME
         self.log.append(status.name)
         if error:
             self.errors.append((error, trace, is_final))
+            self.identities.append(identity)
 
     def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
         self.log.append(f"{type(answer).__name__} {answer.checkpoint_id}")

@@ -10,7 +10,7 @@ from tests.unit.runtime.task.task_kit import ME, Passing, TaskBench, rows
 
 from snapline.config import Checkpoints
 from snapline.contracts.operator import OperatorContext
-from snapline.errors import ConfigurationError, RestoreError
+from snapline.errors import ConfigurationError, DamagedError, RestoreError, StorageError
 from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
@@ -263,7 +263,13 @@ def test_a_cancelled_task_closes_its_operators_and_says_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("error", "is_final"),
-    [(ValueError("boom"), False), (RestoreError("no fit"), True), (ConfigurationError("no such"), True)],
+    [
+        (ValueError("boom"), False),
+        (StorageError("away"), False),
+        (RestoreError("no fit"), True),
+        (ConfigurationError("no such"), True),
+        (DamagedError("checksum mismatch"), True),
+    ],
 )
 def test_an_error_at_the_start_is_reported_and_some_are_final(error: Exception, is_final: bool) -> None:
     class Failing(Passing):
@@ -278,6 +284,11 @@ def test_an_error_at_the_start_is_reported_and_some_are_final(error: Exception, 
     assert "op0" in message
     assert "Traceback" in trace
     assert final is is_final
+    assert ("restore it from a backup" in message) is isinstance(error, DamagedError)
+    (identity,) = bench.reporter.identities
+    expected = None if isinstance(error, StorageError) and not is_final else type(error).__name__
+    assert (None if identity is None else identity.exception.rpartition(".")[2]) == expected
+    assert identity is None or identity.operator == "op0"
 
 
 def test_an_error_of_an_operator_ends_the_task_and_what_follows_is_never_sent() -> None:

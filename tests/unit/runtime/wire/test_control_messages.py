@@ -10,6 +10,7 @@ import pytest
 
 from snapline.errors import PeerError
 from snapline.protocol import messages as p
+from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import ChannelRestore, ElementRef, KeyedRestore, SubtaskRestore
 from snapline.protocol.snapshot import ChannelPart, KeyedPart, OperatorPart, StoredObject, SubtaskState
@@ -50,6 +51,7 @@ TO_MASTER: list[Any] = [
     m.ProcessHello(1, 2, 3, 4, "node", 5),
     m.ProcessUnable("no module"),
     p.TaskReport(ME, TaskStatus.FAILED, "boom", "trace", "log", True),
+    p.TaskReport(ME, TaskStatus.FAILED, "boom", identity=ErrorIdentity("map", "ValueError")),
     p.Acknowledge(ME, 7, {"map": STATE}, SubtaskMetrics(checkpointed_bytes=1, unaligned=True)),
     p.Decline(ME, 7, FailureReason.CHECKPOINT_DECLINED, "no"),
     m.SplitRequest(ME, "read"),

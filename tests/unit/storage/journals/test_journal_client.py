@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from snapline.errors import StorageError
+from snapline.errors import FencedError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.journals.journal_client import PRUNE_ABOVE, JournalClient, PublicationFencedError
@@ -83,6 +83,33 @@ def test_lost_answers_do_not_make_a_driver_append_twice() -> None:
     assert client.close(1, JobStatus.FINISHED).ended is JobStatus.FINISHED
     kinds = [record.kind for record in journal.read().records]
     assert kinds == [RecordKind.CLAIM, RecordKind.END, RecordKind.ID, RecordKind.CHECKPOINT, RecordKind.SEAL]
+
+
+def test_a_job_that_failed_can_be_taken_over_by_another_driver_but_not_by_one_that_is_behind() -> None:
+    journal = MemoryJournal()
+    behind, first, second = driver(journal, "behind"), driver(journal, "first"), driver(journal, "second")
+    behind.claim()
+    first.claim()
+    first.publish(snapshot(1, attempt=2))
+    assert first.close(2, JobStatus.FAILED).ended is JobStatus.FAILED
+    assert first.close(2, JobStatus.FAILED).ended is JobStatus.FAILED, "once more does no harm"
+    assert behind.claim(1)[1] is False, "it ran an attempt of its own before"
+    read, is_ours = second.claim()
+    assert is_ours
+    assert (read.attempt, read.failed_before) == (4, 2)
+    assert [record.checkpoint_id for record in read.recovery_points] == [1]
+    with pytest.raises(FencedError, match="attempt 4 has taken over"):
+        first.close(2, JobStatus.FAILED)
+
+
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
+def test_a_job_that_finished_or_was_cancelled_can_not(status: JobStatus) -> None:
+    journal = MemoryJournal()
+    first, second = driver(journal, "first"), driver(journal, "second")
+    first.claim()
+    first.close(1, status)
+    read, is_ours = second.claim()
+    assert (read.ended, is_ours) == (status, False)
 
 
 def test_a_store_that_never_takes_a_record_is_an_error_after_bounded_retries() -> None:

@@ -1,0 +1,54 @@
+"""How often the same error of a job's code has happened since its last completed checkpoint."""
+
+from __future__ import annotations
+
+from snapline.protocol.error_identity import ErrorIdentity
+
+MAX_ERRORS = 100
+"""Different errors that are counted at once; beyond that the one that has been known for longest is forgotten."""
+
+
+class RepeatedErrors:
+    """Counts errors by identity. Without progress the same rows meet the same code, so the same error comes again.
+
+    Failures of the environment between two errors do not count and change nothing. `limit` of None is no limit.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self.count = 0
+        self._limit = limit
+        self._counts: dict[ErrorIdentity, int] = {}
+
+    def failed(self, identity: ErrorIdentity | None) -> None:
+        """An attempt failed; `identity` is None if the environment was at fault."""
+        if identity is None:
+            self.count = 0
+            return
+        self.count = self._counts.get(identity, 0) + 1
+        self._counts[identity] = self.count
+        if len(self._counts) > MAX_ERRORS:
+            del self._counts[next(iter(self._counts))]
+
+    def checkpoint_completed(self) -> None:
+        """The job has moved on: what failed before is over."""
+        self._counts.clear()
+
+    @property
+    def is_too_many(self) -> bool:
+        """Whether the last failure was one too many."""
+        return self._limit is not None and self.count >= self._limit
+
+    @property
+    def note(self) -> str:
+        """What to say about the last failure; empty if it was the first of its kind."""
+        if self.count < 2 and not self.is_too_many:
+            return ""
+        text = f"the same error for the {_ordinal(self.count)} time"
+        if self.is_too_many:
+            text += f" without a completed checkpoint in between, so the job fails (same_error_limit={self._limit})"
+        return text
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
