@@ -45,6 +45,9 @@ _FOOTER_BYTES = 1 << 20
 _SAMPLE_ROWS = 1024
 """The size of a row is the average of the first ones."""
 
+_FEW_ROWS = 8192
+"""Files with fewer rows are not worth threads of Arrow's."""
+
 _ZSTD_LEVEL = 1
 
 # Dictionaries shrink long runs of few values to almost nothing; for other columns they are far too expensive.
@@ -241,7 +244,7 @@ class _Reader:
 
     def table(self, row_groups: Sequence[int], key_groups: KeyGroupRange | None) -> pa.Table:
         with _damage():
-            table = self._file.read_row_groups(row_groups)
+            table = self._file.read_row_groups(row_groups, use_threads=self.rows > _FEW_ROWS)
             present = self._checked_key_groups(table, row_groups)
             if key_groups is not None:
                 start, end = np.searchsorted(present, [key_groups.start, key_groups.end + 1])

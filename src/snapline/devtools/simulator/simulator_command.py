@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -147,7 +148,7 @@ def _outcomes(options: argparse.Namespace, executed: Lines) -> Iterator[Outcome]
     ]
     jobs = min(options.jobs, len(tasks))
     done = 0
-    with ProcessPoolExecutor(jobs) if jobs > 1 else nullcontext() as pool:
+    with ProcessPoolExecutor(jobs, initializer=gc.freeze) if jobs > 1 else nullcontext() as pool:
         for outcomes, lines in pool.map(_simulate_chunk, tasks) if pool else map(_simulate_chunk, tasks):
             for name, ran in lines.items():
                 executed.setdefault(name, set()).update(ran)

@@ -8,7 +8,7 @@ import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Mail = Callable[[], None]
@@ -79,29 +79,27 @@ class Mailbox(ABC):
         heapq.heappush(self._timers, (at_ms, next(self._numbers), timer))
         return timer
 
-    def take_mail(self) -> Mail | None:
-        """Returns the next call that is due, mail first, then timers, or None."""
-        if self._mail:
-            return self._mail.popleft()
-        while self._timers:
-            at_ms, _, timer = self._timers[0]
-            if timer.is_cancelled:
-                heapq.heappop(self._timers)
-            elif at_ms <= self._clock():
-                heapq.heappop(self._timers)
-                return timer.fire
-            else:
-                return None
-        return None
+    def take_mail(self) -> Sequence[Mail]:
+        """Returns all calls that are due: mail first, then timers."""
+        timers = self._timers
+        if not self._mail and (not timers or timers[0][0] > self._clock()):
+            return ()
+        due = [self._mail.popleft() for _ in range(len(self._mail))]
+        now_ms = self._clock()
+        while timers and timers[0][0] <= now_ms:
+            due.append(heapq.heappop(timers)[2].fire)
+        return due
 
     def serve(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
             self.clear()
-            mail = self.take_mail()
-            if mail is None:
-                self.wait()
-            else:
+            due = self.take_mail()
+            for mail in due:
+                if is_over():
+                    return
                 mail()
+            if not due:
+                self.wait()
 
     def timeout_s(self) -> float | None:
         """Returns the time until the next timer is due, or None."""

@@ -106,21 +106,20 @@ class Task:
 
     def connect(self, inputs: Sequence[GateChannel], outputs: Sequence[OutputEdge]) -> None:
         """Set the channels, before `start`."""
-        plan = self._plan
         self._outputs = TaskOutputs(outputs, self.meter)
         self._output_channels = [(edge.edge.id, channel) for edge in outputs for channel in edge.channels]
         if inputs:
-            handler = make_handler(plan.checkpoints, len(inputs))
+            handler = make_handler(self._plan.checkpoints, len(inputs))
             self._watermarks = InputWatermarks(len(inputs))
             self._gate = InputGate(
                 inputs, handler, self._snapshots, self.mailbox, self._effects, self._feed, self.clock
             )
         self._machine = SubtaskMachine(
-            plan.execution,
+            self._plan.execution,
             has_inputs=bool(inputs),
             has_outputs=bool(self._outputs.channels),
-            final_checkpoint=plan.takes_last_checkpoint,
-            max_remembered_aborts=plan.checkpoints.max_concurrent,
+            final_checkpoint=self._plan.takes_last_checkpoint,
+            max_remembered_aborts=self._plan.checkpoints.max_concurrent,
         )
 
     def start(self) -> None:
@@ -201,7 +200,7 @@ class Task:
             self.mailbox.at(self.clock() + plan.settings.latency_interval_ms, self._send_latency_mark)
         self.after_operators()
 
-    # Turns: urgent barriers first, then mail, then one item.
+    # A turn: an urgent barrier, or all mail and one item, so that neither keeps the other waiting for ever.
 
     def _take_turns(self) -> None:
         mailbox, meter = self.mailbox, self.meter
@@ -222,15 +221,17 @@ class Task:
             gate.receive()
             if gate.read_urgent():
                 return True
-        mail = self.mailbox.take_mail()
-        if mail is not None:
+        due = self.mailbox.take_mail()
+        for mail in due:
             mail()
             self.after_operators()
-            return True
+            if self._is_over:
+                return True
         if self.status is TaskStatus.DEPLOYING and not self._replay and not self._outputs.is_sending_restored():
             self.status = TaskStatus.RUNNING
             self.reporter.task_changed(self.execution, TaskStatus.RUNNING)
-        return self._work()
+        # Mail may have made a barrier urgent; a source must not be read again before its wait is over.
+        return self._work() or (bool(due) and gate is not None)
 
     def _work(self) -> bool:
         has_room = self._outputs.has_room and not self._chain.is_full

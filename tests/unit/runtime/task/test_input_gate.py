@@ -71,8 +71,9 @@ class Setup:
         self.gate.receive()
 
     def read_mail(self) -> None:
-        while (mail := self.mailbox.take_mail()) is not None:
-            mail()
+        while due := self.mailbox.take_mail():
+            for mail in due:
+                mail()
 
     def take(self, **options: Any) -> list[Any]:
         """All that may be read, barriers handled: rows of data, kinds of the rest."""

@@ -38,8 +38,9 @@ class Setup(TaskBench):
         return self.contexts.make_context(planned, member, self.contexts.make_states(planned), self.emitted.append)
 
     def read_mail(self) -> None:
-        while (mail := self.task.mailbox.take_mail()) is not None:
-            mail()
+        while due := self.task.mailbox.take_mail():
+            for mail in due:
+                mail()
 
 
 def test_each_operator_knows_where_it_is() -> None:

@@ -55,6 +55,18 @@ def test_channels_are_read_in_turn() -> None:
     assert bench.outputs[0].sent() == [[1], [10], [2], [20]]
 
 
+def test_mail_that_never_ends_does_not_keep_data_waiting() -> None:
+    bench = started()
+
+    def mail() -> None:
+        if not bench.outputs[0].items:
+            bench.task.mailbox.post(mail)
+
+    bench.task.mailbox.post(mail)
+    bench.data(1)
+    assert bench.outputs[0].sent() == [[1]]
+
+
 def test_without_room_only_what_makes_no_output_is_read() -> None:
     bench = started(inputs=2)
     bench.outputs[0].is_full = True
