@@ -957,6 +957,90 @@ class TestDeclaring:
         assert state.take([1, 2]).to_pylist() == [5, 2**40]
         assert again.list_state("l", "double").take([1]).to_pylist() == [[0.5]]
 
+    def test_structs_may_change_their_fields(self, make: Make, objects: MemoryObjects) -> None:
+        """Added with a default or null, dropped, reordered, widened; whatever holds the structs."""
+        old, new = "a INT NOT NULL, b STRING, gone DOUBLE", "b STRING, n BIGINT NOT NULL, a BIGINT, more ARRAY<INT>"
+        backend = make()
+        row = {"a": 1, "b": "x", "gone": 0.5}
+        backend.value_state("v", old).put([1, 2], [row, {**row, "b": None}])
+        backend.value_state("nested", f"s STRUCT<{old}>, l ARRAY<STRUCT<{old}>>").put(
+            [1], [{"s": row, "l": [row, None]}]
+        )
+        backend.list_state("l", old).append([1, 1], [row, row])
+        backend.map_state("m", "string", f"map<string,struct<{old}>>").put_all([1], ["k"], [{"in": row}])
+        backend.value_state("fixed", "a INT, b DOUBLE").put([1, 2], [{"a": 1, "b": 0.5}, {"a": None, "b": None}])
+        again = restore(make(), objects, *save(backend, objects))
+        state = again.value_state("v", new, default={"n": 7, "more": [1]})
+        made = {"b": "x", "n": 7, "a": 1, "more": [1]}
+        assert plain(state.take([1, 2, 3])) == [made, {**made, "b": None}, None]
+        bare = "b STRING, a BIGINT, more INT"
+        short = {"b": "x", "a": 1, "more": None}
+        nested = again.value_state("nested", f"l ARRAY<STRUCT<{bare}>>, s STRUCT<{bare}>")
+        assert plain(nested.take([1])) == [{"l": [short, None], "s": short}]
+        assert plain(again.list_state("l", bare).take([1])) == [[short, short]]
+        assert plain(again.map_state("m", "string", f"map<string,struct<{bare}>>").take([1], ["k"])) == [{"in": short}]
+        fixed = again.value_state("fixed", "b DOUBLE, c BIGINT, a BIGINT")
+        assert plain(fixed.take([1, 2])) == [{"b": 0.5, "c": None, "a": 1}, {"b": None, "c": None, "a": None}]
+        state.put([3], [made])
+        last = restore(make(), objects, *save(again, objects, 2))
+        assert plain(last.value_state("v", new).take([1, 3])) == [made, made]
+
+    @pytest.mark.parametrize(
+        ("declared", "problem"),
+        [
+            ("a INT, b STRING, c INT NOT NULL", "the new field 'c' may not be null, and there is no default for it"),
+            ("a INT, b STRING NOT NULL", "field 'b': it could be null and may not be null now"),
+            ("a SMALLINT, b STRING", "field 'a': int32 cannot become int16"),
+            ("bigint", "cannot become int64"),
+        ],
+    )
+    def test_changes_of_structs_that_would_lose_values(
+        self, make: Make, objects: MemoryObjects, declared: str, problem: str
+    ) -> None:
+        backend = make()
+        backend.value_state("v", "a INT, b STRING").put([1], [{"a": 1, "b": None}])
+        again = restore(make(), objects, *save(backend, objects))
+        with pytest.raises(RestoreError, match=f"(?s){problem}.*migrate="):
+            again.value_state("v", declared)
+        assert plain(again.value_state("v", "a INT, b STRING").take([1])) == [{"a": 1, "b": None}]
+
+    def test_a_function_of_the_user_converts_the_rest(self, make: Make, objects: MemoryObjects) -> None:
+        backend = make()
+        backend.value_state("v", "string").put([1, 2], ["10", "20"])
+        backend.value_state("o", object).put([1], [{"n": 3}])
+        backend.list_state("l", "bigint").append([1, 1], [1, 2])
+        backend.map_state("m", "string", "bigint").put_all([1], ["k"], [4])
+        backend.reducing_state("r", "bigint", "sum").add_all([1], [5])
+        again = restore(make(), objects, *save(backend, objects))
+        numbers = again.value_state("v", "bigint", migrate=int)
+        assert plain(numbers.take([1, 2, 3])) == [10, 20, None]
+        assert plain(again.value_state("o", "n BIGINT", migrate=dict).take([1])) == [{"n": 3}]
+        assert plain(again.list_state("l", object, migrate=str).take([1])) == [["1", "2"]]
+        assert plain(again.map_state("m", "string", "string", migrate=str).take([1], ["k"])) == ["4"]
+        total = again.reducing_state("r", "double", "sum", migrate=float)
+        total.add_all([1], [0.5])
+        assert plain(total.take([1])) == [5.5]
+        last = restore(make(), objects, *save(again, objects, 2))
+        never: Any = None
+        assert plain(last.value_state("v", "bigint", migrate=never).take([1])) == [10]
+
+    @pytest.mark.parametrize(
+        ("migrate", "problem"),
+        [
+            (lambda value: None, "returned None for a value"),
+            (lambda value: 1 / 0, "ZeroDivisionError"),
+            (lambda value: "x", "is no value of type int64"),
+        ],
+    )
+    def test_a_function_that_does_not_convert(
+        self, make: Make, objects: MemoryObjects, migrate: Any, problem: str
+    ) -> None:
+        backend = make()
+        backend.value_state("v", "string").put([1], ["1"])
+        again = restore(make(), objects, *save(backend, objects))
+        with pytest.raises(UserCodeError, match=f"state 'v': the function given as migrate= failed: .*{problem}"):
+            again.value_state("v", "bigint", migrate=migrate)
+
     def test_declared_before_the_restore(self, make: Make, objects: MemoryObjects) -> None:
         backend = make()
         backend.value_state("v", "bigint").put([1], [5])

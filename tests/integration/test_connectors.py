@@ -14,7 +14,7 @@ import pyarrow.csv
 import pytest
 
 import snapline as sl
-from snapline.devtools.kit.exactly_once import FailOnDemand
+from snapline.devtools.kit.exactly_once import FailOnDemand, Slow
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.types import JobStatus
 
@@ -83,6 +83,24 @@ def test_files_that_appear_are_read_once_through_failures_and_restarts(tmp_path:
     handle.cancel()
     handle.wait()
     assert values(again) == list(range(5000))
+
+
+@pytest.mark.slow
+def test_draining_a_watched_directory_reads_what_was_there(tmp_path: Path) -> None:
+    incoming = tmp_path / "in"
+    incoming.mkdir()
+    sink = sl.sinks.Collect()
+    job = job_of(tmp_path)
+    source = sl.sources.Files(incoming, format="csv", schema=SCHEMA, watch="1h")
+    job.source(source, uid="files").rebalance().apply(Slow(0.02), uid="slow", schema=SCHEMA).sink(sink, uid="out")
+    put(incoming, "a.csv", 0)
+    handle = job.start(ThreadCluster())
+    eventually(lambda: len(values(sink)) == 1000)
+    for number in range(1, 9):
+        put(incoming, f"{number}.csv", 1000 * number)
+    handle.stop(tmp_path / "savepoints", drain=True, timeout="30s")
+    assert handle.status() is JobStatus.FINISHED
+    assert values(sink) == list(range(9000))
 
 
 @pytest.mark.slow

@@ -98,7 +98,8 @@ class JobHandle(Protocol):
     ) -> str:
         """End the job with a savepoint and return its path. `drain` first completes all windows.
 
-        Raises `SnapshotFailedError` if the savepoint fails.
+        Sources that discover splits, such as watched directories, are first read to the end of what is there, with
+        `drain`. Raises `SnapshotFailedError` if the savepoint fails.
         """
 
     def cancel(self, timeout: Duration | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, fields
 from typing import ClassVar, TypeAlias
 
@@ -9,6 +10,8 @@ import pyarrow as pa
 
 from snapline.config.setting_checks import Settings, count
 from snapline.config.units import Duration, duration_ms, positive_duration_ms
+
+_log = logging.getLogger(__name__)
 
 
 def bounds_type(time: pa.DataType) -> pa.DataType:
@@ -71,7 +74,10 @@ class Tumbling(_WindowSettings):
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Sliding(_WindowSettings):
-    """Windows of one size, of which one starts every `every`, so that a row may be in several, or in none."""
+    """Windows of one size, of which one starts every `every`, so that a row may be in several.
+
+    With `every` longer than `size` there are gaps, and rows in a gap are dropped.
+    """
 
     size_ms: int
     every_ms: int
@@ -85,6 +91,8 @@ class Sliding(_WindowSettings):
             offset_ms=duration_ms(offset, setting="Sliding: offset"),
             processing_time=processing_time,
         )
+        if self.every_ms > self.size_ms:
+            _log.warning("%r leaves gaps between windows: rows in them are dropped", self)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

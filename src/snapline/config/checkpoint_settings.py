@@ -39,15 +39,17 @@ class Checkpoints(Settings):
             during backlog; None uses `interval` for both.
         min_pause: least time from the completion of one to the start of the next periodic one, at most 365 days;
             a shorter interval is raised to the pause.
-        max_concurrent: how many may be in progress at once; must be 1 with `unaligned`.
+        max_concurrent: how many may be in progress at once; must be 1 with `unaligned` and with `min_pause`.
         timeout: a checkpoint that takes longer is aborted; at least 10 ms.
-        pause_sources_until_first: sources wait for the first checkpoint to complete, which then starts early.
-        after_tasks_finish: whether checkpoints continue once some tasks have finished.
+        pause_sources_until_first: sources wait for the first checkpoint to complete, which then starts early; needs
+            `interval`.
+        after_tasks_finish: whether checkpoints continue once some tasks have finished. False is refused for a job
+            with a sink that commits, which could not commit the rest of its output exactly once.
     How they are taken
         mode: EXACTLY_ONCE, or AT_LEAST_ONCE, which never blocks a channel and cannot be combined with `unaligned`.
         unaligned: barriers may overtake data, which then becomes part of the checkpoint.
         aligned_timeout: with `unaligned`, start aligned, switch after this time; 0 is unaligned at once.
-        incremental: reuse files of the last completed checkpoint where the state backend can.
+        incremental: reuse files of the last completed checkpoint where the state backend can (RocksDB).
         inline_threshold: state smaller than this is stored within the metadata file; at most 1 MB.
         compress: whether state files are compressed (zstd): smaller, but slower to write.
     What happens when one fails
@@ -60,7 +62,7 @@ class Checkpoints(Settings):
         zookeeper: servers (`host:port,host:port`) that keep the journal of the job's checkpoints; None keeps it in
             `storage`.
         local_directory: directory on each machine for copies of its tasks' snapshots, so that a task restarted there
-            need not fetch them; None keeps no copies.
+            need not fetch them; None keeps no copies. Needs `storage`.
         create_subdirectory: whether a job's checkpoints go into a directory of `storage` named after its id.
         retained: how many completed ones to keep, at least 1.
         externalized: what happens to them when the job ends; None is RETAIN_ON_CANCELLATION, which deletes them only
@@ -196,6 +198,24 @@ class Checkpoints(Settings):
         if self.unaligned and self.max_concurrent != 1:
             raise wrong(
                 "max_concurrent", self.max_concurrent, "must be 1 with unaligned=True; set it to 1 or unaligned=False"
+            )
+        if self.min_pause_ms > 0 and self.max_concurrent != 1:
+            raise wrong(
+                "max_concurrent",
+                self.max_concurrent,
+                "must be 1 with min_pause: no checkpoint starts within the pause after another; leave out one of them",
+            )
+        if self.pause_sources_until_first and self.interval_ms is None:
+            raise wrong(
+                "pause_sources_until_first",
+                True,
+                "sources would wait for a checkpoint that nobody takes, and read nothing; set `interval` too",
+            )
+        if self.local_directory is not None and self.storage is None:
+            raise wrong(
+                "local_directory",
+                self.local_directory,
+                "there is nothing to copy: checkpoints stay in the driver; set `storage` too",
             )
         if self.externalized is not ExternalizedRetention.NO_EXTERNALIZED and self.storage is None:
             raise wrong(

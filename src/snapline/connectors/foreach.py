@@ -29,6 +29,8 @@ class Foreach(Sink):
     the end. Every subtask has its own copy.
     """
 
+    two_phase = False
+
     def __init__(self, function: RowFunction) -> None:
         self._function = _checked(function, "Foreach", "a row")
 
@@ -61,6 +63,8 @@ class Print(Sink):
     On Spark that is an executor's log, which local mode shows on the terminal. Every subtask prints its first `limit`
     rows in each attempt; None prints all. Lines start with the uid of the sink, and the subtask if there are several.
     """
+
+    two_phase = False
 
     def __init__(self, limit: int | None = 1000) -> None:
         self._limit = None if limit is None else count(limit, "limit", least=0, most=_MAX_LIMIT)

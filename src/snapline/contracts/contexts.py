@@ -13,6 +13,7 @@ from snapline.contracts.schemas import Row
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.batch_keys import Rows
 from snapline.state.collection_states import ListState, MapState
+from snapline.state.evolution import Migrate
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.operator_state import BroadcastState, OperatorStates
 from snapline.state.state_types import resolve
@@ -61,7 +62,7 @@ class FunctionContext:
 
     @property
     def watermark_ms(self) -> int | None:
-        """The current watermark; None before the first."""
+        """The current watermark; None before the first. It is part of checkpoints, so a restore does not reset it."""
         return None if self._watermark_ms == -MAX_WATERMARK else self._watermark_ms
 
     @property
@@ -74,31 +75,58 @@ class FunctionContext:
         """The current processing time."""
         return self._operator.clock()
 
-    # State. docs/state.md lists the ways to declare a type.
+    # State. docs/state.md lists the ways to declare a type, and what `migrate` is for.
 
     def value_state(
-        self, name: str, kind: object = object, *, default: Any = None, ttl: Lifetime | None = None
+        self,
+        name: str,
+        kind: object = object,
+        *,
+        default: Any = None,
+        ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
     ) -> ValueState:
-        """One value per key."""
-        return self._keyed.value_state(name, kind, default=default, ttl=ttl)
+        """One value per key.
 
-    def list_state(self, name: str, kind: object = object, *, ttl: Lifetime | None = None) -> ListState:
+        `migrate` converts each restored value that has another type; in all other states too.
+        """
+        return self._keyed.value_state(name, kind, default=default, ttl=ttl, migrate=migrate)
+
+    def list_state(
+        self, name: str, kind: object = object, *, ttl: Lifetime | None = None, migrate: Migrate | None = None
+    ) -> ListState:
         """A list per key."""
-        return self._keyed.list_state(name, kind, ttl=ttl)
+        return self._keyed.list_state(name, kind, ttl=ttl, migrate=migrate)
 
-    def map_state(self, name: str, map_key: object, kind: object = object, *, ttl: Lifetime | None = None) -> MapState:
+    def map_state(
+        self,
+        name: str,
+        map_key: object,
+        kind: object = object,
+        *,
+        ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
+    ) -> MapState:
         """A map per key; `map_key` is the type of its keys."""
-        return self._keyed.map_state(name, map_key, kind, ttl=ttl)
+        return self._keyed.map_state(name, map_key, kind, ttl=ttl, migrate=migrate)
 
-    def reducing_state(self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None) -> ReducingState:
+    def reducing_state(
+        self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None, migrate: Migrate | None = None
+    ) -> ReducingState:
         """One value per key that added values are merged into by "sum", "min", "max", or a function of two values."""
-        return self._keyed.reducing_state(name, kind, reduce, ttl=ttl)
+        return self._keyed.reducing_state(name, kind, reduce, ttl=ttl, migrate=migrate)
 
     def aggregating_state(
-        self, name: str, function: AggregateFunction[Any], accumulator: object = object, *, ttl: Lifetime | None = None
+        self,
+        name: str,
+        function: AggregateFunction[Any],
+        accumulator: object = object,
+        *,
+        ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
     ) -> AggregatingState[Any]:
         """An accumulator per key; `accumulator` is its type."""
-        return self._keyed.aggregating_state(name, function, accumulator, ttl=ttl)
+        return self._keyed.aggregating_state(name, function, accumulator, ttl=ttl, migrate=migrate)
 
     @property
     def operator_states(self) -> OperatorStates:
@@ -147,10 +175,16 @@ class ProcessContext(FunctionContext):
         self._time_column: str | None = None
 
     def value_state(
-        self, name: str, kind: object = object, *, default: Any = None, ttl: Lifetime | None = None
+        self,
+        name: str,
+        kind: object = object,
+        *,
+        default: Any = None,
+        ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
     ) -> ValueState:
-        """One value per key."""
-        state = super().value_state(name, kind, default=default, ttl=ttl)
+        """One value per key. `migrate` converts each restored value that has another type."""
+        state = super().value_state(name, kind, default=default, ttl=ttl, migrate=migrate)
         if self._cached is None or ttl is not None:  # an expiry must be checked at every use
             return state
         known = self._values.get(name)

@@ -66,6 +66,9 @@ class SinkWriter(ABC):
 class Sink(ABC):
     """Destination of rows. It is pickled with the job; `writer` is called where tasks run."""
 
+    two_phase = True
+    """Whether its writers prepare output and commit it later. False for a sink that writes rows out at once."""
+
     def check(self, schema: pa.Schema) -> None:
         """Raise `ConfigurationError` if rows of this schema cannot be written; called on the driver."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -52,11 +53,16 @@ class PlannedEdge:
     output: str = ""
 
 
+def edge_id(source_uid: str, target_uid: str, output: str = "") -> str:
+    """The id of the first edge from an output of one operator to another operator."""
+    return f"{source_uid}{output and '/'}{output}->{target_uid}"
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedVertex:
     """Operators that run in one thread, from head to tail. `id` is the uid of the first.
 
-    `max_parallelism` is None unless the user set it; `union_state` says that an operator declares union state.
+    `max_parallelism` is None unless the user set it.
     """
 
     id: str
@@ -64,7 +70,11 @@ class PlannedVertex:
     parallelism: int
     max_parallelism: int | None
     operators: tuple[PlannedOperator, ...]
-    union_state: bool = False
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """The ids of the edges that each operator would have to the next one, if they were not chained."""
+        return tuple(edge_id(one.uid, other.uid) for one, other in pairwise(self.operators))
 
     @property
     def is_source(self) -> bool:

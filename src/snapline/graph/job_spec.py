@@ -33,7 +33,11 @@ class JobSpec:
 def takes_last_checkpoint(checkpoints: Checkpoints, restart: RestartStrategy) -> bool:
     """Whether subtasks that have read everything wait for one more checkpoint, which makes their last output final.
 
-    If not, each makes it final at its own end, which is correct only for a job that never restarts from a checkpoint.
+    If not, each makes it final at its own end, which is correct only for a job that never starts again.
     """
-    may_go_back = checkpoints.is_periodic or not isinstance(restart, NoRestart)
-    return may_go_back and checkpoints.after_tasks_finish
+    return may_go_back(checkpoints, restart) and checkpoints.after_tasks_finish
+
+
+def may_go_back(checkpoints: Checkpoints, restart: RestartStrategy) -> bool:
+    """Whether rows may be processed again: after a failure, or by a new driver that resumes the job."""
+    return checkpoints.is_periodic or checkpoints.storage is not None or not isinstance(restart, NoRestart)

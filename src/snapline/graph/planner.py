@@ -13,9 +13,10 @@ from snapline.api.job import Job
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.schemas import key_type
 from snapline.errors import ConfigurationError
-from snapline.graph.execution_plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex
+from snapline.graph.execution_plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex, edge_id
 from snapline.graph.job_spec import JobSpec, takes_last_checkpoint
 from snapline.graph.logical_graph import check_ends, in_order, parallelisms, uids
+from snapline.graph.setting_conflicts import check_settings
 from snapline.graph.shipment import pack
 from snapline.operators.sink_operator import SinkOperator
 from snapline.operators.source_head import ChainMember
@@ -24,6 +25,7 @@ from snapline.types import Partitioning
 
 def make_spec(job: Job) -> JobSpec:
     """The job, ready to run, under the id of a new start; `ConfigurationError` says what is wrong."""
+    check_settings(job, job.nodes)
     planned = plan(job)
     job_id = job.id_for_start()
     for node in planned.uids:
@@ -108,7 +110,6 @@ def _vertex(job: Job, chain: list[Node], names: Mapping[Node, str], counts: Mapp
         parallelism=counts[head],
         max_parallelism=job.max_parallelism,
         operators=tuple(_operator(node, names[node]) for node in chain),
-        union_state=any(getattr(node.operator, "declares_union_state", False) for node in chain),
     )
 
 
@@ -141,7 +142,7 @@ def _edges(chains: list[list[Node]], names: Mapping[Node, str], counts: Mapping[
     for chain in chains:
         head = chain[0]
         for item in head.inputs:
-            between = f"{names[item.node]}{item.output and '/'}{item.output}->{names[head]}"
+            between = edge_id(names[item.node], names[head], item.output)
             seen[between] += 1
             edges.append(
                 PlannedEdge(

@@ -6,25 +6,27 @@ import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.source import Watermarks
-from snapline.operators.event_time import newest_time_ms
+from snapline.operators.event_time import SavedWatermark, newest_time_ms
 from snapline.types import IDLE, MAX_WATERMARK
 
 
 class AssignWatermarks(Operator):
     """Passes rows on and makes watermarks from them; incoming watermarks end here, except `MAX_WATERMARK`.
 
-    It is idle when its input is, or when no row has come for `idle_after_ms`.
+    It is idle when its input is, or when no row has come for `idle_after_ms`. After a restore its watermarks go on
+    from the last one in the checkpoint.
     """
 
     makes_watermarks = True
 
     def __init__(self, watermarks: Watermarks) -> None:
         self._watermarks = watermarks
-        self._watermark_ms = -MAX_WATERMARK
+        self._emitted_ms = -MAX_WATERMARK
         self._idle_at_ms: int | None = None
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        self._made = SavedWatermark(context)
         self._stay_awake()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
@@ -35,15 +37,14 @@ class AssignWatermarks(Operator):
         newest_ms = newest_time_ms(batch.column(self._watermarks.column))
         if newest_ms is None:
             return
-        watermark_ms = newest_ms - self._watermarks.delay_ms - 1
-        if watermark_ms > self._watermark_ms or was_idle:
-            self._watermark_ms = max(watermark_ms, self._watermark_ms)
-            self.context.emit_watermark(self._watermark_ms)
+        self._made.advance(newest_ms - self._watermarks.delay_ms - 1)
+        if self._made.ms > self._emitted_ms or was_idle:
+            self._emit()
 
     def watermark(self, timestamp_ms: int) -> None:
         # The input may have been idle, which was passed on; it no longer is.
-        if timestamp_ms != MAX_WATERMARK and self._watermark_ms != -MAX_WATERMARK and not self._is_idle:
-            self.context.emit_watermark(self._watermark_ms)
+        if timestamp_ms != MAX_WATERMARK and self._made.ms != -MAX_WATERMARK and not self._is_idle:
+            self._emit()
 
     def next_wakeup_ms(self) -> int | None:
         return self._idle_at_ms
@@ -52,6 +53,10 @@ class AssignWatermarks(Operator):
         if self._idle_at_ms is not None and now_ms >= self._idle_at_ms:
             self._idle_at_ms = None
             self.context.emit_watermark(IDLE)
+
+    def _emit(self) -> None:
+        self._emitted_ms = self._made.ms
+        self.context.emit_watermark(self._made.ms)
 
     @property
     def _is_idle(self) -> bool:

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 from snapline.contracts.operator import OperatorContext
 from snapline.errors import UserCodeError
 from snapline.state.arrays import Ints
-from snapline.state.operator_state import OperatorList
 from snapline.types import MAX_WATERMARK
 
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -50,18 +49,21 @@ def per_second(kind: pa.DataType) -> int:
 
 
 class SavedWatermark:
-    """The latest watermark, also in checkpoints, so that a row that was late is late after a restore too."""
+    """The latest watermark, also in checkpoints, so that a row that was late is late after a restore too.
 
-    def __init__(self, context: OperatorContext) -> None:
-        self._saved: OperatorList = context.states.operator.union_list_state("watermark", int)
-        # The least of all subtasks: rescaling may have given this one keys of any of them.
-        self.ms: int = min(self._saved, default=-MAX_WATERMARK)
+    `older_list` names the union list in which the operator kept it in checkpoints of format version 1.
+    """
+
+    def __init__(self, context: OperatorContext, *, older_list: str | None = None) -> None:
+        self._states = context.states
+        if older_list is not None and (older := self._states.operator.take_restored(older_list)):
+            least = min(older)
+            self._states.watermark_ms = None if least == -MAX_WATERMARK else least
+        restored_ms = self._states.watermark_ms
+        self.ms: int = -MAX_WATERMARK if restored_ms is None else restored_ms
+        """The watermark; before the first one it is less than any."""
 
     def advance(self, timestamp_ms: int) -> None:
-        self.ms = max(self.ms, timestamp_ms)
-
-    def save(self) -> None:
-        """Write it into state; call this from `snapshot`."""
-        # MAX_WATERMARK is not saved: a job resumed from here may have more data. -MAX_WATERMARK is: the rows a subtask
-        # without a watermark has yet to read may go to any subtask after a restore, and are not late there.
-        self._saved.set([self.ms] if self.ms != MAX_WATERMARK else [])
+        """A watermark has arrived. After a restore it may be older than the saved one, which then still holds."""
+        if timestamp_ms > self.ms:
+            self.ms = self._states.watermark_ms = timestamp_ms

@@ -13,6 +13,7 @@ from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
+from snapline.operators.event_time import SavedWatermark
 from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, raised, rows_of
 from snapline.operators.row_timers import RowTimers
 from snapline.operators.value_cache import BatchValueCache
@@ -76,6 +77,8 @@ class Process(Operator):
             has_event_time=self._has_event_time,
             has_broadcast=any(side.is_broadcast for side in self._sides),
         )
+        self._watermark = SavedWatermark(context)
+        self._context._watermark_ms = self._watermark.ms
         function = self._function
         self._calls: tuple[Callable[[Row, ProcessContext], Any], ...] = (
             (function.process,)
@@ -130,8 +133,9 @@ class Process(Operator):
             self._flush()
 
     def watermark(self, timestamp_ms: int) -> None:
-        self._context._watermark_ms = timestamp_ms
-        self._fire(TimeDomain.EVENT, timestamp_ms)
+        self._watermark.advance(timestamp_ms)
+        self._context._watermark_ms = self._watermark.ms
+        self._fire(TimeDomain.EVENT, self._watermark.ms)
 
     def next_wakeup_ms(self) -> int | None:
         return None if self._timers is None else self._timers.next_ms(TimeDomain.PROCESSING)
@@ -191,6 +195,8 @@ class ProcessBatches(Operator):
         self._what = f"{_NAME} {context.uid!r}"
         self._keyed = context.states.keyed
         self._context = BatchContext(_NAME, context, self._emit, self._emit_to, has_uid=self._has_uid)
+        self._watermark = SavedWatermark(context)
+        self._context._watermark_ms = self._watermark.ms
         self._is_open = True
         with UserCode(self._what):
             self._function.open(self._context)
@@ -200,8 +206,9 @@ class ProcessBatches(Operator):
             self._function.process_batch(batch, self._context)
 
     def watermark(self, timestamp_ms: int) -> None:
-        self._context._watermark_ms = timestamp_ms
-        self._fire(TimeDomain.EVENT, timestamp_ms)
+        self._watermark.advance(timestamp_ms)
+        self._context._watermark_ms = self._watermark.ms
+        self._fire(TimeDomain.EVENT, self._watermark.ms)
 
     def next_wakeup_ms(self) -> int | None:
         return None if self._keyed is None else self._keyed.timers().next_ms(TimeDomain.PROCESSING)

@@ -64,6 +64,10 @@ class SinkOperator(Operator):
         context = self.context
         what = f"sink {context.uid!r} prepared something that"
         payloads = plain_data(self._opened.prepare(checkpoint_id), what)
+        if payloads and not self.sink.two_phase:
+            raise UserCodeError(
+                f"{what} needs a commit, but its `two_phase` is False; make it True, or prepare nothing"
+            )
         prefix = f"{context.job_id}/{context.uid}/{context.subtask}/{context.attempt}/{checkpoint_id}"
         committables = [
             Committable(f"{prefix}/{number}", checkpoint_id, payload) for number, payload in enumerate(payloads)

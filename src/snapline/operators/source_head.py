@@ -12,9 +12,10 @@ from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import checked_schema, conform
 from snapline.contracts.source import ReaderContext, Source, SourceReader, Wait, Watermarks
 from snapline.errors import UserCodeError
-from snapline.operators.event_time import newest_time_ms
+from snapline.operators.event_time import SavedWatermark, newest_time_ms
 from snapline.state.operator_state import OperatorList
 from snapline.text import shortened
+from snapline.types import MAX_WATERMARK
 
 
 class SourceHead:
@@ -33,7 +34,6 @@ class SourceHead:
         self._source = source
         self._schema = checked_schema(source.schema, f"the source {type(source).__name__}")
         self._watermarks = watermarks
-        self._watermark_ms: int | None = None
         self._last_read_ms = 0
         self._is_dry = True
         self._has_asked = False
@@ -41,6 +41,7 @@ class SourceHead:
 
     def open(self, context: OperatorContext) -> None:
         self.context = context
+        self._watermark = SavedWatermark(context)
         self._reader = self._source.reader(
             ReaderContext(context.job_id, context.uid, context.subtask, context.parallelism)
         )
@@ -101,7 +102,8 @@ class SourceHead:
     @property
     def watermark_ms(self) -> int | None:
         """Event time from the rows read so far; None before the first, or without watermarks. Never goes back."""
-        return self._watermark_ms
+        has_any = self._watermarks is not None and self._watermark.ms != -MAX_WATERMARK
+        return self._watermark.ms if has_any else None
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether nothing was read for so long that event time leaves this subtask out."""
@@ -114,8 +116,7 @@ class SourceHead:
             return
         newest_ms = newest_time_ms(batch.column(self._watermarks.column))
         if newest_ms is not None:
-            watermark_ms = newest_ms - self._watermarks.delay_ms - 1
-            self._watermark_ms = watermark_ms if self._watermark_ms is None else max(self._watermark_ms, watermark_ms)
+            self._watermark.advance(newest_ms - self._watermarks.delay_ms - 1)
 
     # Checkpoints.
 

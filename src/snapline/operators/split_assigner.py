@@ -84,6 +84,14 @@ class SplitAssigner:
         self._share_out(new)
         return self._answers()
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether all splits are assigned and all subtasks have asked for more.
+
+        Where splits are not read in step, they have then read what they had.
+        """
+        return not any(self._unassigned) and len(self._waiting) == self._parallelism
+
     def _answers(self) -> list[tuple[int, Answer]]:
         given = {subtask: self._take(subtask) for subtask in self._waiting}
         # Nobody is told that there is no more before everything has an owner: who has heard that may end for good.

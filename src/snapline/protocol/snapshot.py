@@ -71,7 +71,7 @@ class SubtaskState:
     """What one subtask of one operator contributed to a checkpoint.
 
     `ended`: the operator had finished and only waited for its last checkpoint. `finished`: the subtask had left
-    before, so there is nothing to restore.
+    before, so there is nothing to restore. `watermark_ms` is None before the first watermark.
     """
 
     keyed: tuple[KeyedPart, ...] = ()
@@ -80,6 +80,12 @@ class SubtaskState:
     outputs: tuple[ChannelPart, ...] = ()
     ended: bool = False
     finished: bool = False
+    watermark_ms: int | None = None
+
+    @property
+    def has_union(self) -> bool:
+        """Whether it has union list state."""
+        return any(part.mode is OperatorStateMode.UNION for part in self.operator)
 
     def objects(self) -> Iterator[StoredObject]:
         for keyed in self.keyed:
@@ -152,7 +158,6 @@ class VertexInfo:
     max_parallelism: int
     operators: tuple[str, ...]
     coordinators: tuple[str, ...] = ()
-    union_state: bool = False
 
     def subtasks(self) -> Iterator[SubtaskId]:
         for index in range(self.parallelism):

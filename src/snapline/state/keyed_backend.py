@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,15 +24,16 @@ from snapline.state import state_files
 from snapline.state.arrays import Ints
 from snapline.state.batch_keys import KeyTypes, Rows, Space, key_types
 from snapline.state.collection_states import ListState, MapState
+from snapline.state.declaration import Declaration, namespace_types
+from snapline.state.evolution import Change, Migrate, widening_obstacle
 from snapline.state.key_scope import Scope
 from snapline.state.map_tables import MapTable, ScanBacking
-from snapline.state.raw_keyed_state import RAW_KEYED_STATE
 from snapline.state.stable_hash import key_groups
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.state.state_shape import Shape, check_key_type, stored_shape
-from snapline.state.state_types import StateType, has_views, resolve
+from snapline.state.state_types import StateType, resolve
 from snapline.state.timers import TIMERS_STATE, Timers
-from snapline.state.ttl import Lifetime, as_ttl
+from snapline.state.ttl import Lifetime
 from snapline.state.value_states import (
     AggregateFunction,
     AggregatingState,
@@ -49,7 +50,6 @@ POSITION = StateType(pa.int64())
 """The type of the position of list elements."""
 
 _MAX_STATES = 1000
-_MAX_NAME = 200
 
 
 @dataclass(slots=True)
@@ -178,17 +178,32 @@ class KeyedBackend(ABC):
         *,
         default: Any = None,
         ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
         namespace: object = None,
     ) -> ValueState:
-        """One value for each key."""
-        return self._value_state(StateKind.VALUE, name, kind, ttl, namespace, default)
+        """One value for each key.
+
+        Restored values of another type become values of this one where that is possible, new fields of a struct from
+        the `default`. With `migrate`, each of them is passed through this function instead.
+        """
+        change = Change(migrate, default)
+        declaration = Declaration.of(StateKind.VALUE, name, kind, ttl, namespace, change)
+        return ValueState(*self._value_table(declaration), default)
 
     def reducing_state(
-        self, name: str, kind: object, reduce: Reduce, *, ttl: Lifetime | None = None, namespace: object = None
+        self,
+        name: str,
+        kind: object,
+        reduce: Reduce,
+        *,
+        ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
+        namespace: object = None,
     ) -> ReducingState:
         """One value for each key; every added value is merged into it."""
         check_reducer(name, reduce, resolve(kind))
-        return ReducingState(self._value_state(StateKind.REDUCING, name, kind, ttl, namespace), reduce)
+        declaration = Declaration.of(StateKind.REDUCING, name, kind, ttl, namespace, Change(migrate))
+        return ReducingState(ValueState(*self._value_table(declaration)), reduce)
 
     def aggregating_state(
         self,
@@ -197,17 +212,25 @@ class KeyedBackend(ABC):
         accumulator: object = object,
         *,
         ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
         namespace: object = None,
     ) -> AggregatingState[Any]:
         """An accumulator for each key; `accumulator` is its type."""
-        return AggregatingState(self._value_state(StateKind.AGGREGATING, name, accumulator, ttl, namespace), function)
+        declaration = Declaration.of(StateKind.AGGREGATING, name, accumulator, ttl, namespace, Change(migrate))
+        return AggregatingState(ValueState(*self._value_table(declaration)), function)
 
     def list_state(
-        self, name: str, kind: object = object, *, ttl: Lifetime | None = None, namespace: object = None
+        self,
+        name: str,
+        kind: object = object,
+        *,
+        ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
+        namespace: object = None,
     ) -> ListState:
-        """A list for each key."""
-        position = key_types(POSITION, "position")
-        return ListState(*self._map_table(StateKind.LIST, name, kind, ttl, namespace, position), self._next_positions)
+        """A list for each key. `migrate` takes and returns single elements."""
+        declaration = Declaration.of(StateKind.LIST, name, kind, ttl, namespace, Change(migrate))
+        return ListState(*self._map_table(declaration, key_types(POSITION, "position")), self._next_positions)
 
     def map_state(
         self,
@@ -216,11 +239,12 @@ class KeyedBackend(ABC):
         kind: object = object,
         *,
         ttl: Lifetime | None = None,
+        migrate: Migrate | None = None,
         namespace: object = None,
     ) -> MapState:
-        """A map for each key; `map_key` is the type of its keys."""
-        inner = key_types(resolve(map_key), "map key")
-        return MapState(*self._map_table(StateKind.MAP, name, kind, ttl, namespace, inner))
+        """A map for each key; `map_key` is the type of its keys. `migrate` takes and returns the value of an entry."""
+        declaration = Declaration.of(StateKind.MAP, name, kind, ttl, namespace, Change(migrate))
+        return MapState(*self._map_table(declaration, key_types(resolve(map_key), "map key")))
 
     def drop_state(self, name: str) -> None:
         """Delete a state of all keys, declared or only restored. Does nothing if there is none.
@@ -230,62 +254,47 @@ class KeyedBackend(ABC):
         known = self._states.pop(name, None)
         if known is not None:
             self._space(known.shape.layout.namespace).detach(known.table)
-            self._forget(name)
+            self._detached(name)()
 
     def timers(self, namespace: object = None) -> Timers:
         """The timers of this operator; always the same ones."""
-        types = _namespace_types(namespace)
+        types = namespace_types(namespace)
         if self._timers is None:
             self._timers = Timers(Layout(self.key, types), self)
         self._timers.check_namespace(types)
         return self._timers
 
-    def _value_state(
-        self, kind: StateKind, name: str, declared: object, ttl: Lifetime | None, namespace: object, default: Any = None
-    ) -> ValueState:
-        scope, table = self._declare(kind, name, declared, ttl, namespace, None)
+    def _value_table(self, declaration: Declaration) -> tuple[Scope, ValueTable]:
+        scope, table = self._declare(declaration, None)
         assert isinstance(table, ValueTable)
-        return ValueState(scope, table, default)
+        return scope, table
 
-    def _map_table(
-        self, kind: StateKind, name: str, declared: object, ttl: Lifetime | None, namespace: object, inner: KeyTypes
-    ) -> tuple[Scope, MapTable]:
-        scope, table = self._declare(kind, name, declared, ttl, namespace, inner)
+    def _map_table(self, declaration: Declaration, inner: KeyTypes) -> tuple[Scope, MapTable]:
+        scope, table = self._declare(declaration, inner)
         assert isinstance(table, MapTable)
         return scope, table
 
-    def _declare(
-        self,
-        kind: StateKind,
-        name: str,
-        declared: object,
-        ttl: Lifetime | None,
-        namespace: object,
-        inner: KeyTypes | None,
-    ) -> tuple[Scope, ValueTable | MapTable]:
-        spaces, values = _namespace_types(namespace), resolve(declared)
-        _check_name(name)
-        lifetime = as_ttl(ttl, f"state {name!r}")
-        ttl_ms = None if lifetime is None else lifetime.duration_ms
-        if values.arrow is not None and has_views(values.arrow):
-            raise ConfigurationError(f"state {name!r} cannot hold {values}; declare string or binary instead of views")
-        shape = Shape(kind, Layout(self.key, spaces, inner), values)
+    def _declare(self, declaration: Declaration, inner: KeyTypes | None) -> tuple[Scope, ValueTable | MapTable]:
+        name, values, ttl_ms = declaration.name, declaration.values, declaration.ttl_ms
+        shape = Shape(declaration.kind, Layout(self.key, declaration.namespace, inner), values)
         known = self._states.get(name)
         if known is None:
             known = self._register(name, shape, ttl_ms)
         elif known.is_declared:
-            if not (shape.accepts(known.shape) and known.shape.accepts(shape) and known.values.ttl_ms == ttl_ms):
+            if not (shape.is_like(known.shape) and values == known.shape.values and known.values.ttl_ms == ttl_ms):
                 raise ConfigurationError(
                     f"state {name!r} was declared before as {known.shape}, and now as {shape}, or with another time to "
                     "live; use another name for one of them"
                 )
         else:
-            self._check_restored(name, known.shape, shape)
+            change = declaration.change
+            self._check_restored(name, known.shape, shape, change.obstacle(known.shape.values, values))
             if known.values.kind != values or known.values.ttl_ms != ttl_ms:
-                known = self._convert(name, known, values, ttl_ms)
+                known = self._convert(name, known, values, ttl_ms, change)
         known.is_declared = True
+        lifetime = declaration.lifetime
         known.values.refresh_on_read = lifetime is not None and lifetime.refresh_on_read
-        return Scope(self, spaces), known.table
+        return Scope(self, declaration.namespace), known.table
 
     def _register(self, name: str, shape: Shape, ttl_ms: int | None) -> Registered:
         if len(self._states) >= _MAX_STATES:
@@ -303,20 +312,28 @@ class KeyedBackend(ABC):
             self._spaces[kind] = Layout(self.key, namespace).space()
         return self._spaces[kind]
 
-    def _check_restored(self, name: str, stored: Shape, declared: Shape) -> None:
-        if not declared.accepts(stored):
+    def _check_restored(self, name: str, stored: Shape, declared: Shape, obstacle: str | None) -> None:
+        if not declared.is_like(stored) or obstacle is not None:
+            reason = f" ({obstacle})" if obstacle is not None and obstacle not in str(declared) else ""
             raise RestoreError(
-                f"state {name!r} of {self.uid!r} was saved as {stored}, and is declared as {declared}; "
-                "declare it as it was, or use another name"
+                f"state {name!r} of {self.uid!r} was saved as {stored}, and is declared as {declared}{reason}; "
+                "declare it as it was, give a function that converts the values (migrate=), or use another name"
             )
 
-    def _convert(self, name: str, known: Registered, declared: StateType, ttl_ms: int | None) -> Registered:
-        """Convert restored state to a wider type, or another time to live."""
+    def _convert(
+        self, name: str, known: Registered, declared: StateType, ttl_ms: int | None, change: Change
+    ) -> Registered:
+        """Convert restored state to another type, or another time to live."""
         tables = self._stored_tables(name)
-        self.drop_state(name)
+        del self._states[name]
+        self._space(known.shape.layout.namespace).detach(known.table)
+        delete_old = self._detached(name)
         fresh = self._register(name, replace(known.shape, values=declared), ttl_ms)
         for stored in tables:
-            fresh.table.restore(stored)
+            values = change.apply(stored.column("value"), known.shape.values, declared, f"state {name!r}")
+            fresh.table.restore(stored.set_column(stored.column_names.index("value"), "value", values))
+            self._restored_some()
+        delete_old()
         return fresh
 
     def _next_positions(self, count: int) -> int:
@@ -359,7 +376,7 @@ class KeyedBackend(ABC):
         if known is None:
             known = self._register(info.state, stored, info.ttl_ms)
         else:
-            self._check_restored(info.state, stored, known.shape)
+            self._check_restored(info.state, stored, known.shape, widening_obstacle(stored.values, known.shape.values))
         if info.kind is StateKind.LIST:
             self._sequence = max(self._sequence, int(table.column("position").to_numpy().max(initial=-1)) + 1)
         known.table.restore(table)
@@ -396,24 +413,16 @@ class KeyedBackend(ABC):
         return None
 
     @abstractmethod
-    def _stored_tables(self, name: str) -> list[pa.Table]:
-        """All entries of a state in stored form."""
+    def _stored_tables(self, name: str) -> Iterable[pa.Table]:
+        """All entries of a state in stored form, also while it is being replaced."""
 
-    def _forget(self, name: str) -> None:
-        """Delete the entries of a state from the store below its table."""
+    def _detached(self, name: str) -> Callable[[], None]:
+        """Give up the name of a state in the store below. Returns a call that deletes its entries there."""
+        return _nothing
 
     def _restored_some(self) -> None:
         """Called after each piece of a restore."""
 
 
-def _namespace_types(declared: object) -> KeyTypes | None:
-    return None if declared is None else key_types(resolve(declared), "namespace")
-
-
-def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not name or len(name) > _MAX_NAME or not name.isprintable():
-        raise ConfigurationError(f"{name!r} cannot be the name of a state; use 1 to {_MAX_NAME} printable characters")
-    if name in (TIMERS_STATE, RAW_KEYED_STATE):
-        raise ConfigurationError(
-            f"{name!r} is the name that timers or raw state are stored under; use another name for the state"
-        )
+def _nothing() -> None:
+    """There is no store below the tables."""

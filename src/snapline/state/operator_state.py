@@ -16,6 +16,7 @@ from snapline.errors import ConfigurationError, DamagedError, EngineError, Resto
 from snapline.protocol.restore.restore_plan import ElementRef
 from snapline.protocol.snapshot import OperatorPart, StoredObject
 from snapline.state import state_files
+from snapline.state.evolution import Change, widening_obstacle
 from snapline.state.pickles import pickled, unpickled
 from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
 from snapline.state.state_types import OBJECT, StateType, resolve
@@ -58,6 +59,7 @@ class OperatorStates:
         self._subtask = subtask
         self._handles: dict[str, _Handle] = {}
         self._restored: dict[str, _Content] = {}
+        self._is_open = False
 
     def restore(self, refs: Mapping[str, Sequence[ElementRef]], source: SnapshotReader) -> None:
         """Read the elements of a snapshot that were assigned to this subtask, before anything is declared.
@@ -86,8 +88,14 @@ class OperatorStates:
     def union_list_state(self, name: str, type: object = object) -> OperatorList:
         """A list of which every subtask gets the elements of all subtasks after a restore; otherwise like `list_state`.
 
-        After a restore, set the list to the subtask's own elements, or it grows with every restore.
+        After a restore, set the list to the subtask's own elements, or it grows with every restore. Declare it in
+        `open`: from then on no subtask of the operator ends before all of them can, so that no elements are lost.
         """
+        if self._is_open and name not in self._handles:
+            raise ConfigurationError(
+                f"operator {self._uid!r} declares the union list {name!r} too late: other subtasks may have ended "
+                "without theirs; declare it in open()"
+            )
         return self._declare(OperatorList(self._uid, name, StateKind.OPERATOR_UNION, resolve(type)))
 
     def broadcast_state(self, name: str, key_type: object = object, value_type: object = object) -> BroadcastState:
@@ -97,6 +105,19 @@ class OperatorStates:
     def raw_state(self, name: str = RAW_STATE) -> RawOperatorState:
         """Elements that the operator encodes itself; otherwise like `list_state`."""
         return self._declare(RawOperatorState(self._uid, name))
+
+    def opened(self) -> None:
+        """The operator is open: it declares no more union lists."""
+        self._is_open = True
+
+    def take_restored(self, name: str) -> list[int]:
+        """Returns and forgets the whole numbers that an older version kept in a union list of this name."""
+        content = self._restored.pop(name, None)
+        if content is None:
+            return []
+        older = OperatorList(self._uid, name, StateKind.OPERATOR_UNION, resolve(int))
+        older.restore(content)
+        return older.get()
 
     def snapshot(self) -> OperatorSnapshot:
         """An encoded copy of everything, unaffected by later changes. Raises `UserCodeError` if encoding fails."""
@@ -136,8 +157,11 @@ class _Content:
 
     @property
     def is_reported(self) -> bool:
-        """An empty list adds nothing to a snapshot; an empty map is a copy like any other."""
-        return self.table.num_rows > 0 or self.info.kind is StateKind.OPERATOR_BROADCAST
+        """An empty list adds nothing to a snapshot. An empty map is a copy like any other, and the coordinator has to
+        know of every union list.
+        """
+        kinds = (StateKind.OPERATOR_BROADCAST, StateKind.OPERATOR_UNION)
+        return self.table.num_rows > 0 or self.info.kind in kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +223,22 @@ class _Handle(ABC):
 
     def restore(self, content: _Content) -> None:
         """Set the restored entries. Raises `RestoreError` if they are of another kind or type."""
-        if not _accepts(self._kind, self._columns, content):
+        stored, change = _stored_types(content), Change()
+        # Two keys of a map must not become one: only values may lose something.
+        obstacles = {"map_key": widening_obstacle}
+        if content.info.kind is not self._kind or any(
+            obstacles.get(name, change.obstacle)(stored[name], kind) for name, kind in self._columns.items()
+        ):
             raise RestoreError(
                 f"operator {self._uid!r} declares the state {self.name!r} as {self.declaration}, but in the snapshot "
                 f"it is {_described(content)}; declare it as it was, or give it another name"
             )
-        self._take({name: self._decoded(kind, content.table[name]) for name, kind in self._columns.items()})
+        self._take(
+            {
+                name: self._decoded(kind, change.apply(content.table[name], stored[name], kind, self.name))
+                for name, kind in self._columns.items()
+            }
+        )
 
     @abstractmethod
     def _entries(self) -> Mapping[str, Sequence[Any]]:
@@ -231,10 +265,10 @@ class _Handle(ABC):
             values = [self._convert(kind, value) for value in values]
         return pa.array(values, kind.arrow)
 
-    def _decoded(self, kind: StateType, column: pa.ChunkedArray) -> list[Any]:
+    def _decoded(self, kind: StateType, column: pa.Array) -> list[Any]:
         if kind.arrow is None:
             return [self._named(unpickled, data) for data in column.to_pylist()]
-        values: list[Any] = column.cast(kind.arrow).to_pylist(maps_as_pydicts="strict")
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
         return values
 
 

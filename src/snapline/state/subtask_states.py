@@ -27,7 +27,8 @@ _log = logging.getLogger(__name__)
 class SubtaskStates:
     """The state of one operator in one subtask: operator state, and with keys also keyed and raw keyed state.
 
-    For the task's thread only.
+    `watermark_ms` is the operator's watermark, which it keeps up to date itself; None before the first. For the task's
+    thread only.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class SubtaskStates:
         self.operator = operator
         self.keyed = keyed
         self.raw_keyed = raw_keyed
+        self.watermark_ms: int | None = None
         self._backends = () if keyed is None else (keyed,)
         self._raw_states = () if raw_keyed is None else (raw_keyed,)
 
@@ -44,6 +46,7 @@ class SubtaskStates:
         for state in (*self._backends, *self._raw_states):
             state.restore(restore.keyed, source)
         self.operator.restore(restore.operator, source)
+        self.watermark_ms = restore.watermark_ms
 
     def snapshot(self, *, full: bool = False, canonical: bool = False, ended: bool = False) -> PendingSnapshot:
         """The synchronous part.
@@ -54,7 +57,7 @@ class SubtaskStates:
         raw_keyed = [state.snapshot() for state in self._raw_states]
         # Last, because this snapshot has to be released: nothing may fail after it.
         keyed = [backend.snapshot(full=full, canonical=canonical) for backend in self._backends]
-        return PendingSnapshot([*keyed, *raw_keyed], operator, ended)
+        return PendingSnapshot([*keyed, *raw_keyed], operator, ended, self.watermark_ms)
 
     def confirm(self, checkpoint_id: int) -> None:
         for backend in self._backends:
@@ -85,6 +88,7 @@ class PendingSnapshot:
     _keyed: Sequence[KeyedSnapshot | RawKeyedSnapshot]
     _operator: OperatorSnapshot
     _ended: bool
+    _watermark_ms: int | None = None
 
     def write(self, target: SnapshotWriter, channels: Future[ChannelParts] | None = None) -> WrittenSnapshot:
         """The asynchronous part, on any thread. `channels` is the in-flight data that belongs to the snapshot.
@@ -105,7 +109,8 @@ class PendingSnapshot:
             raise
         finally:
             self.release()
-        state = SubtaskState(keyed, operator, in_flight.inputs, in_flight.outputs, ended=self._ended)
+        inputs, outputs = in_flight.inputs, in_flight.outputs
+        state = SubtaskState(keyed, operator, inputs, outputs, ended=self._ended, watermark_ms=self._watermark_ms)
         objects = set(state.objects())
         new_bytes = sum(item.size_bytes for item in objects if not item.reused)
         return WrittenSnapshot(state, new_bytes, sum(item.size_bytes for item in objects))

@@ -6,13 +6,39 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from snapline.storage.objects.object_store import Bytes
 
 _log = logging.getLogger(__name__)
+
+
+def job_directory(local_directory: str, job_id: str) -> Path:
+    """Where the copies of all subtasks of a job are, on any machine."""
+    return Path(local_directory) / job_id
+
+
+def subtask_directory(directory: Path, vertex: str, index: int) -> Path:
+    """Where the copies of one subtask are, in the directory of its job."""
+    return directory / f"{hashlib.sha256(vertex.encode()).hexdigest()[:32]}-{index}"
+
+
+def remove_strangers(directory: Path, vertices: Mapping[str, int], index: int) -> None:
+    """Delete copies of subtasks that the job no longer has, on one slot's turn; `vertices` have their parallelism.
+
+    Slot `index` deletes those of its own index, and all that are beyond every slot.
+    """
+    if not directory.is_dir():
+        return
+    known = {subtask_directory(directory, vertex, index).name for vertex, count in vertices.items() if index < count}
+    slots = max(vertices.values())
+    for entry in directory.iterdir():
+        number = entry.name.rpartition("-")[2]
+        is_ours = number.isdecimal() and (int(number) == index or int(number) >= slots)
+        if is_ours and entry.name not in known:
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 class LocalCopies:

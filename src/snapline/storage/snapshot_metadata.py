@@ -28,12 +28,13 @@ from snapline.storage.objects.object_paths import is_below
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
 FORMAT = "snapline-snapshot"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """The version `encode` writes, and the newest `decode` reads. Every version from 1 on stays readable."""
 
 _SHARED = "../shared/"
 
 _Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Time: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Crc32: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 _Parallelism: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_PARALLELISM_LIMIT)]
 
@@ -100,6 +101,7 @@ class _Subtask(Struct, forbid_unknown_fields=True, omit_defaults=True):
     outputs: list[_Channel] = []
     ended: bool = False
     finished: bool = False
+    watermark_ms: _Time | None = None
 
 
 class _OperatorState(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -234,6 +236,7 @@ class _Packer:
             self._channels(it.outputs),
             it.ended,
             it.finished,
+            it.watermark_ms,
         )
 
     def _channels(self, parts: Iterable[ChannelPart]) -> list[_Channel]:
@@ -292,6 +295,7 @@ class _Unpacker:
             tuple(map(self._channel, it.outputs)),
             it.ended,
             it.finished,
+            it.watermark_ms,
         )
 
     def _keyed(self, it: _Keyed) -> KeyedPart:

@@ -16,9 +16,11 @@ from tests.integration.runtime.runtime_kit import (
     wait_until,
 )
 
+from snapline.api.job import Job
 from snapline.api.job_handle import SnapshotFailedError
-from snapline.connectors.files.file_sink import read_files
-from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job
+from snapline.connectors.files.file_sink import Files, read_files
+from snapline.connectors.rate import Rate
+from snapline.devtools.kit.exactly_once import NUMBERED, Numbering, NumberingJob, Slow, numbering_job, prove
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.types import JobStatus
 
@@ -138,3 +140,37 @@ def test_a_stop_that_fails_leaves_the_job_running(start: Start, tmp_path: Path) 
         handle.stop(tmp_path / "file", timeout="20s")
     assert handle.wait("60s") is JobStatus.FINISHED
     assert job.prove().problems == ()
+
+
+def changed_edge(number: int, directory: Path, slow_parallelism: int, *, forked: bool, **options: Any) -> Job:
+    """A source of two subtasks ahead of a slow operator: a rebalanced edge, or at the same parallelism a forward one.
+
+    That is chained, unless the source is `forked` and has another consumer.
+    """
+    checkpoints = settings("unaligned", **options)(str(directory / "chk"))
+    made = Job(
+        f"run {number}", id=f"run-{number}", parallelism=2, checkpoints=checkpoints, restart=RESTART, execution=small()
+    )
+    rows = made.source(Rate(rows=ROWS, users=20, splits=4, batch_rows=200), uid="rows")
+    slow = rows.apply(Slow(0.1 if number == 1 else 0.0), uid="slow", schema=rows.schema, parallelism=slow_parallelism)
+    numbered = slow.key_by("user").apply(Numbering(), uid="numbering", schema=NUMBERED, has_state=True)
+    numbered.sink(Files(directory / "out"), uid="out")
+    if forked:
+        rows.sink(Files(directory / "all"), uid="all")
+    return made
+
+
+@pytest.mark.parametrize("forked", [False, True], ids=["chained", "forward"])
+def test_in_flight_data_of_an_edge_that_is_no_longer_rebalanced(start: Start, tmp_path: Path, forked: bool) -> None:
+    first = changed_edge(1, tmp_path, 3, forked=forked, externalized="RETAIN_ON_CANCELLATION")
+    handle = start(first, ThreadCluster())
+    wait_until(lambda: handle.checkpoints().summary.persisted_bytes.max > 0, "in-flight data in a checkpoint")
+    wait_for_checkpoints(handle, 1)
+    handle.cancel("20s")
+    latest = handle.checkpoints().latest.completed
+    assert latest is not None
+    assert latest.totals.persisted_bytes > 0
+    assert latest.completion is not None
+    second = changed_edge(2, tmp_path, 2, forked=forked, restore_from=latest.completion.external_path)
+    assert start(second, ThreadCluster()).wait("60s") is JobStatus.FINISHED
+    assert prove(tmp_path / "out", ROWS).problems == ()

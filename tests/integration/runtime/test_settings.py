@@ -20,6 +20,7 @@ from tests.integration.runtime.runtime_kit import (
     small,
     wait_for_checkpoints,
     wait_for_restart,
+    wait_until,
 )
 
 from snapline.api.job import Job
@@ -79,7 +80,8 @@ def test_without_checkpoints_the_first_failure_is_the_last(start: Start, tmp_pat
         pytest.param({"storage": None, "unaligned": True}, id="in the driver, unaligned"),
         pytest.param({"max_concurrent": 2, "interval": "20ms"}, id="two at once"),
         pytest.param({"min_pause": "100ms", "interval": "10ms"}, id="pause"),
-        pytest.param({"local": True}, id="local copies"),
+        pytest.param({"local": True, "inline_threshold": 0}, id="local copies"),
+        pytest.param({"local": True, "rocksdb": True, "incremental": True}, id="local copies of rocksdb"),
         pytest.param({"rocksdb": True, "incremental": True}, id="rocksdb, incremental"),
         pytest.param({"rocksdb": True, "unaligned": True}, id="rocksdb"),
         pytest.param({"inline_threshold": 0, "compress": True, "retained": 3}, id="all in files"),
@@ -109,6 +111,39 @@ def test_exactly_once_whatever_the_settings(
     handle = start(job.job, cluster)
     wait_for_checkpoints(handle)
     Harm(cluster).kill(handle)
+    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.attempt == 2
+    assert handle.checkpoints().counts.restored == 1
+    assert job.prove().problems == ()
+    assert not list((tmp_path / "local").glob("*")), "copies go with the job"
+
+
+@pytest.mark.parametrize("backend", ["memory", "rocksdb"])
+def test_a_task_restarts_from_its_local_copies_alone(
+    start: Start, tmp_path: Path, nothing_left: Path, backend: str
+) -> None:
+    """Whatever state is in storage is gone when a task fails: only the copies can bring it back."""
+    fail_file = tmp_path / "fail"
+    job = numbering_job(
+        "local",
+        tmp_path,
+        rows=40_000,
+        rows_per_second=10_000,
+        checkpoints=settings(interval=None, inline_threshold=0, local_directory=tmp_path / "local"),
+        restart=RESTART,
+        execution=small(state_backend=backend, state_directory=str(nothing_left)),
+        fail_file=str(fail_file),
+    )
+    cluster = ProcessCluster()
+    handle = start(job.job, cluster)
+    wait_until(lambda: handle.status() is JobStatus.RUNNING, "the job runs")
+    path = Path(handle.checkpoint(timeout="20s"))
+    state = [file for file in (*path.iterdir(), *path.parent.glob("shared/*")) if file.name != "_metadata"]
+    assert any("numbering" in file.name for file in state)
+    for file in state:
+        file.unlink()
+    fail_file.touch()
+    wait_for_restart(handle, 1)
     assert handle.wait("60s") is JobStatus.FINISHED
     assert handle.attempt == 2
     assert handle.checkpoints().counts.restored == 1

@@ -51,3 +51,11 @@ def test_bounds_have_the_type_of_the_time_column_but_at_least_milliseconds() -> 
     assert bounds_type(pa.int32()) == pa.int64()
     assert bounds_type(pa.timestamp("s", tz="UTC")) == pa.timestamp("ms", tz="UTC")
     assert bounds_type(pa.timestamp("ns")) == pa.timestamp("ns")
+
+
+def test_gaps_between_windows_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    sl.Sliding("10s", every="10s")
+    assert caplog.records == []
+    sl.Sliding("2s", every="5s")
+    (record,) = caplog.records
+    assert record.getMessage() == "Sliding('2s', every='5s') leaves gaps between windows: rows in them are dropped"

@@ -68,7 +68,7 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         "interval": "1s",
         "interval_during_backlog": "2s",
         "min_pause": "3s",
-        "max_concurrent": 4,
+        "max_concurrent": 1,
         "timeout": "5s",
         "pause_sources_until_first": True,
         "after_tasks_finish": False,
@@ -110,6 +110,7 @@ def test_every_setting_reaches_its_own_attribute() -> None:
     assert checkpoints.aligned_timeout_ms == 6_000
     assert checkpoints.inline_threshold_bytes == 7 * 1024
     assert checkpoints.memory_limit_bytes == 16 * 1024
+    assert Checkpoints(max_concurrent=4).max_concurrent == 4  # not together with a pause
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,9 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         ({"interval_during_backlog": "5s"}, "interval_during_backlog='5s': has no effect"),
         ({"unaligned": True, "mode": "AT_LEAST_ONCE"}, "unaligned=True: needs mode EXACTLY_ONCE"),
         ({"unaligned": True, "max_concurrent": 2}, "max_concurrent=2: must be 1 with unaligned=True"),
+        ({"min_pause": "1ms", "max_concurrent": 2}, "max_concurrent=2: must be 1 with min_pause"),
+        ({"pause_sources_until_first": True}, "pause_sources_until_first=True: sources would wait for a checkpoint"),
+        ({"local_directory": "/fast"}, "local_directory='/fast': there is nothing to copy: checkpoints stay in the"),
         ({"max_concurrent": 0}, "max_concurrent=0: too small; use at least 1"),
         ({"max_concurrent": True}, "max_concurrent=True: not a whole number"),
         ({"max_concurrent": 1.0}, "max_concurrent=1.0: not a whole number"),

@@ -14,9 +14,10 @@ from snapline.graph.job_spec import takes_last_checkpoint
         (Checkpoints(), NoRestart(), False),
         (Checkpoints(interval="1s"), NoRestart(), True),
         (Checkpoints(), FixedDelay(), True),
+        (Checkpoints(storage="/chk"), NoRestart(), True),
         (Checkpoints(interval="1s", after_tasks_finish=False), FixedDelay(), False),
     ],
-    ids=["never goes back", "periodic", "may go back", "not after tasks have finished"],
+    ids=["never goes back", "periodic", "may go back", "a new driver may resume it", "not after tasks have finished"],
 )
 def test_a_job_that_may_go_back_makes_nothing_final_without_a_checkpoint(
     checkpoints: Checkpoints, restart: RestartStrategy, expected: bool

@@ -31,10 +31,6 @@ class Own(sl.Operator):
         self.context.emit(batch)
 
 
-class WithUnionState(Own):
-    declares_union_state = True
-
-
 class Hook(sl.MasterHook):
     def __init__(self, name: str) -> None:
         self.name = name
@@ -189,20 +185,6 @@ def test_uids_of_stateless_operators_count_by_name_and_avoid_those_of_the_user()
 
     assert chains(make()) == [["filter-1", "filter-2", "map_batches-1", "filter-3", "mine", "out"]]
     assert make() == make()
-
-
-def test_union_state_is_what_the_operator_says() -> None:
-    job = sl.Job("x")
-    schema = rate(job, "unused").schema
-    files(
-        rate(job)
-        .rebalance()
-        .apply(Own(), "plain", schema=schema)
-        .rebalance()
-        .apply(WithUnionState(), "union", schema=schema, has_state=True)
-    )
-    made = planned(job)
-    assert [made.vertex(name).union_state for name in ("plain", "union")] == [False, True]
 
 
 def test_nodes_in_another_order_are_put_behind_what_they_need() -> None:

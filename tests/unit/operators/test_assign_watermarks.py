@@ -25,6 +25,16 @@ def test_event_time_is_that_of_the_newest_row_less_the_delay(run: Callable[..., 
     assert it.next_wakeup_ms() is None
 
 
+def test_event_time_goes_on_after_a_restore(run: Callable[..., Any]) -> None:
+    harness = run(AssignWatermarks(sl.Watermarks("time")))
+    harness.states.watermark_ms = 99
+    it = harness.open()
+    for time_ms in (50, 60, 120):
+        it.process(_times(time_ms), 0)
+    assert harness.watermarks == [99, 119]
+    assert harness.states.watermark_ms == 119
+
+
 def test_who_speaks_again_in_front_speaks_again_here(run: Callable[..., Any]) -> None:
     harness = run(AssignWatermarks(sl.Watermarks("time")))
     it = harness.open()

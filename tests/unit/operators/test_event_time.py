@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
 from snapline.errors import UserCodeError
 from snapline.operators.event_time import SavedWatermark, newest_time_ms, per_second, ticks_per_ms, times
+from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
+from snapline.protocol.snapshot import OperatorState, Snapshot, SubtaskState
+from snapline.state.operator_state import OperatorStates
+from snapline.storage.objects.memory_objects import MemoryObjects
+from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.testing.operator_harness import OperatorHarness
-from snapline.types import MAX_WATERMARK
+from snapline.types import MAX_WATERMARK, SnapshotKind, SubtaskId
 
 
 def stamps(unit: str, *numbers: int | None) -> pa.Array:
@@ -59,24 +63,34 @@ def test_the_newest_time_in_milliseconds() -> None:
     assert newest_time_ms(stamps("ns", None)) is None
 
 
-def saved(harness: OperatorHarness) -> Any:
-    return harness.states.operator.union_list_state("watermark", int)
-
-
-def test_the_saved_watermark_never_goes_back_and_does_not_keep_the_end() -> None:
+def test_the_saved_watermark_never_goes_back() -> None:
     harness = OperatorHarness(None)  # type: ignore[arg-type]  # only its context is used
     watermark = SavedWatermark(harness.context)
-    assert watermark.ms == -MAX_WATERMARK
+    assert (watermark.ms, harness.states.watermark_ms) == (-MAX_WATERMARK, None)
     for timestamp_ms in (50, 40):
         watermark.advance(timestamp_ms)
-    watermark.save()
-    assert (watermark.ms, saved(harness).get()) == (50, [50])
-    watermark.advance(MAX_WATERMARK)
-    watermark.save()
-    assert saved(harness).get() == []
+    assert (watermark.ms, harness.states.watermark_ms) == (50, 50)
 
 
-def test_the_least_watermark_of_all_subtasks_is_restored() -> None:
+def test_the_saved_watermark_goes_on_from_the_restored_one() -> None:
     harness = OperatorHarness(None)  # type: ignore[arg-type]  # only its context is used
-    saved(harness).extend([70, 30, 50])
-    assert SavedWatermark(harness.context).ms == 30
+    harness.states.watermark_ms = 70
+    watermark = SavedWatermark(harness.context)
+    watermark.advance(60)
+    assert (watermark.ms, harness.states.watermark_ms) == (70, 70)
+
+
+@pytest.mark.parametrize(("older", "restored_ms"), [([70, 30, 50], 30), ([70, -MAX_WATERMARK], None), ([], None)])
+def test_checkpoints_of_format_version_1_kept_it_in_a_union_list(older: list[int], restored_ms: int | None) -> None:
+    old = OperatorStates("it", 0)
+    old.union_list_state("watermark", int).extend(older)
+    objects = MemoryObjects()
+    target = SnapshotWriter(objects, "/chk-1", None, attempt=1, checkpoint_id=1, uid="it", subtask=0)
+    kept = OperatorState("it", 1, 128, {0: SubtaskState(operator=old.snapshot().write(target))})
+    snapshot = Snapshot(1, SnapshotKind.CHECKPOINT, 1, 0, "/chk-1", {"it": kept})
+    plan = plan_restore(snapshot, [RestoreVertex("it", 1, ("it",))], [])
+    harness = OperatorHarness(None)  # type: ignore[arg-type]  # only its context is used
+    harness.states.restore(plan.subtasks[SubtaskId("it", 0)]["it"], SnapshotReader(objects))
+    SavedWatermark(harness.context, older_list="watermark")
+    assert harness.states.watermark_ms == restored_ms
+    assert harness.states.operator.snapshot().write(target) == (), "the list is not carried on"

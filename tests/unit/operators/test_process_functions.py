@@ -15,6 +15,7 @@ from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators import row_timers
 from snapline.operators.process_functions import FunctionInput, FunctionOutputs, Process, ProcessBatches
 from snapline.state.timers import DueTimers, TimeDomain
+from snapline.testing.operator_harness import OperatorHarness
 from snapline.types import MAX_WATERMARK
 
 OUT = pa.schema([("user", pa.string()), ("n", pa.int64())])
@@ -79,6 +80,39 @@ def test_sessions_by_hand(run: Run) -> None:
     harness.operator.watermark(MAX_WATERMARK)
     assert pairs(harness) == [("a 2400", 3)]
     assert [(name, batch.to_pylist()) for name, batch in harness.side_emitted] == [("late", [{"n": 50}])]
+
+
+class SeenWatermark(sl.BatchProcessFunction):
+    """Emits the watermark it sees with each batch."""
+
+    def process_batch(self, batch: pa.RecordBatch, context: sl.BatchContext) -> None:
+        context.emit(pa.record_batch([["w"], [context.watermark_ms]], schema=OUT))
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_the_watermark_is_in_checkpoints_so_that_late_rows_stay_late(keyed: bool) -> None:
+    class Guard(sl.ProcessFunction):
+        def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+            context.emit({"user": row["user"], "n": context.watermark_ms})
+
+    job = sl.Job("x")
+    source = sl.sources.Iterator([{"user": "a", "time": 1}])
+    stream = job.source(source, "rows", watermarks=sl.Watermarks("time"))
+    for made in (
+        (stream.key_by("user") if keyed else stream).process(Guard(), schema=OUT),
+        (stream.key_by("user") if keyed else stream).process(SeenWatermark(), schema=OUT),
+    ):
+        with OperatorHarness.of(made) as harness:
+            harness.process([{"user": "a", "time": 1}])
+            harness.watermark(50)
+            harness.restart()
+            harness.process([{"user": "a", "time": 2}])
+            harness.watermark(30)
+            harness.process([{"user": "a", "time": 3}])
+            harness.end()
+            harness.restart()
+            harness.process([{"user": "a", "time": 4}])
+            assert [row["n"] for row in harness.rows()] == [None, 50, 50, None]
 
 
 class Timed(sl.ProcessFunction):

@@ -237,6 +237,17 @@ def test_payloads_are_plain_data_and_seen_as_they_are_kept(run: Run) -> None:
         operator.prepare_snapshot(2)
 
 
+def test_a_sink_that_writes_at_once_has_nothing_to_commit(run: Run) -> None:
+    harness, operator, writer = opened(run)
+    operator.sink.two_phase = False
+    writer.payloads = []
+    checkpoint(operator, 1)
+    assert kept(harness) == []
+    writer.payloads = [1]
+    with pytest.raises(UserCodeError, match="sink 'it' prepared something that needs a commit, but its `two_phase` is"):
+        operator.prepare_snapshot(2)
+
+
 def test_without_checkpoints_the_end_of_the_input_commits(run: Run) -> None:
     _, operator, writer = opened(run, takes_last_checkpoint=False)
     operator.process(rows(1), 0)

@@ -163,6 +163,19 @@ def test_event_time_is_the_newest_row_less_the_delay_and_never_goes_back(run: Ru
     assert seen == [None, 89, 89, 89, 189]
 
 
+def test_event_time_goes_on_after_a_restore(run: Run) -> None:
+    harness, operator, reader = opened(run, watermarks=sl.Watermarks("at"), restored=[["s", None]])
+    reader.line = [rows(100)]
+    operator.read()
+    assert harness.states.watermark_ms == 99
+    again = SourceHead(Fake(bounded=True), sl.Watermarks("at"))
+    again.open(harness.context)
+    assert again.watermark_ms == 99
+    without = SourceHead(Fake(bounded=True), None)
+    without.open(harness.context)
+    assert without.watermark_ms is None
+
+
 def test_without_watermarks_there_is_no_event_time(run: Run) -> None:
     harness, operator, reader = opened(run, restored=[["s", None]])
     reader.line = [rows(100)]

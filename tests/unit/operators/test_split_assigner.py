@@ -172,3 +172,19 @@ def test_wrong_splits_subtasks_and_snapshots_are_refused() -> None:
     for found in (None, (1, 2, 3)):
         with pytest.raises(UserCodeError, match=r"discover\(\) of Parts gave"):
             started([], 1, bounded=False, found=[([], 1)]).discovered(found)  # type: ignore[arg-type]
+
+
+def is_exhausted(assigner: SplitAssigner) -> bool:
+    return assigner.is_exhausted
+
+
+def test_everything_is_read_when_all_ask_in_vain() -> None:
+    assigner = started(["a"], 2, bounded=False, in_step=False, found=[([], None)])
+    assert not is_exhausted(assigner)
+    assert assigner.assign(0) == [(0, {"splits": ["a"], "more": True})]
+    assert assigner.assign(1) == []
+    assert not is_exhausted(assigner), "subtask 0 reads"
+    assert assigner.assign(0) == []
+    assert is_exhausted(assigner)
+    assert assigner.discovered((["b"], None)) != []
+    assert not is_exhausted(assigner)

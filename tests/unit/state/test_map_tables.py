@@ -24,7 +24,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyedBac
     made: KeyedBackend = (
         MemoryBackend(pa.int64(), **settings)
         if request.param == "memory"
-        else RocksDbBackend(pa.int64(), directory=tmp_path / "db", incremental=True, **settings)
+        else RocksDbBackend(pa.int64(), directory=tmp_path / "db", **settings)
     )
     yield made
     made.close()

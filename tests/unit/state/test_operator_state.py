@@ -258,6 +258,24 @@ def test_nothing_is_written_for_nothing() -> None:
     assert objects.paths() == []
 
 
+def test_an_empty_union_list_is_reported_so_that_everyone_knows_of_it() -> None:
+    states = OperatorStates("op", 1)
+    states.union_list_state("all", int)
+    (part,) = written(states)
+    assert (part.name, part.mode, part.elements) == ("all", OperatorStateMode.UNION, 0)
+    assert again(states).union_list_state("all", int).get() == []
+
+
+def test_a_union_list_is_declared_while_the_operator_opens() -> None:
+    states = OperatorStates("op", 0)
+    known = states.union_list_state("all", int)
+    states.opened()
+    assert states.union_list_state("all", int) is known
+    assert states.list_state("some", int).get() == []
+    with pytest.raises(ConfigurationError, match=r"declares the union list 'late' too late.*declare it in open\(\)"):
+        states.union_list_state("late", int)
+
+
 def test_all_states_are_in_one_file_and_each_is_read_once() -> None:
     objects, states = Objects(), OperatorStates("op", 0)
     states.list_state("a", int).extend(range(10))
@@ -369,9 +387,18 @@ def test_a_wider_type_takes_over(stored: object, declared: object, values: list[
     assert after.broadcast_state("map", declared, stored).items() == [(values[0], values[0])]
 
 
+def test_structs_may_change_their_fields_but_keys_may_not() -> None:
+    states = OperatorStates("op", 0)
+    states.list_state("s", "a INT, b STRING").extend([{"a": 1, "b": "x"}, None])
+    states.broadcast_state("map", "int", "a INT").put(1, {"a": 2})
+    after = again(states)
+    assert after.list_state("s", "c DOUBLE, a BIGINT").get() == [{"c": None, "a": 1}, None]
+    assert after.broadcast_state("map", "bigint", "a INT, b INT").items() == [(1, {"a": 2, "b": None})]
+
+
 @pytest.mark.parametrize(
     ("stored", "declared"),
-    [("bigint", "int"), ("int", "double"), ("int", object), (object, "binary"), ("array<int>", "array<bigint>")],
+    [("bigint", "int"), ("int", "double"), ("int", object), (object, "binary"), ("array<bigint>", "array<int>")],
 )
 def test_another_type_is_refused_and_the_state_is_kept(stored: object, declared: object) -> None:
     states = OperatorStates("op", 0)

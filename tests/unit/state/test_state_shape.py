@@ -22,12 +22,11 @@ def test_a_shape_in_words() -> None:
     assert str(Shape(StateKind.VALUE, Layout(KEY), LONG)) == "value of int64"
 
 
-def test_a_wider_value_accepts_a_narrower_one_and_nothing_else() -> None:
+def test_shapes_are_alike_whatever_their_values_are() -> None:
     wide, narrow = (Shape(StateKind.VALUE, Layout(KEY), kind) for kind in (LONG, INT))
-    assert wide.accepts(narrow)
-    assert not narrow.accepts(wide)
-    assert not wide.accepts(Shape(StateKind.REDUCING, Layout(KEY), LONG))
-    assert not wide.accepts(Shape(StateKind.VALUE, Layout(KEY, KeyTypes(pa.int64(), "namespace")), LONG))
+    assert wide.is_like(narrow)
+    assert not wide.is_like(Shape(StateKind.REDUCING, Layout(KEY), LONG))
+    assert not wide.is_like(Shape(StateKind.VALUE, Layout(KEY, KeyTypes(pa.int64(), "namespace")), LONG))
 
 
 def test_the_shape_of_stored_state() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from snapline.storage.local_copies import LocalCopies
+from snapline.storage.local_copies import LocalCopies, remove_strangers, subtask_directory
 
 
 @pytest.fixture
@@ -131,3 +131,22 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path, caplog: pytest.LogCaptu
     copies.keep(1, "a", b"")
     assert copies.find(1, "a") is None
     assert "could not keep a local copy of a" in caplog.text
+
+
+def test_copies_of_subtasks_that_the_job_no_longer_has_are_removed(tmp_path: Path) -> None:
+    kept = [
+        subtask_directory(tmp_path, "a", 0),
+        subtask_directory(tmp_path, "a", 1),
+        subtask_directory(tmp_path, "x", 0),
+    ]
+    gone = [
+        subtask_directory(tmp_path, "x", 1),
+        subtask_directory(tmp_path, "b", 1),
+        subtask_directory(tmp_path, "a", 2),
+    ]
+    for directory in (*kept, *gone):
+        (directory / "chk-1").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    remove_strangers(tmp_path, {"a": 2, "b": 1}, 1)
+    assert sorted(tmp_path.iterdir()) == sorted([*kept, tmp_path / "other"])
+    remove_strangers(tmp_path / "nothing", {"a": 2}, 1)

@@ -45,6 +45,7 @@ def _snapshot(location: str = LOCATION, kind: SnapshotKind = SnapshotKind.CHECKP
         (ChannelPart("a->b", 1, 0, StoredObject(f"{location}/a2-channels", 5, crc32=1)),),
         (ChannelPart("b->c", 0, 3, StoredObject(f"{location}/a2-channels", 6, offset=5)),),
         ended=True,
+        watermark_ms=-5,
     )
     return Snapshot(
         7,
@@ -97,7 +98,7 @@ def test_it_is_two_lines_of_json() -> None:
         "bytes": len(second),
         "crc32": zlib.crc32(second),
     }
-    assert header(data) == Header("snapline-snapshot", 1, len(second), zlib.crc32(second))
+    assert header(data) == Header("snapline-snapshot", FORMAT_VERSION, len(second), zlib.crc32(second))
     body = _body(data)
     subtask = body["operators"][0]["subtasks"][0]
     assert body["kind"] == "CHECKPOINT"
@@ -175,7 +176,7 @@ def test_a_newer_format_is_not_reported_as_damage() -> None:
     with pytest.raises(DamagedError) as caught:
         decode(data, "/l")
     assert str(caught.value) == (
-        "/l/_metadata was written by a newer Snapline (format 3, this one reads up to 1); upgrade"
+        "/l/_metadata was written by a newer Snapline (format 3, this one reads up to 2); upgrade"
     )
 
 

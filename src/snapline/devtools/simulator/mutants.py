@@ -18,6 +18,7 @@ from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint
 from snapline.protocol.journal import Journal, Publication, Record, RecordKind
 from snapline.protocol.keygroups import EMPTY, KeyGroupRange
 from snapline.protocol.messages import Acknowledge
+from snapline.protocol.restore import channel_replay
 from snapline.protocol.restore import restore_plan as restore
 from snapline.protocol.restore.redistribution import union
 from snapline.protocol.retention import retained_snapshots as retained
@@ -183,8 +184,8 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "forget-captured", "arriving in-flight data is not captured", AligningHandler, "is_capturing", always(False)
     ),
-    Mutant("in-flight-dropped", "in-flight data is not restored", restore, "_assign_channels", nothing),
-    Mutant("no-filter", "replayed in-flight data is taken by all", restore, "is_ambiguous", _all_false),
+    Mutant("in-flight-dropped", "in-flight data is not restored", restore, "replays", always(())),
+    Mutant("no-filter", "replayed in-flight data is taken by all", channel_replay, "is_ambiguous", _all_false),
     Mutant("wrong-owner", "a key group has no owner on rescale", restore, "key_group_range", _shifted_range),
     Mutant("split-as-union", "list state goes to everyone", restore, "split", lambda _original: union),
     Mutant("shared-deleted-early", "shared files go too soon", SharedStateRegistry, "unregister_unused", _earlier),

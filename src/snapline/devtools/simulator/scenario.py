@@ -205,7 +205,7 @@ def _make_settings(
     rng: random.Random, mode: Handler, policy: ExternalizedRetention, *, incremental: bool
 ) -> dict[str, Any]:
     unaligned = mode in (Handler.UNALIGNED, Handler.ALTERNATING)
-    return {
+    settings = {
         "interval": f"{rng.randint(150, 600)}ms",
         "timeout": f"{rng.randint(1500, 4000)}ms",
         "min_pause": f"{rng.randint(10, 200)}ms" if rng.random() < 0.3 else 0,
@@ -222,6 +222,9 @@ def _make_settings(
         "externalized": policy,
         "history": 3,
     }
+    if settings["min_pause"]:
+        settings["max_concurrent"] = 1
+    return settings
 
 
 def _make_topology(rng: random.Random) -> Topology:

@@ -17,7 +17,7 @@ from snapline.runtime.master.coordinator_shell import CoordinatorShell
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.slot import attempt as attempt_module
-from snapline.runtime.task import task as task_module
+from snapline.runtime.task import restored_inputs
 from snapline.runtime.task.input_gate import GateChannel, InputGate
 from snapline.runtime.task.operator_chain import OperatorChain
 from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
@@ -177,7 +177,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "write",
         _acknowledged_before_written,
     ),
-    Mutant("replayed-twice", "restored in-flight data is replayed twice", task_module, "read_channel", _read_twice),
+    Mutant("replayed-twice", "restored in-flight data is replayed twice", restored_inputs, "read_channel", _read_twice),
     Mutant("gate-reads-on", "the gate drops BlockChannel", InputGate, "_carry_out", _drops(b.BlockChannel)),
     Mutant("gate-captures-nothing", "unread data is not captured", GateChannel, "unread_before_barrier", always(())),
     Mutant(

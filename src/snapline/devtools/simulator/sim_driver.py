@@ -132,7 +132,7 @@ class SimDriver:
         self.master.close()
         self.master.requests.ended(status)
         self.on_end(status)
-        self._slots.close(self.process.die)
+        self._slots.close(self.process.die, has_ended=status is not JobStatus.SUSPENDED)
 
 
 class ObservedMaster(JobMaster):

@@ -68,14 +68,7 @@ def make_shipment(world: Surroundings, scenario: Scenario, spec: JobSpec) -> Sim
 def make_plan(scenario: Scenario, parallelism: Mapping[str, int]) -> ExecutionPlan:
     topology = scenario.topology
     vertices = tuple(
-        PlannedVertex(
-            vertex.id,
-            vertex.id,
-            parallelism[vertex.id],
-            MAX_PARALLELISM,
-            _planned(vertex),
-            union_state=vertex.role is Role.UNION_LIST,
-        )
+        PlannedVertex(vertex.id, vertex.id, parallelism[vertex.id], MAX_PARALLELISM, _planned(vertex))
         for vertex in topology.vertices
     )
     edges = tuple(

@@ -44,9 +44,8 @@ class MemoryFile:
 class SimKeyedState:
     """Marks of records by key. Replaces a keyed backend."""
 
-    def __init__(self, key_groups: KeyGroupRange, *, incremental: bool) -> None:
+    def __init__(self, key_groups: KeyGroupRange) -> None:
         self.key_groups = key_groups
-        self.incremental = incremental
         self.taken: dict[int, tuple[int, tuple[StoredObject, ...]]] = {}
         self._values: dict[int, list[int]] = {}
         self._changed: dict[int, int] = {}
@@ -66,10 +65,10 @@ class SimKeyedState:
 
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> SimKeyedSnapshot:
         since, base = 0, tuple[StoredObject, ...]()
-        if self.incremental and self._base is not None and not full and len(self._base[1]) < MAX_INCREMENTS:
+        if self._base is not None and not full and len(self._base[1]) < MAX_INCREMENTS:
             since, base = self._base
         values = {key: tuple(marks) for key, marks in self._values.items() if self._changed.get(key, 1) > since}
-        snapshot = SimKeyedSnapshot(self, values, base, self._sequence, shares=self.incremental and not canonical)
+        snapshot = SimKeyedSnapshot(self, values, base, self._sequence, shares=not canonical)
         self._sequence += 1
         return snapshot
 
@@ -90,7 +89,7 @@ class SimKeyedState:
                 self._values[key] = list(marks)
         if len(parts) == 1 and parts[0].key_groups == parts[0].part.key_groups == self.key_groups:
             objects = parts[0].part.objects
-            if self.incremental and all(item.shared_key is not None for item in objects):
+            if all(item.shared_key is not None for item in objects):
                 self._base = (1, objects)
                 self._changed = dict.fromkeys(self._values, 1)
                 self._sequence = 2
@@ -145,7 +144,6 @@ def make_sim_states(
     parallelism: int,
     max_parallelism: int,
     execution: Execution,
-    incremental: bool,
     directory: object,
     clock: object,
 ) -> SubtaskStates:
@@ -154,5 +152,5 @@ def make_sim_states(
     operator = OperatorStates(planned.uid, subtask)
     if planned.key is None:
         return SubtaskStates(operator)
-    keyed = SimKeyedState(key_group_range(max_parallelism, parallelism, subtask), incremental=incremental)
+    keyed = SimKeyedState(key_group_range(max_parallelism, parallelism, subtask))
     return SubtaskStates(operator, cast(Any, keyed))

@@ -85,7 +85,7 @@ class JoinIntervals(Operator):
         )
         self._sides = left, right
         self._timers = keyed.timers(namespace=pa.int64())
-        self._watermark = SavedWatermark(context)
+        self._watermark = SavedWatermark(context, older_list="watermark")
 
     # Rows.
 
@@ -210,9 +210,6 @@ class JoinIntervals(Operator):
                 chosen = np.arange(first, min(first + MAX_ROWS, len(spans.rows)))
                 self._emit_alone(side, columns, spans.values, chosen)
         kept.delete(keys, namespaces)
-
-    def snapshot(self, checkpoint_id: int) -> None:
-        self._watermark.save()
 
 
 def _ranges(

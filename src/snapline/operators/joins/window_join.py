@@ -43,7 +43,7 @@ class JoinWindows(Operator):
         )
         self._rows = left, right
         self._timers = keyed.timers(namespace=pa.int64())
-        self._watermark = SavedWatermark(context)
+        self._watermark = SavedWatermark(context, older_list="watermark")
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         name = self._time_columns[input_index]
@@ -67,9 +67,6 @@ class JoinWindows(Operator):
         while (due := self._timers.due(TimeDomain.EVENT, timestamp_ms, MAX_ROWS)) is not None:
             self._close(due)
         self._watermark.advance(timestamp_ms)
-
-    def snapshot(self, checkpoint_id: int) -> None:
-        self._watermark.save()
 
     def _close(self, due: DueTimers) -> None:
         """Emit and delete the rows of windows."""

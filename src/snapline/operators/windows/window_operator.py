@@ -86,7 +86,7 @@ class WindowOperator(IntervalFlush):
         self._timers = self._keyed.timers(self.namespace)
         is_early = self._settings.firing.early_every_ms is not None
         self._changed = ChangedKeys(self._keyed, self.namespace) if is_early else None
-        self._saved = SavedWatermark(context)
+        self._saved = SavedWatermark(context, older_list="watermark")
         if not self._settings.is_processing_time:
             self._watermark_ms = max(self._watermark_ms, self._saved.ms)
 
@@ -148,9 +148,6 @@ class WindowOperator(IntervalFlush):
         if self._settings.is_processing_time:
             self._advance(now_ms - 1)
         super().wakeup(now_ms)
-
-    def snapshot(self, checkpoint_id: int) -> None:
-        self._saved.save()
 
     def finish(self) -> None:
         if self._settings.is_processing_time:

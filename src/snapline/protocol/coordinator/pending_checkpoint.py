@@ -126,13 +126,15 @@ class PendingCheckpoint:
         yield from self._hooks.values()
 
     def breaks_union_state(self, vertices: Iterable[VertexInfo]) -> str | None:
-        """The vertex whose union list state would be incomplete, or None: some subtasks have ended, others not."""
+        """The vertex whose union list state would be incomplete, or None: some subtasks have ended, others not.
+
+        Operators report the union lists they have declared, even empty ones.
+        """
         for vertex in vertices:
-            if not vertex.union_state or vertex.id in self.plan.finished_vertices:
-                continue
             states = [self._tasks.get(subtask) for subtask in vertex.subtasks()]
             ended = [state is None or any(part.ended for part in state.values()) for state in states]
-            if any(ended) and (not all(ended) or None in states):
+            is_split = any(ended) and (not all(ended) or None in states)
+            if is_split and any(part.has_union for state in states if state is not None for part in state.values()):
                 return vertex.id
         return None
 

@@ -91,7 +91,8 @@ _DOWNSTREAM = {
     Partitioning.HASH: SubtaskMapper.RANGE,
     Partitioning.REBALANCE: SubtaskMapper.ROUND_ROBIN,
     Partitioning.GLOBAL: SubtaskMapper.FIRST,
-    Partitioning.FORWARD: SubtaskMapper.UNSUPPORTED,
+    # A forward edge has no in-flight data of its own: it was another edge then, and any subtask may take any record.
+    Partitioning.FORWARD: SubtaskMapper.ROUND_ROBIN,
     Partitioning.BROADCAST: SubtaskMapper.UNSUPPORTED,
 }
 

@@ -7,25 +7,18 @@ from dataclasses import dataclass, field, replace
 
 from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange, default_max_parallelism, key_group_range
-from snapline.protocol.restore.redistribution import (
-    SubtaskMapper,
-    broadcast,
-    downstream_mapper,
-    is_ambiguous,
-    old_subtasks,
-    split,
-    union,
-    upstream_mapper,
-)
+from snapline.protocol.restore.channel_replay import Replay, replays
+from snapline.protocol.restore.redistribution import broadcast, split, union
 from snapline.protocol.snapshot import ChannelPart, KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
-from snapline.types import NO_CHECKPOINT, ClaimMode, OperatorStateMode, Partitioning, SubtaskId
+from snapline.types import MAX_WATERMARK, NO_CHECKPOINT, ClaimMode, OperatorStateMode, Partitioning, SubtaskId
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreVertex:
     """A vertex of the job to restore. `max_parallelism` is None unless the user set it.
 
-    `coordinators` are its operators that have a coordinator on the driver.
+    `coordinators` are its operators that have a coordinator on the driver. `links` are the ids of the edges that each
+    operator would have to the next one, if they were not chained.
     """
 
     id: str
@@ -33,6 +26,7 @@ class RestoreVertex:
     operators: tuple[str, ...]
     max_parallelism: int | None = None
     coordinators: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class KeyedRestore:
 class ChannelRestore:
     """Replay this in-flight data. With `filter` several subtasks replay it, and each keeps its own records.
 
-    Output data goes to the downstream subtasks `targets`.
+    Output data goes to the downstream subtasks `targets`; input data has none.
     """
 
     part: ChannelPart
@@ -83,12 +77,13 @@ class ChannelRestore:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskRestore:
-    """The state that one operator of one subtask starts with."""
+    """The state that one operator of one subtask starts with; `watermark_ms` is None before the first watermark."""
 
     keyed: tuple[KeyedRestore, ...] = ()
     operator: Mapping[str, tuple[ElementRef, ...]] = field(default_factory=dict)
     inputs: tuple[ChannelRestore, ...] = ()
     outputs: tuple[ChannelRestore, ...] = ()
+    watermark_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +150,8 @@ def plan_restore(
         if vertex.id not in finished:
             _assign_vertex(snapshot, vertex, max_parallelism[vertex.id], subtasks)
     if options.ignore_in_flight_of != snapshot.id:
-        _assign_channels(snapshot, vertices, edges, max_parallelism, subtasks)
+        for replay in replays(snapshot, vertices, edges, max_parallelism):
+            _assign_replay(replay, subtasks[replay.subtask])
     coordinators = {
         uid: snapshot.operators[uid].coordinator if uid in snapshot.operators else None
         for vertex in vertices
@@ -277,7 +273,8 @@ def _assign_vertex(
         for index in range(vertex.parallelism):
             wanted = key_group_range(max_parallelism, vertex.parallelism, index)
             keyed = _assign_keyed(state, vertex.parallelism, index, wanted)
-            subtasks[SubtaskId(vertex.id, index)][uid] = SubtaskRestore(keyed, lists[index])
+            watermark_ms = _assign_watermark(state, vertex.parallelism, index)
+            subtasks[SubtaskId(vertex.id, index)][uid] = SubtaskRestore(keyed, lists[index], watermark_ms=watermark_ms)
 
 
 def _assign_keyed(
@@ -293,6 +290,17 @@ def _assign_keyed(
             if common:
                 assigned.append(KeyedRestore(part, common))
     return tuple(assigned)
+
+
+def _assign_watermark(state: OperatorState, parallelism: int, index: int) -> int | None:
+    """The subtask's own watermark. At another parallelism the least: it may get keys of any old subtask.
+
+    The end of the data is no watermark to restore: the job may have more data now.
+    """
+    old = state.subtasks
+    sources = (old.get(index, SubtaskState()),) if state.parallelism == parallelism else tuple(old.values())
+    known = [part.watermark_ms for part in sources if not part.finished and part.watermark_ms != MAX_WATERMARK]
+    return None if None in known else min((ms for ms in known if ms is not None), default=None)
 
 
 def _assign_lists(state: OperatorState, parallelism: int) -> list[dict[str, tuple[ElementRef, ...]]]:
@@ -313,108 +321,11 @@ def _assign_lists(state: OperatorState, parallelism: int) -> list[dict[str, tupl
     return result
 
 
-def _assign_channels(
-    snapshot: Snapshot,
-    vertices: Sequence[RestoreVertex],
-    edges: Sequence[RestoreEdge],
-    max_parallelism: Mapping[str, int],
-    subtasks: Mapping[SubtaskId, dict[str, SubtaskRestore]],
-) -> None:
-    by_id = {edge.id: edge for edge in edges}
-    by_vertex = {vertex.id: vertex for vertex in vertices}
-    for vertex in vertices:
-        for position, uid in enumerate(vertex.operators):
-            state = snapshot.operators.get(uid)
-            if state is None:
-                continue
-            parts = list(state.subtasks.values())
-            if any(part.inputs for part in parts) and position != 0:
-                raise RestoreError(_moved_channel(snapshot, uid, "input", "first"))
-            if any(part.outputs for part in parts) and position != len(vertex.operators) - 1:
-                raise RestoreError(_moved_channel(snapshot, uid, "output", "last"))
-            for channel, is_input in _channels(parts):
-                edge = by_id.get(channel.edge)
-                if edge is None or vertex.id != (edge.target if is_input else edge.source):
-                    raise RestoreError(
-                        f"snapshot {snapshot.id} has in-flight data of the edge {channel.edge!r}, which the job does "
-                        "not have; restore a savepoint or an aligned checkpoint instead"
-                    )
-                shape = _EdgeShape.of(edge, snapshot, by_vertex, max_parallelism)
-                shape.assign(channel, is_input, uid, vertex.id, subtasks)
-
-
-def _moved_channel(snapshot: Snapshot, uid: str, side: str, place: str) -> str:
-    return (
-        f"snapshot {snapshot.id} has in-flight {side} data of {uid!r}, which is no longer the {place} operator of its "
-        "chain; restore a savepoint or an aligned checkpoint instead"
+def _assign_replay(replay: Replay, operators: dict[str, SubtaskRestore]) -> None:
+    before = operators.get(replay.uid, SubtaskRestore())
+    restored = ChannelRestore(replay.part, replay.filter, replay.targets)
+    operators[replay.uid] = (
+        replace(before, outputs=(*before.outputs, restored))
+        if replay.targets
+        else replace(before, inputs=(*before.inputs, restored))
     )
-
-
-def _channels(parts: Iterable[SubtaskState]) -> Iterable[tuple[ChannelPart, bool]]:
-    for part in parts:
-        for channel in part.inputs:
-            yield channel, True
-        for channel in part.outputs:
-            yield channel, False
-
-
-@dataclass(frozen=True, slots=True)
-class _EdgeShape:
-    """How an edge's subtasks before and after the restore correspond."""
-
-    upstream: tuple[tuple[int, ...], ...]
-    downstream: tuple[tuple[int, ...], ...]
-    ambiguous: tuple[bool, ...]
-
-    @classmethod
-    def of(
-        cls,
-        edge: RestoreEdge,
-        snapshot: Snapshot,
-        vertices: Mapping[str, RestoreVertex],
-        max_parallelism: Mapping[str, int],
-    ) -> _EdgeShape:
-        source, target = vertices[edge.source], vertices[edge.target]
-        old_source = _old_parallelism(snapshot, source, reversed(source.operators))
-        old_target = _old_parallelism(snapshot, target, target.operators)
-        mapper, key_groups = downstream_mapper(edge.partitioning), max_parallelism[target.id]
-        if mapper is SubtaskMapper.RANGE and key_groups != _old_max_parallelism(snapshot, target, key_groups):
-            mapper = SubtaskMapper.FULL  # other key groups: any old subtask may hold records of any new one
-        downstream = old_subtasks(mapper, old_target, target.parallelism, key_groups)
-        upstream = old_subtasks(upstream_mapper(edge.partitioning), old_source, source.parallelism)
-        if old_target == target.parallelism:
-            downstream = tuple((index,) for index in range(old_target))
-        return cls(upstream, downstream, is_ambiguous(downstream))
-
-    def assign(
-        self,
-        channel: ChannelPart,
-        is_input: bool,
-        uid: str,
-        vertex_id: str,
-        subtasks: Mapping[SubtaskId, dict[str, SubtaskRestore]],
-    ) -> None:
-        filtered = self.ambiguous[channel.downstream]
-        targets = tuple(new for new, old in enumerate(self.downstream) if channel.downstream in old)
-        owners = targets if is_input else tuple(new for new, old in enumerate(self.upstream) if channel.upstream in old)
-        for owner in owners:
-            operators = subtasks[SubtaskId(vertex_id, owner)]
-            before = operators.get(uid, SubtaskRestore())
-            if is_input:
-                operators[uid] = replace(before, inputs=(*before.inputs, ChannelRestore(channel, filtered)))
-            else:
-                restored = ChannelRestore(channel, filtered, targets)
-                operators[uid] = replace(before, outputs=(*before.outputs, restored))
-
-
-def _old_max_parallelism(snapshot: Snapshot, vertex: RestoreVertex, default: int) -> int:
-    known = [snapshot.operators[uid] for uid in vertex.operators if uid in snapshot.operators]
-    return known[0].max_parallelism if known else default
-
-
-def _old_parallelism(snapshot: Snapshot, vertex: RestoreVertex, operators: Iterable[str]) -> int:
-    """That of the operator next to the edge: the operators of a chain may come from different vertices."""
-    for uid in operators:
-        if uid in snapshot.operators:
-            return snapshot.operators[uid].parallelism
-    return vertex.parallelism

@@ -25,7 +25,7 @@ from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 from snapline.storage.cleaner import Cleaner
 from snapline.storage.journals.journal_client import PublicationFencedError
-from snapline.types import SubtaskId
+from snapline.types import FailureReason, SubtaskId
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +82,7 @@ class CoordinatorShell:
         self._owner = owner
         self._ids_after = 0 if storage.given is None else storage.given.id
         self._timers: dict[c.Timer, Cancellable] = {}
+        self._draining: list[TriggerRequest] = []
         self._discovery = Discovery(coordinators, scheduler, calls.hooks, self._answer, self._failed)
 
     @property
@@ -94,7 +95,33 @@ class CoordinatorShell:
                 self._discovery.start()
             case c.JobLeftRunning():
                 self._discovery.stop()
+                self._give_up_draining()
+            case c.CheckpointRequested(request) if request.drain and self._discovery.is_needed:
+                self._drain(request)
+                return
+        self._decide(event)
+
+    def _decide(self, event: c.CoordinatorEvent) -> None:
         self._effects.add(self._carry_out, self._coordinator.handle(event, self._scheduler.now_ms()))
+
+    # A job that is drained first reads all splits that were there.
+
+    def _drain(self, request: TriggerRequest) -> None:
+        self._draining.append(request)
+        if len(self._draining) == 1:
+            self._discovery.drain(self._drained)
+
+    def _drained(self) -> None:
+        requests, self._draining = self._draining, []
+        for request in requests:
+            self._decide(c.CheckpointRequested(request))
+
+    def _give_up_draining(self) -> None:
+        requests, self._draining = self._draining, []
+        reason = FailureReason.CHECKPOINT_COORDINATOR_SUSPEND
+        message = "the job stopped running before it had read everything"
+        for request in requests:
+            self._owner.request_failed(c.FailRequest(request, reason, message))
 
     def split_requested(self, operator: str, subtask: SubtaskId) -> None:
         """A source subtask has read all its splits. Raises `PeerError` if it does not run this operator."""
@@ -106,6 +133,7 @@ class CoordinatorShell:
             self._failed(error)
             return
         self._answer(operator, answers)
+        self._discovery.check()
 
     def _answer(self, operator: str, answers: Sequence[tuple[int, Any]]) -> None:
         for subtask, event in answers:
@@ -146,8 +174,10 @@ class CoordinatorShell:
             case c.CompleteRequest(request, snapshot):
                 _log.debug("%s %d is complete: %s", snapshot.kind.value.lower(), snapshot.id, snapshot.location)
                 owner.request_completed(request, snapshot)
-            case c.FailRequest():
+            case c.FailRequest(request):
                 owner.request_failed(effect)
+                if request.drain:
+                    self._discovery.resume()
             case OperatorEvent():
                 if not self._deployment.send(effect.execution, effect):
                     self.feed(c.OperatorEventLost(effect.sequence))

@@ -96,7 +96,8 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
 def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
     plan, config = spec.plan, spec.checkpoints
     vertices = [
-        RestoreVertex(v.id, v.parallelism, _operators(v), v.max_parallelism, coordinators_of(v)) for v in plan.vertices
+        RestoreVertex(v.id, v.parallelism, _operators(v), v.max_parallelism, coordinators_of(v), v.links)
+        for v in plan.vertices
     ]
     if start is None:
         return plan_fresh_start(vertices, tuple(spec.hooks))
@@ -120,9 +121,7 @@ def make_coordinator(spec: JobSpec, recovery: Recovery, memory: Carryover) -> Ch
 
 def _shape(plan: ExecutionPlan, restored: RestorePlan, hooks: tuple[str, ...]) -> JobShape:
     vertices = tuple(
-        VertexInfo(
-            v.id, v.parallelism, restored.max_parallelism[v.id], _operators(v), coordinators_of(v), v.union_state
-        )
+        VertexInfo(v.id, v.parallelism, restored.max_parallelism[v.id], _operators(v), coordinators_of(v))
         for v in plan.vertices
     )
     edges = tuple(Edge(e.source, e.target, e.partitioning.is_pointwise) for e in plan.edges)

@@ -117,14 +117,16 @@ class MasterThread:
         await server.start(self._provider.bind_host)
         self._generations.port = server.port
         self._is_open = True
+        has_ended = False
         try:
             self.started.set_result(None)
             master.start(slots)
             status = await self._ending
+            has_ended = status is not JobStatus.SUSPENDED
             master.close()
         finally:
             closed = asyncio.Event()
-            slots.close(closed.set)
+            slots.close(closed.set, has_ended=has_ended)
             await closed.wait()
             await probe.close()
             await server.close()

@@ -43,6 +43,11 @@ class OperatorCoordinators:
         assigner = self._assigners[operator]
         return _user(f"the splits of {operator!r}", lambda: assigner.assign(subtask))
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether everything that was discovered has been read."""
+        return all(self._assigners[operator].is_exhausted for operator in self.discovery_intervals_ms)
+
     def discovery(self, operator: str) -> Callable[[], Any]:
         """A call that looks for more splits. It blocks, and shares nothing with this object."""
         source, known = self._sources[operator], self._assigners[operator].known

@@ -12,6 +12,7 @@ from snapline.graph.job_spec import JobSpec
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.scheduler import Scheduler
 from snapline.runtime.slot.slot_provider import SlotOrder, SlotProvider
+from snapline.storage.local_copies import job_directory
 
 SECRET_BYTES = 32
 RELEASE_TIMEOUT_S = 3.0
@@ -54,6 +55,7 @@ class SlotGenerations:
 
     def _start(self) -> None:
         spec, generation = self._spec, self._generation
+        local = spec.checkpoints.local_directory
         assert self.secret is not None
         order = SlotOrder(
             job_id=spec.job_id,
@@ -67,6 +69,7 @@ class SlotGenerations:
             heartbeat_interval_ms=spec.execution.heartbeat_interval_ms,
             heartbeat_timeout_ms=spec.execution.heartbeat_timeout_ms,
             slot_host=spec.execution.host,
+            local_copies=None if local is None else str(job_directory(local, spec.job_id)),
         )
 
         def failed(error: str, is_fatal: bool) -> None:

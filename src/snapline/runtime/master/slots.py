@@ -93,6 +93,7 @@ class Slots:
         self._supervisors: dict[int, Peer] = {}
         self._processes: dict[int, Peer] = {}
         self._is_closed = False
+        self._has_ended = False
         self._on_closed: Callable[[], None] | None = None
         self._beaten_s = scheduler.time_s()
 
@@ -113,9 +114,10 @@ class Slots:
     def idle(self) -> None:
         self._add(self._board.idle())
 
-    def close(self, done: Callable[[], None]) -> None:
-        """Return all slots and close the provider, then call `done`."""
+    def close(self, done: Callable[[], None], *, has_ended: bool) -> None:
+        """Return all slots and close the provider, then call `done`. If the job `has_ended`, slots keep nothing."""
         self._is_closed = True
+        self._has_ended = has_ended
         self._on_closed = lambda: self._generations.close(done)
         self._board.unwanted()
         self._add(self._board.release())
@@ -215,7 +217,7 @@ class Slots:
                 self._events.add(f"slots ordered: generation {generation}, {self._count} slots")
             case b.GiveSlotsBack():
                 for supervisor in self._supervisors.values():
-                    supervisor.send(Drain())
+                    supervisor.send(Drain(self._has_ended))
                 self._generations.release(lambda: self._add(self._board.released()))
             case b.StartSlotProcess(slot, incarnation):
                 self._send_to_supervisor(slot, StartProcess(incarnation))

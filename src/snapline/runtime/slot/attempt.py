@@ -21,6 +21,7 @@ from snapline.runtime.task.task_environment import Reporter, TaskEnvironment, Ta
 from snapline.runtime.task.task_outputs import OutputEdge, end_partitions
 from snapline.runtime.wire.channel_items import Item
 from snapline.runtime.wire.control_messages import Deploy, TaskDeployment
+from snapline.storage.local_copies import job_directory, remove_strangers
 from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_writer import WriteOptions
 from snapline.types import ExecutionId, Partitioning
@@ -79,7 +80,10 @@ class Attempt:
         self._given_up = threading.Event()
 
     def start(self) -> None:
-        plan = self._shipment.plan
+        plan, local = self._shipment.plan, self._shipment.checkpoints.local_directory
+        if local is not None:
+            vertices = {vertex.id: vertex.parallelism for vertex in plan.vertices}
+            remove_strangers(job_directory(local, self._shipment.job_id), vertices, self._slot)
         ended: list[list[OutputEdge]] = []
         for vertex in plan.vertices:
             for deployment in self._deploy.tasks:
@@ -107,7 +111,7 @@ class Attempt:
             execution,
             deploy.shared,
             WriteOptions.of(checkpoints),
-            None if local is None else Path(local) / shipment.job_id,
+            None if local is None else job_directory(local, shipment.job_id),
         )
         operators = shipment.make_operators(vertex.id)
         own_directory = f"{execution.attempt}-{len(self.tasks)}"

@@ -9,7 +9,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SlotOrder:
-    """A request for slots; the driver refuses supervisors with another `secret` or an older `generation`."""
+    """A request for slots; the driver refuses supervisors with another `secret` or an older `generation`.
+
+    `local_copies` is the job's directory for copies of its snapshots on each machine, None if it keeps none.
+    """
 
     job_id: str
     job_name: str
@@ -22,6 +25,7 @@ class SlotOrder:
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
     slot_host: str | None
+    local_copies: str | None = None
 
 
 class SlotProvider(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 from snapline.errors import PeerError
@@ -48,6 +49,7 @@ class Supervisor:
         self._child: Child | None = None
         self._heard_ms = 0
         self._is_drained = False
+        self._has_ended = False
 
     def run(self) -> None:
         """Serve until the driver returns the slot. Raises `PeerError` if the driver is lost. Leaves nothing behind."""
@@ -74,6 +76,9 @@ class Supervisor:
         finally:
             try:
                 self._kill_child()
+                if self._has_ended and self._order.local_copies is not None:
+                    # The supervisors of a machine share the directory, and each tries to remove it.
+                    shutil.rmtree(self._order.local_copies, ignore_errors=True)
             finally:
                 link.close()
 
@@ -119,8 +124,9 @@ class Supervisor:
             case KillProcess(incarnation):
                 if self._child is not None and self._child.incarnation == incarnation:
                     self._kill_child()
-            case Drain():
+            case Drain(has_ended):
                 self._is_drained = True
+                self._has_ended = has_ended
             case Heartbeat():
                 pass
 

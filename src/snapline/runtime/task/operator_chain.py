@@ -57,11 +57,18 @@ class OperatorChain:
                 states.restore(part, reader)
         for planned, (uid, member) in zip(reversed(self._planned), reversed(self._members), strict=True):
             member.open(make_context(planned, member, self._states[uid], emit))
+            self._states[uid].operator.opened()
             if not isinstance(member, SourceHead):
                 emit = _input_of(member)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         self.operators[0].process(batch, input_index)
+
+    def replay(self, uid: str, batch: pa.RecordBatch, input_index: int) -> None:
+        """Process restored in-flight data: input of the head, or of an operator that was not chained before."""
+        member = dict(self._members)[uid]
+        assert isinstance(member, Operator)
+        member.process(batch, input_index)
 
     def watermark(self, timestamp_ms: int, behind: Operator | None = None) -> bool:
         """Pass a watermark, or `IDLE`, through the operators (`behind` one). Returns False if one of them holds it."""

@@ -52,7 +52,6 @@ class OperatorContexts:
             parallelism=plan.vertex.parallelism,
             max_parallelism=plan.max_parallelism,
             execution=plan.settings,
-            incremental=plan.checkpoints.incremental,
             directory=lambda: plan.directory() / f"{self._uids.index(planned.uid)}",
             clock=self._clock,
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
-from snapline.storage.local_copies import LocalCopies
+from snapline.storage.local_copies import LocalCopies, subtask_directory
 from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter, WriteOptions
@@ -29,8 +28,7 @@ class SubtaskStorage:
         self._options = options
         self._local: LocalCopies | None = None
         if local_directory is not None:
-            vertex, index = execution.subtask
-            self._local = LocalCopies(local_directory / f"{hashlib.sha256(vertex.encode()).hexdigest()[:32]}-{index}")
+            self._local = LocalCopies(subtask_directory(local_directory, *execution.subtask))
 
     def writer(self, uid: str, barrier: Barrier) -> SnapshotWriter:
         is_savepoint = barrier.snapshot.is_savepoint

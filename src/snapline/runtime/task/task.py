@@ -27,6 +27,7 @@ from snapline.runtime.task.input_gate import GateChannel, InputGate, make_handle
 from snapline.runtime.task.input_watermarks import InputWatermarks
 from snapline.runtime.task.operator_chain import OperatorChain
 from snapline.runtime.task.operator_contexts import OperatorContexts
+from snapline.runtime.task.restored_inputs import RestoredInput, restored_inputs
 from snapline.runtime.task.source_turns import SourceTurns
 from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
 from snapline.runtime.task.subtask_storage import SubtaskStorage
@@ -88,7 +89,7 @@ class Task:
         if self._chain.source is not None:
             is_held = plan.checkpoints.pause_sources_until_first and plan.restored_id == NO_CHECKPOINT
             self._source = SourceTurns(self._chain.source, self, is_held=is_held)
-        self._replay: deque[tuple[int, pa.RecordBatch]] = deque()
+        self._replay: deque[RestoredInput] = deque()
         self._wakeup: MailboxTimer | None = None
         self._ended_inputs = 0
         self._final_from = 0
@@ -191,9 +192,7 @@ class Task:
             plan, self._environment, self.mailbox, self._chain.uids, self._outputs, self.pass_on
         )
         self._chain.open(contexts.make_states, contexts.make_context, self._outputs.emit, plan.restore, reader)
-        if self._gate is not None:
-            for part in plan.restore.get(self._chain.uids[0], SubtaskRestore()).inputs:
-                self._replay.extend(self._gate.restored(part, read_channel(part.part, reader)))
+        self._replay.extend(restored_inputs(self._chain.uids, plan.restore, self._gate, reader))
         for part in plan.restore.get(self._chain.uids[-1], SubtaskRestore()).outputs:
             self._outputs.restore(part, read_channel(part.part, reader))
         if self._source is not None and plan.settings.latency_interval_ms > 0 and self._outputs.channels:
@@ -237,8 +236,8 @@ class Task:
         has_room = self._outputs.has_room and not self._chain.is_full
         if self._replay:
             if has_room:
-                input_index, batch = self._replay.popleft()
-                self._process(batch, input_index)
+                self._chain.replay(*self._replay.popleft())
+                self.after_operators()
             return has_room
         if self.status is TaskStatus.DEPLOYING:
             return False

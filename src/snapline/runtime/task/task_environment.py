@@ -52,7 +52,6 @@ class MakeStates(Protocol):
         parallelism: int,
         max_parallelism: int,
         execution: Execution,
-        incremental: bool,
         directory: Callable[[], Path],
         clock: Callable[[], int],
     ) -> SubtaskStates: ...

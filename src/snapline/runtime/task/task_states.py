@@ -23,7 +23,6 @@ def make_states(
     parallelism: int,
     max_parallelism: int,
     execution: Execution,
-    incremental: bool,
     directory: Callable[[], Path],
     clock: Callable[[], int],
 ) -> SubtaskStates:
@@ -32,7 +31,7 @@ def make_states(
     if planned.key is None:
         return SubtaskStates(operator)
     groups = key_group_range(max_parallelism, parallelism, subtask)
-    keyed = _backend(planned.key, planned.uid, groups, max_parallelism, execution, incremental, directory, clock)
+    keyed = _backend(planned.key, planned.uid, groups, max_parallelism, execution, directory, clock)
     return SubtaskStates(operator, keyed, RawKeyedState(planned.uid, groups, max_parallelism))
 
 
@@ -42,7 +41,6 @@ def _backend(
     groups: KeyGroupRange,
     max_parallelism: int,
     execution: Execution,
-    incremental: bool,
     directory: Callable[[], Path],
     clock: Callable[[], int],
 ) -> KeyedBackend:
@@ -62,6 +60,5 @@ def _backend(
         clock=clock,
         uid=uid,
         directory=directory(),
-        incremental=incremental,
         max_cached_entries=execution.state_cache_entries,
     )

@@ -67,7 +67,9 @@ class KillProcess(Struct, frozen=True):
 
 
 class Drain(Struct, frozen=True):
-    """Kill the operator process and return: the slot goes back to Spark."""
+    """Kill the operator process and return: the slot goes back to Spark. If the job `has_ended`, leave nothing here."""
+
+    has_ended: bool = False
 
 
 # From an operator process to the driver.

@@ -32,7 +32,7 @@ from snapline.api.stream import Stream
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import checked_schema, key_type
 from snapline.errors import ConfigurationError, UserCodeError
-from snapline.operators.event_time import per_second
+from snapline.operators.event_time import SavedWatermark, per_second
 from snapline.operators.keyed_batches import keyed_state
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.spark.stateful.processor_rows import Format, KeyedRows, batches, make_format
@@ -81,16 +81,15 @@ class TransformWithState(Operator):
         self._name = type(processor).__name__
         self._times = Times()
         self._is_initialized = False
-        # Rows that were late before a restore stay late after it.
-        self.declares_union_state = domain is TimeDomain.EVENT
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._keyed = keyed_state(context, "transform_with_state")
         self._timers = self._keyed.timers()
         if self._domain is TimeDomain.EVENT:
-            self._watermarks = context.states.operator.union_list_state("watermarks", pa.int64())
-            self._times.watermark_ms = min(self._watermarks, default=0)
+            # Rows that were late before a restore stay late after it.
+            self._watermark = SavedWatermark(context, older_list="watermarks")
+            self._times.watermark_ms = max(self._watermark.ms, 0)
         self._handle = handle = ProcessorHandle(self._keyed, self._domain, self._times)
         self._processor.init(handle)
         handle.end_of_init()
@@ -112,6 +111,7 @@ class TransformWithState(Operator):
             return
         is_end = timestamp_ms == MAX_WATERMARK
         if not is_end:
+            self._watermark.advance(timestamp_ms)
             self._times.watermark_ms = timestamp_ms
         self._fire(TimeDomain.EVENT, timestamp_ms, is_end=is_end)
 
@@ -120,10 +120,6 @@ class TransformWithState(Operator):
 
     def wakeup(self, now_ms: int) -> None:
         self._fire(TimeDomain.PROCESSING, now_ms)
-
-    def snapshot(self, checkpoint_id: int) -> None:
-        if self._domain is TimeDomain.EVENT:
-            self._watermarks.set([self._times.watermark_ms])
 
     def close(self) -> None:
         if self._is_initialized:

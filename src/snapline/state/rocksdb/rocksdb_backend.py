@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -25,6 +25,7 @@ from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import StoredObject
 from snapline.state.arrays import Ints, Values
 from snapline.state.batch_keys import Space
+from snapline.state.evolution import widening_obstacle
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
 from snapline.state.map_tables import MapTable, Scanned
 from snapline.state.pickles import unpickled
@@ -67,7 +68,6 @@ class RocksDbBackend(KeyedBackend):
         clock: Clock,
         directory: Path,
         uid: str = "",
-        incremental: bool = True,
         max_cached_entries: int = MAX_CACHED_ENTRIES,
     ) -> None:
         super().__init__(key, max_parallelism=max_parallelism, key_groups=key_groups, clock=clock, uid=uid)
@@ -75,7 +75,6 @@ class RocksDbBackend(KeyedBackend):
             raise ConfigurationError(f"{directory} is not empty; a RocksDB backend needs a directory of its own")
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
-        self._incremental = incremental
         self._max_cached_entries = max_cached_entries
         self._db: Rdict | None = None
         self._ids: dict[str, int] = {}
@@ -209,7 +208,7 @@ class RocksDbBackend(KeyedBackend):
         changes = {name: state.values.freeze_changes() for name, state in self._states.items()}
         timers = None if self._timers is None else self._timers.freeze()
         links = self._directory / f"links-{next(self._snapshots)}"
-        reusable = {} if full or canonical or not self._incremental else dict(self._shared)
+        reusable = {} if full or canonical else dict(self._shared)
         snapshot = RocksDbSnapshot(self, changes, self.listing(), timers, self._clock(), links, reusable, canonical)
         self._unflushed.append(snapshot)
         return snapshot
@@ -263,13 +262,13 @@ class RocksDbBackend(KeyedBackend):
         self.has_everything_cached = False
         self._make_room()
 
-    def _stored_tables(self, name: str) -> list[pa.Table]:
+    def _stored_tables(self, name: str) -> Iterator[pa.Table]:
         self.evict()
-        return list(read_state(self.db, self._entry(name), self.key_groups, now_ms=self._clock()))
+        return read_state(self.db, self._entry(name), self.key_groups, now_ms=self._clock())
 
-    def _forget(self, name: str) -> None:
+    def _detached(self, name: str) -> Callable[[], None]:
         state = self._ids.pop(name)
-        self.db.delete_range(row_codec.head(state, 0), row_codec.head(state + 1, 0))
+        return lambda: self.db.delete_range(row_codec.head(state, 0), row_codec.head(state + 1, 0))
 
     # Restoring the backend's own files.
 
@@ -311,7 +310,7 @@ class RocksDbBackend(KeyedBackend):
         known = self._states.get(name)
         if known is None:
             known = self._register(name, shape, entry.info.ttl_ms)
-        self._check_restored(name, shape, known.shape)
+        self._check_restored(name, shape, known.shape, widening_obstacle(shape.values, known.shape.values))
         if known.values.kind != shape.values or known.values.ttl_ms != entry.info.ttl_ms:
             for table in read_state(database, entry, groups, now_ms=self._clock()):
                 known.table.restore(table)

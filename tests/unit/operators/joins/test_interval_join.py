@@ -32,21 +32,17 @@ def test_rows_are_late_by_the_watermark_also_after_a_restore(run: Run) -> None:
     operator = JoinIntervals(layout(TIMED, TIMED, ("k",)), Interval(-10, 10), ("t", "t"), LEFT)
     harness = run(operator, key="bigint", key_columns=("k",))
     join = harness.open()
-    join.snapshot(0)
-    saved = harness.states.operator.union_list_state("watermark", int).get()
-    assert saved == [-MAX_WATERMARK], "without a watermark nothing is late, for any subtask after a restore"
+    assert [harness.states.watermark_ms] == [None]
     join.process(batch(TIMED, (1, 1000)), 0)
     join.watermark(999)
     join.process(batch(TIMED, (1, 999), (1, 1000)), 1)
     assert values(harness) == [(1, 1000, 1000)]
     assert [(name, item.to_pylist()) for name, item in harness.side_emitted] == [("late_right", [{"k": 1, "t": 999}])]
     assert harness.watermarks == [999 - 110]
-    join.snapshot(1)
-    assert harness.states.operator.union_list_state("watermark", int).get() == [999]
+    assert harness.states.watermark_ms == 999
     join.watermark(MAX_WATERMARK)
     assert values(harness) == []
-    join.snapshot(2)
-    assert harness.states.operator.union_list_state("watermark", int).get() == []
+    assert harness.states.watermark_ms == MAX_WATERMARK, "which a restore takes for none"
 
 
 def test_rows_that_need_not_be_kept_are_not(run: Run) -> None:

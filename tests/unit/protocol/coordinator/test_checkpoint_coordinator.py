@@ -97,14 +97,9 @@ CHECKPOINT, SAVEPOINT, STOP = SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT, S
 F = TypeVar("F")
 
 
-def shape(
-    *, coordinators: tuple[str, ...] = (), hooks: tuple[str, ...] = (), pointwise: bool = False, union: bool = False
-) -> JobShape:
+def shape(*, coordinators: tuple[str, ...] = (), hooks: tuple[str, ...] = (), pointwise: bool = False) -> JobShape:
     """A source vertex with two subtasks and a sink with one."""
-    vertices = (
-        VertexInfo("read", 2, 128, ("read",), coordinators, union_state=union),
-        VertexInfo("write", 1, 128, ("write",)),
-    )
+    vertices = (VertexInfo("read", 2, 128, ("read",), coordinators), VertexInfo("write", 1, 128, ("write",)))
     return JobShape(vertices, (Edge("read", "write", pointwise),), hooks)
 
 
@@ -1148,16 +1143,16 @@ def tick(bench: Bench, now_ms: int) -> list[CoordinatorEffect]:
 
 
 def test_periodic_checkpoints_start_when_the_job_runs_and_come_at_a_fixed_rate() -> None:
-    bench = Bench(run=False, interval="10s", min_pause="2s", max_concurrent=2)
+    bench = Bench(run=False, interval="10s", max_concurrent=2)
     for subtask in EVERYONE:
         bench.status(subtask, TaskStatus.RUNNING)
-    assert bench.tell(JobRunning(0.5)) == [SetTimer(PERIODIC, 7000)]
+    assert bench.tell(JobRunning(0.5)) == [SetTimer(PERIODIC, 6000)]
     assert bench.activity() is Activity.ACTIVE
-    set_timer, reserve = tick(bench, 7100)
-    assert set_timer == SetTimer(PERIODIC, 17_000)
+    set_timer, reserve = tick(bench, 6100)
+    assert set_timer == SetTimer(PERIODIC, 16_000)
     assert reserve == ReserveId("periodic-3-1")
     bench.go_on(1, "periodic-3-1")
-    assert tick(bench, 17_000) == [SetTimer(PERIODIC, 27_000), ReserveId("periodic-3-2")]
+    assert tick(bench, 16_000) == [SetTimer(PERIODIC, 26_000), ReserveId("periodic-3-2")]
 
 
 def test_without_an_interval_there_are_no_periodic_checkpoints() -> None:
@@ -1288,22 +1283,25 @@ def test_when_every_task_has_finished_there_is_nothing_to_checkpoint() -> None:
 
 
 def test_partly_ended_union_state_aborts_the_checkpoint_and_does_not_count() -> None:
-    bench = Bench(shape(union=True), tolerable_failures=0)
+    union = (OperatorPart("all", OperatorStateMode.UNION, 0, StoredObject("u", 1)),)
+    bench = Bench(tolerable_failures=0)
     bench.start(1)
     bench.acknowledge(1, READ1, WRITE)
-    effects = bench.acknowledge(1, READ0, state=SubtaskState(ended=True))
+    effects = bench.acknowledge(1, READ0, state=SubtaskState(operator=union, ended=True))
     assert failed(effects) == [("r", FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING)]
     assert not of(WriteMetadata, effects)
     assert not of(FailJob, effects)
     bench.start(2)
-    bench.acknowledge(2, READ0, READ1, state=SubtaskState(ended=True))
+    bench.acknowledge(2, READ0, READ1, state=SubtaskState(operator=union, ended=True))
     assert of(WriteMetadata, bench.acknowledge(2, WRITE))
 
 
 def test_partly_finished_union_state_aborts_the_checkpoint() -> None:
-    bench = Bench(shape(union=True), finished=[READ0])
+    union = (OperatorPart("all", OperatorStateMode.UNION, 1, StoredObject("u", 1)),)
+    bench = Bench(finished=[READ0])
     bench.start(1)
-    assert failed(bench.acknowledge(1, READ1, WRITE)) == [("r", FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING)]
+    bench.acknowledge(1, READ1, state=SubtaskState(operator=union))
+    assert failed(bench.acknowledge(1, WRITE)) == [("r", FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING)]
 
 
 # --- operator events -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from snapline.protocol.snapshot import OperatorPart, StoredObject, SubtaskState,
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind, SubtaskId
 
 SOURCE = VertexInfo("source", 2, 128, ("read", "parse"))
-MAP = VertexInfo("map", 2, 64, ("map",), union_state=True)
+MAP = VertexInfo("map", 2, 64, ("map",))
 VERTICES = (SOURCE, MAP)
 
 
@@ -173,7 +173,8 @@ def broken(*map_states: SubtaskState | None, finished_vertices: tuple[str, ...] 
     return checkpoint.breaks_union_state([MAP])
 
 
-RUNNING, ENDED = SubtaskState(), SubtaskState(ended=True)
+UNION = (OperatorPart("all", OperatorStateMode.UNION, 0, StoredObject("u", 1)),)
+RUNNING, ENDED = SubtaskState(operator=UNION), SubtaskState(operator=UNION, ended=True)
 
 
 def test_union_state_is_whole_while_all_run_or_all_have_reported_their_end() -> None:
@@ -184,6 +185,11 @@ def test_union_state_is_whole_while_all_run_or_all_have_reported_their_end() -> 
 def test_union_state_is_broken_when_only_some_are_past_their_end() -> None:
     assert broken(ENDED, RUNNING) == "map"
     assert broken(RUNNING, ENDED) == "map"
+
+
+def test_one_subtask_that_declares_it_is_enough() -> None:
+    assert broken(SubtaskState(ended=True), RUNNING) == "map"
+    assert broken(ENDED, SubtaskState()) == "map"
 
 
 def test_union_state_is_broken_when_only_some_have_finished() -> None:
@@ -197,7 +203,7 @@ def test_a_fully_finished_vertex_has_no_union_state_to_break() -> None:
 
 def test_vertices_without_union_state_may_be_partly_finished() -> None:
     checkpoint = pending(subtasks("source/1"), finished=subtasks("source/0"))
-    checkpoint.acknowledge(SubtaskId("source", 1), {"read": ENDED})
+    checkpoint.acknowledge(SubtaskId("source", 1), {"read": state("x", ended=True)})
     assert checkpoint.breaks_union_state([SOURCE]) is None
 
 

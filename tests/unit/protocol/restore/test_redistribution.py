@@ -142,7 +142,7 @@ def test_mappers_refuse_impossible_parallelisms(mapper: SubtaskMapper, old: int,
         (Partitioning.HASH, SubtaskMapper.RANGE, SubtaskMapper.ROUND_ROBIN),
         (Partitioning.REBALANCE, SubtaskMapper.ROUND_ROBIN, SubtaskMapper.ROUND_ROBIN),
         (Partitioning.GLOBAL, SubtaskMapper.FIRST, SubtaskMapper.ROUND_ROBIN),
-        (Partitioning.FORWARD, SubtaskMapper.UNSUPPORTED, SubtaskMapper.UNSUPPORTED),
+        (Partitioning.FORWARD, SubtaskMapper.ROUND_ROBIN, SubtaskMapper.ROUND_ROBIN),
         (Partitioning.BROADCAST, SubtaskMapper.UNSUPPORTED, SubtaskMapper.UNSUPPORTED),
     ],
 )
@@ -151,11 +151,6 @@ def test_the_mappers_of_each_partitioning(
 ) -> None:
     assert downstream_mapper(partitioning) is downstream
     assert upstream_mapper(partitioning) is upstream
-
-
-@pytest.mark.parametrize("partitioning", Partitioning)
-def test_exactly_the_edges_that_are_never_unaligned_cannot_be_rescaled(partitioning: Partitioning) -> None:
-    assert (downstream_mapper(partitioning) is SubtaskMapper.UNSUPPORTED) != partitioning.may_be_unaligned
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
-from snapline.types import ClaimMode, OperatorStateMode, Partitioning, SnapshotKind, SubtaskId
+from snapline.types import MAX_WATERMARK, ClaimMode, OperatorStateMode, Partitioning, SnapshotKind, SubtaskId
 
 HASH, REBALANCE, GLOBAL = Partitioning.HASH, Partitioning.REBALANCE, Partitioning.GLOBAL
 FORWARD, BROADCAST = Partitioning.FORWARD, Partitioning.BROADCAST
@@ -382,6 +382,33 @@ def test_broadcast_lists_are_copied_in_turn_from_those_that_reported() -> None:
     assert [names["b"][0][0] for names in list_names(same, 3)] == ["b-1", "b-2", "b-1"]
 
 
+@pytest.mark.parametrize(
+    ("old_ms", "same", "other"),
+    [
+        ((70, 30), [70, 30], 30),
+        ((70, None), [70, None], None),
+        ((70, MAX_WATERMARK), [70, None], 70),
+        ((MAX_WATERMARK, MAX_WATERMARK), [None, None], None),
+    ],
+    ids=["its own, or the least", "one has none", "one had ended", "all had ended"],
+)
+def test_a_subtask_keeps_its_watermark(
+    old_ms: tuple[int | None, ...], same: list[int | None], other: int | None
+) -> None:
+    old = snapshot(operator("a", *(SubtaskState(watermark_ms=ms) for ms in old_ms)))
+    kept = plan_restore(old, [vertex("a", 2)], [])
+    assert [restored(kept, "a", index).watermark_ms for index in range(2)] == same
+    for parallelism in (1, 3):
+        plan = plan_restore(old, [vertex("a", parallelism)], [])
+        assert {restored(plan, "a", index).watermark_ms for index in range(parallelism)} == {other}
+
+
+def test_a_subtask_that_had_finished_holds_no_watermark_back() -> None:
+    old = snapshot(operator("a", FINISHED, SubtaskState(watermark_ms=70)))
+    plan = plan_restore(old, [vertex("a", 1)], [])
+    assert restored(plan, "a", 0).watermark_ms == 70
+
+
 def test_lists_of_all_modes_may_live_in_one_operator() -> None:
     parts = tuple(
         OperatorPart(mode.value, mode, 1, stored(mode.value))
@@ -433,11 +460,12 @@ def test_at_the_same_parallelism_everyone_replays_its_own_without_a_filter(parti
         [(0, 0, False, ()), (1, 0, False, ())],
         [(0, 1, False, ()), (1, 1, False, ())],
     ]
-    plan = in_flight(2, 2, side="out", partitioning=partitioning, to=(2, 2))
-    assert channels_of(plan, "a", side="out") == [
-        [(0, 0, False, (0,)), (0, 1, False, (1,))],
-        [(1, 0, False, (0,)), (1, 1, False, (1,))],
-    ]
+    if partitioning is not FORWARD:
+        plan = in_flight(2, 2, side="out", partitioning=partitioning, to=(2, 2))
+        assert channels_of(plan, "a", side="out") == [
+            [(0, 0, False, (0,)), (0, 1, False, (1,))],
+            [(1, 0, False, (0,)), (1, 1, False, (1,))],
+        ]
 
 
 def test_keyed_input_scaled_up_is_filtered_where_two_replay_it() -> None:
@@ -490,13 +518,10 @@ def test_output_is_dealt_out_in_turn_over_the_senders(to: int, owners: list[list
     assert [[up for up, _, _, _ in mine] for mine in channels_of(plan, "a", side="out")] == owners
 
 
-@pytest.mark.parametrize("partitioning", [FORWARD, BROADCAST])
 @pytest.mark.parametrize("to", [(3, 2), (2, 3)])
-def test_in_flight_data_of_pointwise_and_broadcast_edges_cannot_be_rescaled(
-    partitioning: Partitioning, to: tuple[int, int]
-) -> None:
+def test_in_flight_data_of_broadcast_edges_cannot_be_rescaled(to: tuple[int, int]) -> None:
     with pytest.raises(RestoreError, match="in-flight data of this edge cannot move"):
-        in_flight(2, 2, side="in", partitioning=partitioning, to=to)
+        in_flight(2, 2, side="in", partitioning=BROADCAST, to=to)
 
 
 def test_in_flight_data_may_be_left_out_of_exactly_one_checkpoint() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.runtime.master.master_kit import CHECKPOINTS, READ, MasterBench, make_spec, running
+from tests.unit.runtime.master.master_kit import CHECKPOINTS, READ, MasterBench, Splits, make_spec, running
 
 from snapline.config import Checkpoints
 from snapline.contracts.master_hook import MasterHook
@@ -13,7 +16,7 @@ from snapline.devtools.simulator.sim_storage import SimStorage
 from snapline.errors import PeerError
 from snapline.protocol.messages import OperatorEvent, OperatorEventReceived, TriggerCheckpoint
 from snapline.runtime.wire import control_messages as m
-from snapline.types import JobStatus
+from snapline.types import JobStatus, SnapshotKind
 
 
 class Hook(MasterHook):
@@ -130,3 +133,57 @@ def test_an_old_checkpoint_is_deleted_once_a_newer_one_is_complete() -> None:
 
 def _stored(storage: SimStorage) -> list[Any]:
     return list(storage.objects)
+
+
+class Watched(Splits):
+    """A source in which `new` splits appear."""
+
+    is_bounded = False
+    in_step = False
+    discovery_interval_ms = 3_600_000
+
+    def __init__(self) -> None:
+        self.new: list[str] = []
+
+    def splits(self, parallelism: int) -> Sequence[Any]:
+        return ()
+
+    def discover(self, known: Any) -> tuple[Sequence[Any], Any]:
+        found, self.new = self.new, []
+        return found, known
+
+
+def watched() -> tuple[MasterBench, Watched]:
+    source = Watched()
+    bench = MasterBench(replace(make_spec(checkpoints=CHECKPOINTS), sources={"read": source}))
+    bench.begin()
+    return bench, source
+
+
+def drain(bench: MasterBench) -> Future[str]:
+    return bench.request("stop", kind=SnapshotKind.SYNC_SAVEPOINT, drain=True, target="memory://sim/savepoints")
+
+
+def test_draining_reads_all_splits_that_are_there_before_the_savepoint() -> None:
+    bench, source = watched()
+    bench.say(m.SplitRequest(running(READ), "read"))
+    source.new = ["a", "b"]
+    answer = drain(bench)
+    for name in ("a", "b"):
+        (event,) = bench.told(OperatorEvent)
+        assert event.event == {"splits": [name], "more": True}
+        bench.say(OperatorEventReceived(1, event.sequence))
+        assert bench.told(TriggerCheckpoint) == [], "it is being read"
+        bench.say(m.SplitRequest(running(READ), "read"))
+    (trigger,) = bench.told(TriggerCheckpoint)
+    assert trigger.barrier.drain
+    assert not answer.done()
+
+
+def test_a_job_that_fails_while_it_is_drained_was_not_stopped() -> None:
+    bench, source = watched()
+    source.new = ["a"]
+    answer = drain(bench)
+    bench.slots.closed(bench.worker, "gone")
+    bench.settle(1500)
+    assert "before it had read everything" in str(answer.exception(0))

@@ -200,8 +200,8 @@ def test_a_lost_supervisor_leads_to_slots_of_the_next_generation() -> None:
 def test_slots_are_given_back_before_the_provider_is_closed() -> None:
     setup = Setup().ready()
     done: list[str] = []
-    setup.slots.close(lambda: done.append("closed"))
-    assert [peer.said() for peer in setup.supervisors] == [[m.Drain()]] * 2
+    setup.slots.close(lambda: done.append("closed"), has_ended=True)
+    assert [peer.said() for peer in setup.supervisors] == [[m.Drain(has_ended=True)]] * 2
     setup.run()
     assert setup.provider.calls == ["release", "close"]
     assert done == ["closed"]
@@ -213,7 +213,7 @@ def test_slots_are_given_back_before_the_provider_is_closed() -> None:
 def test_without_slots_the_provider_is_closed_at_once() -> None:
     setup = Setup()
     done: list[str] = []
-    setup.slots.close(lambda: done.append("closed"))
+    setup.slots.close(lambda: done.append("closed"), has_ended=False)
     setup.run()
     assert (setup.provider.calls, done) == (["close"], ["closed"])
 

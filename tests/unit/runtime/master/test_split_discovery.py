@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.unit.runtime.runtime_bench import Bench
 
 from snapline.errors import UserCodeError
@@ -18,6 +19,7 @@ class Coordinators:
         self.discovery_intervals_ms = {"files": 1000}
         self.looked = 0
         self.problem: Exception | None = None
+        self.is_exhausted = False
 
     def discovery(self, operator: str) -> Callable[[], Any]:
         assert operator == "files"
@@ -105,3 +107,43 @@ def test_failures_are_told_and_nobody_looks_again() -> None:
     assert setup.sent == []
     setup.bench.advance(5000)
     assert setup.calls.waiting == []
+
+
+@pytest.mark.parametrize("is_looking", [False, True], ids=["between two looks", "during a look"])
+def test_draining_looks_once_more_and_waits_until_all_is_read(is_looking: bool) -> None:
+    setup, drained = Setup(), list[str]()
+    setup.discovery.start()
+    under_way = [setup.looked()] if is_looking else []
+    setup.discovery.drain(lambda: drained.append("drained"))
+    for call, done, _ in under_way:
+        done(call())
+    setup.discovery.check()
+    ((call, done, _),) = setup.calls.waiting
+    setup.calls.waiting.clear()
+    setup.coordinators.is_exhausted = True
+    setup.discovery.check()
+    assert drained == [], "the last look may find more"
+    setup.coordinators.is_exhausted = False
+    done(call())
+    assert len(setup.sent) == len(under_way) + 1
+    assert drained == []
+    setup.coordinators.is_exhausted = True
+    setup.discovery.check()
+    setup.discovery.check()
+    assert drained == ["drained"]
+    setup.bench.advance(5000)
+    assert setup.calls.waiting == [], "nobody looks again"
+    setup.discovery.resume()
+    setup.looked()
+
+
+def test_a_job_that_stops_running_is_not_drained() -> None:
+    setup, drained = Setup(), list[str]()
+    setup.discovery.start()
+    assert setup.discovery.is_needed
+    setup.discovery.drain(lambda: drained.append("drained"))
+    setup.discovery.stop()
+    setup.coordinators.is_exhausted = True
+    setup.discovery.check()
+    assert drained == []
+    assert not setup.discovery.is_needed

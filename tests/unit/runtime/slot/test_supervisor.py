@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,15 @@ def shell(script: str) -> list[str]:
 class Driver:
     """The other end of one supervisor, which runs on a thread as it would on the main thread of Spark's worker."""
 
-    def __init__(self, command: list[str], *, timeout_ms: int = 5000, secret: bytes = SECRET, port: int = 0) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        *,
+        timeout_ms: int = 5000,
+        secret: bytes = SECRET,
+        port: int = 0,
+        local_copies: str | None = None,
+    ) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(DEADLINE_S)
         self.order = SlotOrder(
@@ -71,6 +80,7 @@ class Driver:
             heartbeat_interval_ms=20,
             heartbeat_timeout_ms=timeout_ms,
             slot_host=None,
+            local_copies=local_copies,
         )
         self.supervisor = Supervisor(
             self.order, 3, "127.0.0.1", 99, start_child=partial(LaunchedProcess, command=command)
@@ -129,11 +139,11 @@ class Driver:
 
 
 @contextmanager
-def driving(command: list[str], *, timeout_ms: int = 5000, secret: bytes = SECRET, port: int = 0) -> Iterator[Driver]:
+def driving(command: list[str], **options: Any) -> Iterator[Driver]:
     """And nothing may be left behind: no thread, process or open file."""
     threads, files = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
     children = descendants(os.getpid())
-    driver = Driver(command, timeout_ms=timeout_ms, secret=secret, port=port)
+    driver = Driver(command, **options)
     try:
         yield driver
     finally:
@@ -154,6 +164,17 @@ def test_it_says_who_it_is_and_sends_heartbeats_until_it_is_drained() -> None:
         assert driver.receive() == m.Heartbeat()
         driver.send(m.Drain())
         assert driver.ended() is None
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_local_copies_go_with_the_job_and_stay_for_the_next_driver(tmp_path: Path, has_ended: bool) -> None:
+    copies = tmp_path / "job"
+    (copies / "a-0").mkdir(parents=True)
+    with driving(shell("sleep 60"), local_copies=str(copies)) as driver:
+        driver.accept()
+        driver.send(m.Drain(has_ended))
+        assert driver.ended() is None
+    assert copies.exists() is not has_ended
 
 
 def test_what_a_process_said_before_it_exited_is_reported() -> None:

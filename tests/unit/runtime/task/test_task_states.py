@@ -23,7 +23,7 @@ def nowhere() -> Path:
 
 
 def made(planned: PlannedOperator, *, subtask: int = 0, backend: str = "memory", **options: Any) -> SubtaskStates:
-    values: dict[str, Any] = {"directory": nowhere, "incremental": False, **options}
+    values: dict[str, Any] = {"directory": nowhere, **options}
     return make_states(
         planned,
         subtask=subtask,

@@ -18,7 +18,6 @@ def backend(directory: Path, **options: Any) -> RocksDbBackend:
         key_groups=KeyGroupRange(0, 7),
         clock=lambda: 0,
         directory=directory,
-        incremental=True,
         **options,
     )
 
