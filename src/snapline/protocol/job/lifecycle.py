@@ -83,7 +83,7 @@ class FailureRequested:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSaved:
-    """A checkpoint is complete: an error after it is not a repetition of one before."""
+    """A checkpoint is complete, and sources have moved: an error after it is not a repetition of one before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from snapline.protocol.error_identity import ErrorIdentity
+from snapline.protocol.snapshot import Snapshot, StoredObject
 
 MAX_ERRORS = 100
 """Different errors that are counted at once; beyond that the one that has been known for longest is forgotten."""
@@ -47,6 +50,30 @@ class RepeatedErrors:
         if self.is_too_many:
             text += f" without a completed checkpoint in between, so the job fails (same_error_limit={self._limit})"
         return text
+
+
+def has_moved(before: Snapshot | None, after: Snapshot, sources: Iterable[str]) -> bool:
+    """Whether a source of the job has read anything between two snapshots; `before` of None is the job's beginning.
+
+    A checkpoint of sources that still wait for their first row would otherwise look like progress.
+    """
+    return before is None or any(_position(before, uid) != _position(after, uid) for uid in sources)
+
+
+def _position(snapshot: Snapshot, uid: str) -> object:
+    operator = snapshot.operators.get(uid)
+    if operator is None:
+        return None
+    parts = {
+        (index, part.name): (part.elements, _content(part.object))
+        for index, state in operator.subtasks.items()
+        for part in state.operator
+    }
+    return operator.fully_finished, _content(operator.coordinator), parts
+
+
+def _content(item: StoredObject | None) -> tuple[int, int | None] | None:
+    return None if item is None else (item.size_bytes, item.crc32)
 
 
 def _ordinal(number: int) -> str:

@@ -16,6 +16,7 @@ from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.job import lifecycle as j
 from snapline.protocol.job.first_failure import FirstFailure
+from snapline.protocol.job.repeated_errors import has_moved
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.messages import Acknowledge, Decline, OperatorEventReceived, TaskReport
 from snapline.protocol.snapshot import Snapshot
@@ -239,7 +240,9 @@ class JobMaster:
         if snapshot.kind.is_synchronous:
             self._job_event(j.StopSavepointCompleted(snapshot))
         elif not snapshot.kind.is_savepoint:
-            self._job_event(j.CheckpointSaved())
+            start = None if self._recovery is None else self._recovery.snapshot
+            if has_moved(start, snapshot, self._spec.sources):
+                self._job_event(j.CheckpointSaved())
             self._source_ends.checkpoint_completed()
 
     def request_failed(self, failed: c.FailRequest) -> None:

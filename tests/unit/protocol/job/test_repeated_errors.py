@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from snapline.protocol.error_identity import ErrorIdentity
-from snapline.protocol.job.repeated_errors import MAX_ERRORS, RepeatedErrors
+from snapline.protocol.job.repeated_errors import MAX_ERRORS, RepeatedErrors, has_moved
+from snapline.protocol.snapshot import OperatorPart, OperatorState, Snapshot, StoredObject, SubtaskState
+from snapline.types import OperatorStateMode, SnapshotKind
 
 ONE, OTHER = ErrorIdentity("map", "ValueError"), ErrorIdentity("map", "KeyError")
 
@@ -82,3 +86,38 @@ def test_only_so_many_different_errors_are_remembered() -> None:
     assert errors.count == 1, "it was the oldest"
     errors.failed(ErrorIdentity("map", f"Error{MAX_ERRORS}"))
     assert errors.count == 2
+
+
+def snapshot(number: int, positions: bytes, splits: bytes = b"splits", sink: bytes = b"") -> Snapshot:
+    def stored(name: str, data: bytes) -> StoredObject:
+        return StoredObject(f"chk-{number}/{name}", len(data), crc32=zlib.crc32(data))
+
+    def state(data: bytes) -> dict[int, SubtaskState]:
+        part = OperatorPart("splits", OperatorStateMode.SPLIT, 1, stored("state", data))
+        return {0: SubtaskState(operator=(part,))}
+
+    operators = {
+        "read": OperatorState("read", 1, 128, state(positions), stored("coordinator", splits)),
+        "write": OperatorState("write", 1, 128, state(sink)),
+    }
+    return Snapshot(number, SnapshotKind.CHECKPOINT, 1, 0, f"chk-{number}", operators)
+
+
+@pytest.mark.parametrize(
+    ("later", "is_moved"),
+    [
+        (snapshot(2, b"at 7"), False),
+        (snapshot(2, b"at 7", sink=b"more"), False),
+        (snapshot(2, b"at 8"), True),
+        (snapshot(2, b"at 7", splits=b"fewer"), True),
+    ],
+)
+def test_a_job_has_moved_when_a_source_has(later: Snapshot, is_moved: bool) -> None:
+    assert has_moved(snapshot(1, b"at 7"), later, ["read"]) is is_moved
+
+
+def test_the_first_checkpoint_of_all_is_a_move_and_so_is_a_source_that_was_not_there() -> None:
+    assert has_moved(None, snapshot(1, b"at 0"), ["read"])
+    assert not has_moved(snapshot(1, b"at 0"), snapshot(2, b"at 0"), ["read", "another"])
+    bare = Snapshot(1, SnapshotKind.CHECKPOINT, 1, 0, "chk-1", {})
+    assert has_moved(bare, snapshot(2, b"at 0"), ["read"])

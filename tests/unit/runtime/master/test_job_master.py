@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 from tests.unit.runtime.master.master_kit import (
     CHECKPOINTS,
@@ -42,13 +44,19 @@ def failed(
     return TaskReport(running(READ, attempt), TaskStatus.FAILED, error, "trace", "log", is_final, identity)
 
 
-def checkpointed(bench: MasterBench, attempt: int = 1) -> int:
-    """Take a checkpoint. Returns its id."""
+def checkpointed(bench: MasterBench, attempt: int = 1, position: int = 0) -> int:
+    """Take a checkpoint with the source at this position. Returns its id."""
     bench.worker.said()
     bench.request(f"r{attempt}")
     (trigger,) = bench.told(TriggerCheckpoint)
-    bench.acknowledge(trigger.barrier.id, attempt)
-    return trigger.barrier.id
+    checkpoint_id, data = trigger.barrier.id, str(position).encode()
+    stored = StoredObject(f"inline:{checkpoint_id}", len(data), crc32=zlib.crc32(data), data=data)
+    state = SubtaskState(operator=(OperatorPart("splits", OperatorStateMode.SPLIT, 1, stored),))
+    bench.say(
+        Acknowledge(running(READ, attempt), checkpoint_id, {"read": state}, SubtaskMetrics()),
+        Acknowledge(running(WRITE, attempt), checkpoint_id, {"write": SubtaskState()}, SubtaskMetrics()),
+    )
+    return checkpoint_id
 
 
 def texts(bench: MasterBench) -> list[str]:
@@ -204,13 +212,14 @@ def test_the_same_error_ends_the_job_at_its_limit_and_is_counted_aloud(caplog: p
     assert bench.blocking(bench.storage.archive.read_journal).ended is JobStatus.FAILED
 
 
-def test_a_checkpoint_between_two_errors_begins_a_new_count() -> None:
-    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=FixedDelay(attempts=99), same_error_limit=2))
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_checkpoint_between_two_errors_begins_a_new_count_if_the_job_has_moved(moves: bool) -> None:
+    bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=FixedDelay(attempts=99), same_error_limit=9))
     bench.begin()
     for attempt in range(1, 5):
-        checkpointed(bench, attempt)
+        checkpointed(bench, attempt, position=attempt if moves else 0)
         bench.say(failed("bad row", attempt, identity=SAME), m.TasksCancelled(attempt))
-        assert bench.master.repeats == 1
+        assert bench.master.repeats == (1 if moves else attempt)
         bench.settle(1500)
         bench.run_tasks(attempt + 1)
     assert bench.status() is JobStatus.RUNNING
