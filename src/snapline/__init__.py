@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from snapline.contracts.sink import Sink as Sink
     from snapline.contracts.sink import SinkContext as SinkContext
     from snapline.contracts.sink import SinkWriter as SinkWriter
+    from snapline.contracts.source import BadRow as BadRow
     from snapline.contracts.source import Position as Position
     from snapline.contracts.source import ReaderContext as ReaderContext
     from snapline.contracts.source import Source as Source
@@ -132,7 +133,7 @@ _MODULES = {
     "contracts.operator": "Operator OperatorContext",
     "contracts.schemas": "Row SchemaLike",
     "contracts.sink": "CommitResult Committable Permit Sink SinkContext SinkWriter",
-    "contracts.source": "Position ReaderContext Source SourceReader Split Wait Watermarks",
+    "contracts.source": "BadRow Position ReaderContext Source SourceReader Split Wait Watermarks",
     "errors": (
         "ConfigurationError EngineError FencedError PeerError RestoreError SnaplineError StorageError TransientError "
         "UserCodeError"

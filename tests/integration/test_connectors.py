@@ -228,5 +228,5 @@ def test_a_later_file_that_does_not_fit_ends_the_job_with_its_name(tmp_path: Pat
     (tmp_path / "b.csv").write_text("x\noops\n")
     job = sl.Job("files", restart=sl.NoRestart())
     job.source(sl.sources.Files(f"{tmp_path}/*.csv", format="csv"), uid="files").sink(sl.sinks.Print(0), uid="out")
-    with pytest.raises(sl.JobFailedError, match=r"b\.csv', column 'x', cannot be read as csv"):
+    with pytest.raises(sl.JobFailedError, match=r"b\.csv', line 2, column 'x', cannot be read as csv"):
         job.run(ThreadCluster())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapline.config.setting_checks import count
 from snapline.config.units import Duration, duration_ms, positive_duration_ms
+from snapline.contracts.dead_letters import checked_on_error
 from snapline.contracts.functions import AsyncFunction
 from snapline.contracts.schemas import Row, SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
@@ -32,6 +33,7 @@ def async_map(
     on_timeout: Callable[[Row], Any] | None = None,
     retries: int = 0,
     backoff: Duration = "100ms",
+    on_error: str = "fail",
     uid: str | None = None,
     parallelism: int | None = None,
 ) -> Stream:
@@ -41,7 +43,8 @@ def async_map(
     function, which runs in threads, or an `AsyncFunction`. If not `ordered`, rows are emitted as their results
     arrive, but never past a watermark. If it raises it is called again up to `retries` times, after a pause of
     `backoff` that doubles each time. `timeout` covers all attempts: a row without a result by then fails the job,
-    or is replaced by what `on_timeout` returns for it. Rows that are still waiting are part of every checkpoint,
+    or is replaced by what `on_timeout` returns for it. `on_error`, as in `map`, is what happens to a row that fails
+    after all retries, or gets no result in time. Rows that are still waiting are part of every checkpoint,
     and are called for again after a restart.
     """
     if isinstance(function, type) or not (callable(function) or isinstance(function, AsyncFunction)):
@@ -57,8 +60,15 @@ def async_map(
     count(retries, "async_map: retries", least=0, most=_MAX_RETRIES)
     timeout_ms = positive_duration_ms(timeout, "async_map: timeout")
     policy = RetryPolicy(timeout_ms / 1000, retries, duration_ms(backoff, setting="async_map: backoff") / 1000)
-    made = checked_schema(schema, "async_map()")
+    made, on_bad = checked_schema(schema, "async_map()"), checked_on_error(on_error, "async_map")
     operator = AsyncMap(
-        function, self.schema, made, ordered=bool(ordered), capacity=capacity, policy=policy, on_timeout=on_timeout
+        function,
+        self.schema,
+        made,
+        ordered=bool(ordered),
+        capacity=capacity,
+        policy=policy,
+        on_timeout=on_timeout,
+        on_error=on_bad,
     )
-    return self._then("async_map", operator, made, uid, parallelism, has_state=True)
+    return self._then("async_map", operator, made, uid, parallelism, on_error=on_bad, has_state=True)

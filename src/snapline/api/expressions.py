@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from snapline.contracts.dead_letters import OnError
 from snapline.contracts.schemas import checked_schema, empty_batch, misfit, no_column
 from snapline.errors import ConfigurationError
 from snapline.operators.projection import Evaluation, Project
@@ -16,7 +17,9 @@ Column: TypeAlias = str | pc.Expression
 """The name of a column, or an expression such as `pc.field("price") * 2`."""
 
 
-def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any]) -> Project:
+def select(
+    schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any], on_error: OnError = OnError.FAIL
+) -> Project:
     """Project to these columns and the named ones, in this order."""
     wanted: dict[str, Any] = {}
     plain = [(column if isinstance(column, str) else _field_name(column, schema), column) for column in columns]
@@ -31,17 +34,17 @@ def select(schema: pa.Schema, columns: Sequence[Column], named: Mapping[str, Any
         wanted[name] = column
     if not wanted:
         raise ConfigurationError("select: nothing is selected; name at least one column")
-    return _project("select", schema, wanted)
+    return _project("select", schema, wanted, on_error)
 
 
-def with_columns(schema: pa.Schema, named: Mapping[str, Any]) -> Project:
+def with_columns(schema: pa.Schema, named: Mapping[str, Any], on_error: OnError = OnError.FAIL) -> Project:
     """All columns; named ones replace those of the same name, or are appended."""
     if not named:
         raise ConfigurationError(
             "with_columns: nothing to add; write with_columns(name=pc.field('price') * 2). uid= and parallelism= are "
             "arguments of the call: for a column of such a name use another name, then rename()"
         )
-    return _project("with_columns", schema, {**{name: name for name in schema.names}, **named})
+    return _project("with_columns", schema, {**{name: name for name in schema.names}, **named}, on_error)
 
 
 def drop(schema: pa.Schema, columns: Sequence[str]) -> Project:
@@ -86,9 +89,9 @@ def check_column(call: str, column: Any, schema: pa.Schema) -> None:
         raise ConfigurationError(f"{call}: {no_column(column, schema)}")
 
 
-def check_own_arguments(call: str, uid: Any, parallelism: Any) -> None:
+def check_own_arguments(call: str, uid: Any, parallelism: Any, on_error: Any = None) -> None:
     """Raise `ConfigurationError` if an argument of the call itself was used to name a column."""
-    for name, value, kind in (("uid", uid, str), ("parallelism", parallelism, int)):
+    for name, value, kind in (("uid", uid, str), ("parallelism", parallelism, int), ("on_error", on_error, str)):
         if value is not None and not isinstance(value, kind):
             raise ConfigurationError(
                 f"{call}: {name}= is an argument of the call, and {value} is not of type {kind.__name__}; for a column "
@@ -100,7 +103,7 @@ def _twice(call: str, name: str) -> ConfigurationError:
     return ConfigurationError(f"{call}: there would be two columns {name!r}; give one of them another name")
 
 
-def _project(call: str, schema: pa.Schema, wanted: Mapping[str, Any]) -> Project:
+def _project(call: str, schema: pa.Schema, wanted: Mapping[str, Any], on_error: OnError = OnError.FAIL) -> Project:
     columns: list[str | pc.Expression] = []
     for name, column in wanted.items():
         if isinstance(column, str):
@@ -125,7 +128,7 @@ def _project(call: str, schema: pa.Schema, wanted: Mapping[str, Any]) -> Project
                 f"{call}: the type of the column {field.name!r} is unknown; set it with cast(), for example "
                 "pc.scalar(None).cast(pyarrow.string())"
             )
-    return Project(call, columns, checked_schema(pa.schema(fields), f"{call}()"))
+    return Project(call, columns, checked_schema(pa.schema(fields), f"{call}()"), on_error)
 
 
 def _field_name(column: Any, schema: pa.Schema) -> str | None:

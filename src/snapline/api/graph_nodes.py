@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from snapline.contracts.dead_letters import DEAD_LETTER_SCHEMA, DEAD_LETTERS, OnError
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.contracts.source import Source
@@ -103,6 +104,11 @@ def _names_now(names: tuple[str, ...], copies: Mapping[str, str]) -> tuple[str, 
     return (*kept, *added) or names[:1]
 
 
+def dead_letter_output(on_error: OnError) -> dict[str, pa.Schema]:
+    """The side output of an operator that sends bad rows to dead letters; empty for others."""
+    return {DEAD_LETTERS: DEAD_LETTER_SCHEMA} if on_error is OnError.DEAD_LETTER else {}
+
+
 def shown(inputs: tuple[Input, ...], schema: pa.Schema) -> str:
     """Origin and columns of a stream in short, for its `repr`."""
     ahead = " and ".join(str(item.node) + (f" ({item.output})" if item.output else "") for item in inputs)
@@ -132,10 +138,24 @@ class BaseStream:
         schema: pa.Schema,
         uid: str | None,
         parallelism: int | None,
+        *,
+        on_error: OnError = OnError.FAIL,
+        side_outputs: Mapping[str, pa.Schema] | None = None,
         **settings: Any,
     ) -> Stream:
         """Add an operator for these rows, and return the stream of its output. `settings` are fields of its `Node`."""
-        node = Node(name, operator, uid, self._inputs, schema, self._key_columns, parallelism, **settings)
+        outputs = {**(side_outputs or {}), **dead_letter_output(on_error)}
+        node = Node(
+            name,
+            operator,
+            uid,
+            self._inputs,
+            schema,
+            self._key_columns,
+            parallelism,
+            side_outputs=outputs,
+            **settings,
+        )
         return self._job._behind(node)
 
     def _then_own(

@@ -9,11 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from snapline.api.graph_nodes import Input, Node
+from snapline.api.graph_nodes import Input, Node, dead_letter_output
 from snapline.api.job_handle import JobFailedError, JobHandle
 from snapline.api.late_imports import spark_side
 from snapline.api.stream import Stream
 from snapline.config import Checkpoints, Execution, Path, RestartStrategy, default_restart
+from snapline.contracts.dead_letters import checked_on_error
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.schemas import checked_schema
 from snapline.contracts.source import Source, Watermarks, checked_watermarks
@@ -94,9 +95,18 @@ class Job:
         if watermarks is not None:
             checked_watermarks(watermarks, schema, f"the source {uid!r}")
         time_column = None if watermarks is None else watermarks.column
-        operator = SourceHead(source, watermarks)
         node = Node(
-            name, operator, uid, (), schema, (), parallelism, has_state=True, source=source, time_column=time_column
+            name,
+            SourceHead(source, watermarks),
+            uid,
+            (),
+            schema,
+            (),
+            parallelism,
+            has_state=True,
+            source=source,
+            side_outputs=dead_letter_output(checked_on_error(source.on_error, name)),
+            time_column=time_column,
         )
         return self._behind(node)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from snapline.api.graph_nodes import BaseStream, Input
+from snapline.contracts.dead_letters import DEAD_LETTERS, OnError, checked_on_error
 from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction, ProcessFunction
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
@@ -27,29 +28,39 @@ def process(
     *,
     schema: SchemaLike,
     side_outputs: Mapping[str, SchemaLike] | None = None,
+    on_error: str = "fail",
     uid: str | None = None,
     parallelism: int | None = None,
 ) -> Stream:
     """Apply a function that emits rows of `schema`, and to side outputs, given as their schemas by name.
 
-    Only on a keyed stream does it have keyed state and timers. See `Stream.side_output` for side outputs.
+    Only on a keyed stream does it have keyed state and timers. See `Stream.side_output` for side outputs. `on_error`
+    is what happens to a row or timer that the function fails for, as in `Stream.map`: it emits nothing, but what it
+    had changed in state stays. A batch function is called again as in `map_batches`, and only without keys.
     """
-    outputs = _outputs(schema, side_outputs)
+    policy = checked_on_error(on_error, "process")
+    outputs = _outputs(schema, side_outputs, policy)
     has_uid = uid is not None
     operator: Operator
     if isinstance(function, BatchProcessFunction):
-        operator = ProcessBatches(function, outputs, has_uid=has_uid)
+        if policy is not OnError.FAIL and self._key_columns:
+            raise ConfigurationError(
+                f"process: on_error={on_error!r} with a BatchProcessFunction on a keyed stream: what it changes in "
+                "state before it fails cannot be taken back; use a ProcessFunction, or sort out bad rows before "
+                "key_by() with map_batches(..., on_error=...)"
+            )
+        operator = ProcessBatches(function, outputs, has_uid=has_uid, on_error=policy)
     elif isinstance(function, ProcessFunction):
         side = FunctionInput(self._key_columns, time_column(self._inputs))
         has_event_time = self._event_time is not None
-        operator = Process(function, [side], outputs, has_uid=has_uid, has_event_time=has_event_time)
+        operator = Process(function, [side], outputs, has_uid=has_uid, has_event_time=has_event_time, on_error=policy)
     else:
         raise ConfigurationError(
             f"process({function!r}): give an instance of a subclass of snapline.ProcessFunction or BatchProcessFunction"
             f"{', not the class' if isinstance(function, type) else ''}; for a plain function use map(), flat_map() or "
             "map_batches()"
         )
-    return _processed(self, operator, outputs, uid, parallelism)
+    return _processed(self, operator, outputs, uid, parallelism, policy)
 
 
 def process_connected(
@@ -58,13 +69,16 @@ def process_connected(
     *,
     schema: SchemaLike,
     side_outputs: Mapping[str, SchemaLike] | None = None,
+    on_error: str = "fail",
     uid: str | None = None,
     parallelism: int | None = None,
 ) -> Stream:
     """Apply a function to the rows of both streams; it emits rows of `schema`, and to side outputs.
 
-    Both are keyed, and share the state of a key; or the second is `broadcast()`, and the first may be keyed.
+    Both are keyed, and share the state of a key; or the second is `broadcast()`, and the first may be keyed. `on_error`
+    is as in `Stream.process`.
     """
+    policy = checked_on_error(on_error, "process")
     if not isinstance(function, CoProcessFunction):
         raise ConfigurationError(
             f"process({function!r}): give an instance of a subclass of snapline.CoProcessFunction, which has a "
@@ -82,14 +96,16 @@ def process_connected(
             "process: the second stream is keyed and the first is not; key the first too, or swap them and broadcast "
             "the second"
         )
-    outputs = _outputs(schema, side_outputs)
+    outputs = _outputs(schema, side_outputs, policy)
     sides = [
         FunctionInput(first._key_columns, time_column(first._inputs)),
         FunctionInput(second._key_columns, time_column(second._inputs), is_broadcast),
     ]
     has_event_time = self._event_time is not None
-    operator = Process(function, sides, outputs, has_uid=uid is not None, has_event_time=has_event_time)
-    return _processed(self, operator, outputs, uid, parallelism)
+    operator = Process(
+        function, sides, outputs, has_uid=uid is not None, has_event_time=has_event_time, on_error=policy
+    )
+    return _processed(self, operator, outputs, uid, parallelism, policy)
 
 
 def time_column(inputs: tuple[Input, ...]) -> str | None:
@@ -101,23 +117,39 @@ def time_column(inputs: tuple[Input, ...]) -> str | None:
     return known[0] if len(found) == 1 and known else None
 
 
-def _outputs(schema: SchemaLike, side_outputs: Mapping[str, SchemaLike] | None) -> FunctionOutputs:
+def _outputs(schema: SchemaLike, side_outputs: Mapping[str, SchemaLike] | None, on_error: OnError) -> FunctionOutputs:
     if side_outputs is not None and not isinstance(side_outputs, Mapping):
         raise ConfigurationError(f"process: side_outputs={side_outputs!r}; give schemas by name, {{'late': schema}}")
     named: dict[str, pa.Schema] = {}
     for name, item in (side_outputs or {}).items():
         if not isinstance(name, str) or not name:
             raise ConfigurationError(f"process: {name!r} cannot be the name of a side output; use text")
+        if name == DEAD_LETTERS and on_error is OnError.DEAD_LETTER:
+            raise ConfigurationError(
+                f"process: a side output cannot have the name {name!r}, which is that of the rows the function fails "
+                "for; use another name"
+            )
         named[name] = checked_schema(item, f"the side output {name!r} of process()")
     return FunctionOutputs(checked_schema(schema, "process()"), named)
 
 
 def _processed(
-    stream: BaseStream, operator: Operator, outputs: FunctionOutputs, uid: str | None, parallelism: int | None
+    stream: BaseStream,
+    operator: Operator,
+    outputs: FunctionOutputs,
+    uid: str | None,
+    parallelism: int | None,
+    on_error: OnError,
 ) -> Stream:
     # Without keys a uid is needed only for operator state, which the function is refused without one.
     has_state = bool(stream._key_columns) or uid is not None
-    side_outputs = outputs.side_outputs
     return stream._then(
-        "process", operator, outputs.schema, uid, parallelism, has_state=has_state, side_outputs=side_outputs
+        "process",
+        operator,
+        outputs.schema,
+        uid,
+        parallelism,
+        on_error=on_error,
+        has_state=has_state,
+        side_outputs=outputs.side_outputs,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from snapline.api.expressions import check_column
+from snapline.contracts.dead_letters import OnError, checked_on_error
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
@@ -28,6 +29,7 @@ def map_with_state(
     schema: SchemaLike,
     columns: Sequence[str] | None = None,
     ttl: Lifetime | None = None,
+    on_error: str = "fail",
     uid: str | None = None,
     parallelism: int | None = None,
 ) -> Stream:
@@ -37,13 +39,15 @@ def map_with_state(
     key, and returns None to remove the state. A row is a dict. With `columns` the function gets the values of these
     columns instead, `function(state, value)`, which is faster, and returns only the columns of `schema` that are
     not key columns: one value, or a tuple of several; the key columns are copied. A state with fields is a dict,
-    and with `columns` a tuple. With `ttl` a state that has not changed for that long expires.
+    and with `columns` a tuple. With `ttl` a state that has not changed for that long expires. `on_error` is what
+    happens to a row that the function fails for, as in `Stream.map`; the state stays as it was before that row.
     """
+    policy = checked_on_error(on_error, "map_with_state")
     kind, lifetime = _checked("map_with_state", function, state), as_ttl(ttl, "map_with_state")
     made = checked_schema(schema, "map_with_state()")
     if columns is None:
-        operator: Operator = MapWithState(function, kind, lifetime, made)
-        return self._then("map_with_state", operator, made, uid, parallelism, has_state=True)
+        operator: Operator = MapWithState(function, kind, lifetime, made, policy)
+        return self._then("map_with_state", operator, made, uid, parallelism, on_error=policy, has_state=True)
     if isinstance(columns, str):
         raise ConfigurationError(f"map_with_state: columns={columns!r}; give a list of names, such as [{columns!r}]")
     for column in columns:
@@ -54,8 +58,8 @@ def map_with_state(
             "map_with_state: the schema has only key columns, which are copied; add to schema= what the function "
             "returns"
         )
-    operator = MapColumnsWithState(function, kind, lifetime, made, tuple(columns), given)
-    return self._then("map_with_state", operator, made, uid, parallelism, has_state=True)
+    operator = MapColumnsWithState(function, kind, lifetime, made, tuple(columns), given, policy)
+    return self._then("map_with_state", operator, made, uid, parallelism, on_error=policy, has_state=True)
 
 
 def update_state(
@@ -65,18 +69,26 @@ def update_state(
     state: object,
     schema: SchemaLike,
     ttl: Lifetime | None = None,
+    on_error: str = "fail",
     uid: str | None = None,
     parallelism: int | None = None,
 ) -> Stream:
     """Call `function(old, groups, batch)` once per batch; it returns the new states, and a batch to emit or None.
 
     `old` are the states of the distinct keys, an Arrow array with nulls for new keys; `groups`, a `Groups`, maps
-    rows to these keys; the new states are in the same order. Results must not depend on batch boundaries.
+    rows to these keys; the new states are in the same order. Results must not depend on batch boundaries. `on_error`
+    is as in `Stream.map_batches`: the function is called again with parts of a batch that it fails for, and the states
+    from before it.
     """
-    kind = _checked("update_state", function, state)
+    kind, policy = _checked("update_state", function, state), checked_on_error(on_error, "update_state")
+    if policy is not OnError.FAIL and kind.arrow is None:
+        raise ConfigurationError(
+            f"update_state: on_error={on_error!r} with state={state!r}: the function may have changed objects before "
+            "it fails; declare a type such as 'bigint', or use map_with_state()"
+        )
     made = checked_schema(schema, "update_state()")
-    operator = UpdateState(function, kind, as_ttl(ttl, "update_state"), made)
-    return self._then("update_state", operator, made, uid, parallelism, has_state=True)
+    operator = UpdateState(function, kind, as_ttl(ttl, "update_state"), made, policy)
+    return self._then("update_state", operator, made, uid, parallelism, on_error=policy, has_state=True)
 
 
 def _checked(call: str, function: Any, state: object) -> StateType:

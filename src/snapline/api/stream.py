@@ -26,6 +26,7 @@ from snapline.api.lookup_nodes import lookup
 from snapline.api.transform_nodes import checked_function, filter_operator, inferred_schema
 from snapline.api.windowed_stream import WindowedStream
 from snapline.config import Path
+from snapline.contracts.dead_letters import DEAD_LETTERS, OnError, checked_on_error
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import Row, SchemaLike, checked_schema, key_type
 from snapline.contracts.sink import Sink
@@ -75,40 +76,54 @@ class Stream(BaseStream):
         function: Callable[[Row], Row],
         *,
         schema: SchemaLike,
+        on_error: str = "fail",
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Map each row to one: the function takes a row, a dict, and returns a dict with each column of `schema`."""
-        made = checked_schema(schema, "map()")
-        return self._then("map", MapRows(checked_function("map", function), made), made, uid, parallelism)
+        """Map each row to one: the function takes a row, a dict, and returns a dict with each column of `schema`.
+
+        `on_error` is what happens to a row if the function raises, or returns something else: the job can "fail", or
+        the row goes to `dead_letters` with "dead_letter", and nowhere with "drop".
+        """
+        made, policy = checked_schema(schema, "map()"), checked_on_error(on_error, "map")
+        operator = MapRows(checked_function("map", function), made, policy)
+        return self._then("map", operator, made, uid, parallelism, on_error=policy)
 
     def flat_map(
         self,
         function: Callable[[Row], Iterable[Row] | None],
         *,
         schema: SchemaLike,
+        on_error: str = "fail",
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
-        """Map each row to any number of rows: the function takes a row, and returns or yields rows of `schema`."""
-        made = checked_schema(schema, "flat_map()")
-        operator = FlatMapRows(checked_function("flat_map", function), made)
-        return self._then("flat_map", operator, made, uid, parallelism)
+        """Map each row to any number of rows: the function takes a row, and returns or yields rows of `schema`.
+
+        `on_error` is as in `map`; a row that fails emits nothing.
+        """
+        made, policy = checked_schema(schema, "flat_map()"), checked_on_error(on_error, "flat_map")
+        operator = FlatMapRows(checked_function("flat_map", function), made, policy)
+        return self._then("flat_map", operator, made, uid, parallelism, on_error=policy)
 
     def filter(
         self,
         predicate: Predicate,
         *,
         format: str | None = None,
+        on_error: str = "fail",
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
         """Keep the rows for which the predicate is true, not false or null.
 
         The predicate is an expression such as `pc.field("value") > 0`, or a function of a row. With a `format`, as in
-        `map_batches`, the function takes a batch and returns True or False for each of its rows.
+        `map_batches`, the function takes a batch and returns True or False for each of its rows. `on_error` is as in
+        `map` and `map_batches`.
         """
-        return self._then("filter", filter_operator(predicate, format, self._schema), self._schema, uid, parallelism)
+        policy = checked_on_error(on_error, "filter")
+        operator = filter_operator(predicate, format, self._schema, policy)
+        return self._then("filter", operator, self._schema, uid, parallelism, on_error=policy)
 
     def map_batches(
         self,
@@ -116,6 +131,7 @@ class Stream(BaseStream):
         *,
         schema: SchemaLike | None = None,
         format: str = "arrow",
+        on_error: str = "fail",
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -124,28 +140,47 @@ class Stream(BaseStream):
         `format` is what it takes and returns: "arrow" is a `pyarrow.RecordBatch`, "pandas" and "polars" a DataFrame,
         "rows" a list of dicts. A pandas DataFrame has Arrow types, so that nothing is lost. Without `schema` the
         function is called once now, with an empty batch, to learn its result type; "rows" needs a `schema`.
+
+        `on_error` is as in `map`: if the function fails for a batch, and the job should not, it is called again with
+        smaller and smaller parts of it, down to single rows.
         """
-        form = make_format(format, "map_batches")
+        form, policy = make_format(format, "map_batches"), checked_on_error(on_error, "map_batches")
         checked_function("map_batches", function)
         if schema is None:
             made = inferred_schema(function, self._schema, form)
         else:
             made = checked_schema(schema, "map_batches()")
-        return self._then("map_batches", MapBatches(function, made, form), made, uid, parallelism)
+        operator = MapBatches(function, made, form, policy)
+        return self._then("map_batches", operator, made, uid, parallelism, on_error=policy)
 
     # Columns.
 
     def select(
-        self, *columns: Column, uid: str | None = None, parallelism: int | None = None, **named: Column
+        self,
+        *columns: Column,
+        on_error: str = "fail",
+        uid: str | None = None,
+        parallelism: int | None = None,
+        **named: Column,
     ) -> Stream:
-        """Rows with only these columns and named ones: `select("user", gross=pc.field("net") * 1.19)`."""
-        expressions.check_own_arguments("select", uid, parallelism)
-        return self._projected(expressions.select(self._schema, columns, named), uid, parallelism)
+        """Rows with only these columns and named ones: `select("user", gross=pc.field("net") * 1.19)`.
 
-    def with_columns(self, *, uid: str | None = None, parallelism: int | None = None, **named: Column) -> Stream:
-        """Rows with columns added or replaced: `with_columns(gross=pc.field("net") * 1.19)`."""
-        expressions.check_own_arguments("with_columns", uid, parallelism)
-        return self._projected(expressions.with_columns(self._schema, named), uid, parallelism)
+        `on_error` is as in `map`, for rows that an expression fails for: a cast, or a division by zero.
+        """
+        expressions.check_own_arguments("select", uid, parallelism, on_error)
+        policy = checked_on_error(on_error, "select")
+        return self._projected(expressions.select(self._schema, columns, named, policy), uid, parallelism, policy)
+
+    def with_columns(
+        self, *, on_error: str = "fail", uid: str | None = None, parallelism: int | None = None, **named: Column
+    ) -> Stream:
+        """Rows with columns added or replaced: `with_columns(gross=pc.field("net") * 1.19)`.
+
+        `on_error` is as in `select`.
+        """
+        expressions.check_own_arguments("with_columns", uid, parallelism, on_error)
+        policy = checked_on_error(on_error, "with_columns")
+        return self._projected(expressions.with_columns(self._schema, named, policy), uid, parallelism, policy)
 
     def drop(self, *columns: str, uid: str | None = None, parallelism: int | None = None) -> Stream:
         """Rows without these columns."""
@@ -187,6 +222,20 @@ class Stream(BaseStream):
             there = f"there are {', '.join(map(repr, known))}" if known else "the preceding operator has none"
             raise ConfigurationError(f"side_output({name!r}): there is no such output; {there}")
         return Stream(self._job, (Input(self._inputs[0].node, output=name),), known[name])
+
+    @property
+    def dead_letters(self) -> Stream:
+        """The rows that the preceding operator, or source, could not process, with `on_error="dead_letter"`.
+
+        Columns: `operator` (its uid), `error_type`, `error`, `row` (as JSON, or a line as it is in its file), `time`
+        (of the failure), `file`, `line`.
+        """
+        if len(self._inputs) != 1 or DEAD_LETTERS not in self._inputs[0].node.side_outputs:
+            raise ConfigurationError(
+                "dead_letters: the preceding operator has none; give it on_error='dead_letter', and take them from the "
+                "stream that this call returns"
+            )
+        return self.side_output(DEAD_LETTERS)
 
     def connect(self, other: Stream | KeyedStream) -> ConnectedStreams:
         """This stream and another one, which may have another schema, as the two inputs of one operator."""
@@ -275,5 +324,8 @@ class Stream(BaseStream):
         inputs = tuple(replace(item, partitioning=partitioning) for item in self._inputs)
         return Stream(self._job, inputs, self._schema)
 
-    def _projected(self, operator: Project, uid: str | None, parallelism: int | None) -> Stream:
-        return self._then(operator.name, operator, operator.schema, uid, parallelism, copies=operator.copies)
+    def _projected(
+        self, operator: Project, uid: str | None, parallelism: int | None, on_error: OnError = OnError.FAIL
+    ) -> Stream:
+        copies = operator.copies
+        return self._then(operator.name, operator, operator.schema, uid, parallelism, on_error=on_error, copies=copies)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapline.api.expressions import check_predicate
+from snapline.contracts.dead_letters import OnError
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import checked_schema, empty_batch
 from snapline.errors import ConfigurationError
@@ -25,18 +26,20 @@ def checked_function(call: str, function: Any) -> Callable[..., Any]:
     return checked
 
 
-def filter_operator(predicate: Any, format: str | None, schema: pa.Schema) -> Operator:
+def filter_operator(predicate: Any, format: str | None, schema: pa.Schema, on_error: OnError) -> Operator:
     """The operator that keeps the rows for which an expression or a function is true."""
     if isinstance(predicate, pc.Expression):
         if format is not None:
             raise ConfigurationError(f"filter: format={format!r} is for batch functions; leave it out")
         check_predicate(predicate, schema)
-        return FilterExpression(predicate)
+        return FilterExpression(predicate, on_error)
     if not callable(predicate):
         raise ConfigurationError(
             f"filter({predicate!r}): give an expression such as pc.field('value') > 0, or a function of a row"
         )
-    return FilterRows(predicate) if format is None else Filter(predicate, make_format(format, "filter"))
+    if format is None:
+        return FilterRows(predicate, on_error)
+    return Filter(predicate, make_format(format, "filter"), on_error)
 
 
 def inferred_schema(function: Callable[[Any], Any], schema: pa.Schema, form: Format) -> pa.Schema:

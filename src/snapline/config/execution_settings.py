@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from snapline.config.setting_checks import Settings, count, member, wrong
+from snapline.config.setting_checks import Settings, count, flag, member, wrong
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 
 
@@ -37,6 +37,8 @@ class Execution(Settings):
         metrics_interval: time between the metric reports of a slot to the driver.
         same_error_limit: the job fails, whatever its restart strategy, when the same error of its code happens for this
             many times without a completed checkpoint in between; 0 or None sets no limit.
+    Errors
+        show_rows: whether messages, logs and traces may show the row that failed, and what the exception says about it.
     Network
         host: the address slots listen on and are reached at; None is the address of the Spark executor.
         allow_plaintext: run unencrypted connections even if Spark encrypts its own.
@@ -55,6 +57,7 @@ class Execution(Settings):
     latency_interval_ms: int
     metrics_interval_ms: int
     same_error_limit: int | None
+    show_rows: bool
     host: str | None
     allow_plaintext: bool
 
@@ -74,6 +77,7 @@ class Execution(Settings):
         latency_interval: Duration = "1s",
         metrics_interval: Duration = "1s",
         same_error_limit: int | None = 10,
+        show_rows: bool = True,
         host: str | None = None,
         allow_plaintext: bool = False,
     ) -> None:
@@ -93,6 +97,7 @@ class Execution(Settings):
             same_error_limit=None
             if same_error_limit is None
             else count(same_error_limit, "same_error_limit", least=0) or None,
+            show_rows=flag(show_rows, "show_rows"),
             host=host,
             allow_plaintext=allow_plaintext,
         )

@@ -13,6 +13,7 @@ from snapline.config.setting_checks import count
 from snapline.contracts.plain_data import stream_bytes
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, UserCodeError
+from snapline.text import error_text, for_batch, for_row
 
 RowFunction: TypeAlias = Callable[[dict[str, Any]], Any]
 TableFunction: TypeAlias = Callable[[pa.Table, str], Any]
@@ -97,7 +98,7 @@ class _ForeachWriter(_Uncommitted):
             try:
                 self._function(row)
             except Exception as error:
-                raise UserCodeError(f"{self._what} raised {type(error).__name__}: {error}") from error
+                raise UserCodeError(f"{self._what} raised {error_text(error)}{for_row(row)}") from error
 
     def close(self) -> None:
         _call_if_there(self._function, "close")
@@ -133,9 +134,8 @@ class _ForeachBatchWriter(_ForeachWriter):
         try:
             self._function(table, committable.name)
         except Exception as error:
-            raise UserCodeError(
-                f"{self._what} raised {type(error).__name__} for {committable.name}: {error}"
-            ) from error
+            rows = for_batch(table.num_rows, table.slice(0, 1).to_pylist()[0] if table.num_rows else None)
+            raise UserCodeError(f"{self._what} raised {error_text(error)}, for {committable.name}{rows}") from error
         return CommitResult.COMMITTED
 
 

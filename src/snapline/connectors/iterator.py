@@ -13,7 +13,7 @@ import pyarrow as pa
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, RestoreError, UserCodeError
-from snapline.text import shortened
+from snapline.text import explanation, shortened
 
 Items: TypeAlias = Iterable[Any]
 """Rows as dicts or tuples, or whole RecordBatches."""
@@ -177,7 +177,7 @@ def _batch(rows: list[Any], schema: pa.Schema, what: str) -> pa.RecordBatch:
         columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise UserCodeError(f"{what} gave rows that do not fit its schema: {error}") from error
+        raise UserCodeError(f"{what} gave rows that do not fit its schema: {explanation(error)}") from error
 
 
 def _inferred(items: Sequence[Any]) -> pa.Schema:

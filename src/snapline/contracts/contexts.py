@@ -20,6 +20,7 @@ from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain, Timers
 from snapline.state.ttl import Lifetime
 from snapline.state.value_states import AggregateFunction, AggregatingState, Reduce, ReducingState, ValueState
+from snapline.text import shortened
 from snapline.types import MAX_WATERMARK
 
 Time: TypeAlias = int | datetime
@@ -353,4 +354,4 @@ def in_milliseconds(time: Any) -> int:
         return (time - (_NAIVE_EPOCH if time.tzinfo is None else _EPOCH)) // _MILLISECOND
     if isinstance(time, int) and not isinstance(time, bool):
         return time
-    raise UserCodeError(f"{time!r} is not a time; give whole milliseconds since 1970, or a datetime")
+    raise UserCodeError(f"{shortened(time)} is not a time; give whole milliseconds since 1970, or a datetime")

@@ -65,6 +65,12 @@ class Operator(ABC):
     late_rows = 0
     """Rows that came too late so far, dropped or sent to a side output; shown in the metrics of its task."""
 
+    bad_rows = 0
+    """Rows that could not be processed so far, dropped or sent to dead letters; shown in the metrics of its task."""
+
+    last_bad_row = ""
+    """What was wrong with the last of them."""
+
     def open(self, context: OperatorContext) -> None:
         """Start; state is restored and may be declared. An override calls this first."""
         self.context = context

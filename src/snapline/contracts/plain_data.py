@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
+from snapline.text import explanation
 
 
 def plain_data(items: Sequence[Any], what: str) -> list[Any]:
@@ -17,7 +18,7 @@ def plain_data(items: Sequence[Any], what: str) -> list[Any]:
         plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(list(items)))
     except (TypeError, msgspec.MsgspecError, OverflowError) as error:
         raise UserCodeError(
-            f"{what} is no plain data: {error}; use numbers, text, bytes, lists and dicts with text keys"
+            f"{what} is no plain data: {explanation(error)}; use numbers, text, bytes, lists and dicts with text keys"
         ) from error
     return plain
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from snapline.config import Duration, duration_ms
+from snapline.contracts.dead_letters import OnError
 from snapline.contracts.schemas import time_type
 from snapline.errors import ConfigurationError
 
@@ -31,13 +32,37 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that a reader cannot read, as `text` if it has any; None if it is all the rest of `file`.
+
+    `file` and `line` say where it is.
+    """
+
+    error: Exception
+    text: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+def fail(bad: BadRow) -> None:
+    """What to do with a bad row where nobody has said otherwise."""
+    raise bad.error
+
+
+@dataclass(frozen=True, slots=True)
 class ReaderContext:
-    """Where a reader runs."""
+    """Where a reader runs, and whom it tells of rows it cannot read.
+
+    A reader calls `bad_row` inside `read`, and goes on with the next row if that returns: the source's `on_error` says
+    whether it raises the error, drops the row, or sends it to dead letters. The position after `read` must be behind
+    the row.
+    """
 
     job_id: str
     uid: str
     subtask: int
     parallelism: int
+    bad_row: Callable[[BadRow], None] = field(default=fail, compare=False, repr=False)
 
 
 class SourceReader(ABC):
@@ -69,6 +94,9 @@ class Source(ABC):
     generated per subtask, not per split: a reader with several splits reads the oldest rows first, or the rest may be
     late.
     """
+
+    on_error: OnError | str = OnError.FAIL
+    """What to do with rows that a reader reports to `ReaderContext.bad_row`: "fail", "dead_letter" or "drop"."""
 
     @property
     @abstractmethod

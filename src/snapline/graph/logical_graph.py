@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from snapline.api.graph_nodes import Node
 from snapline.api.job import Job
+from snapline.contracts.dead_letters import DEAD_LETTERS
 from snapline.errors import ConfigurationError, EngineError
 from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT
 
@@ -40,6 +41,17 @@ def check_ends(nodes: Sequence[Node]) -> None:
         raise ConfigurationError("the job has no source; start with job.source(...)")
     if not any(node.is_sink for node in nodes):
         raise ConfigurationError("the job has no sink, so its results would be lost; end with .sink(..., uid=...)")
+
+
+def check_dead_letters(nodes: Sequence[Node]) -> None:
+    """Raise `ConfigurationError` if dead letters of an operator would be lost."""
+    read = {(item.node, item.output) for node in nodes for item in node.inputs}
+    for node in nodes:
+        if DEAD_LETTERS in node.side_outputs and (node, DEAD_LETTERS) not in read:
+            raise ConfigurationError(
+                f"{node} has on_error='dead_letter', and nothing reads its dead letters; write them with "
+                ".dead_letters.sink(..., uid=...), or use on_error='drop'"
+            )
 
 
 def uids(nodes: Iterable[Node]) -> dict[Node, str]:

@@ -15,7 +15,7 @@ from snapline.contracts.schemas import key_type
 from snapline.errors import ConfigurationError
 from snapline.graph.execution_plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex, edge_id
 from snapline.graph.job_spec import JobSpec, takes_last_checkpoint
-from snapline.graph.logical_graph import check_ends, in_order, parallelisms, uids
+from snapline.graph.logical_graph import check_dead_letters, check_ends, in_order, parallelisms, uids
 from snapline.graph.setting_conflicts import check_settings
 from snapline.graph.shipment import pack
 from snapline.operators.sink_operator import SinkOperator
@@ -67,6 +67,7 @@ def plan(job: Job) -> PlannedJob:
     """
     nodes = in_order(job.nodes)
     check_ends(nodes)
+    check_dead_letters(nodes)
     names = uids(nodes)
     counts = parallelisms(job, nodes)
     chains = _chains(nodes, counts)

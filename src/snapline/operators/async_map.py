@@ -10,13 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from snapline.contracts.dead_letters import OnError
 from snapline.contracts.functions import AsyncFunction
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.plain_data import stream_bytes
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import RestoreError, TransientError, UserCodeError
 from snapline.operators.async_calls import AsyncCalls, CallOutcome, RetryPolicy
-from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, rows_of
+from snapline.operators.bad_rows import BadRows
+from snapline.operators.row_batches import MAX_ROWS, UserCode, row_at, rows_of
 from snapline.text import shortened
 from snapline.types import IDLE, MAX_WATERMARK
 
@@ -28,7 +30,7 @@ _LONGEST_WAIT_S = 0.1
 
 @dataclass(slots=True)
 class _Request:
-    """A pending row, number `index` of its batch, and the rows made of it."""
+    """A pending row, number `index` of its batch, and the rows made of it, or why none could be made."""
 
     number: int
     batch: pa.RecordBatch
@@ -36,6 +38,12 @@ class _Request:
     row: Row
     segment: _Segment
     made: list[Row] | None = None
+    error: Exception | None = None
+
+    @property
+    def original(self) -> Row:
+        """The row as it came; the function may have changed the one it was given."""
+        return row_at(self.batch, self.index)
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +79,7 @@ class AsyncMap(Operator):
         capacity: int,
         policy: RetryPolicy,
         on_timeout: Callable[[Row], Any] | None,
+        on_error: OnError = OnError.FAIL,
     ) -> None:
         self._function = function
         self._rows_schema = rows
@@ -79,6 +88,7 @@ class AsyncMap(Operator):
         self._capacity = capacity
         self._policy = policy
         self._on_timeout = on_timeout
+        self._on_error = on_error
         self._segments: deque[_Segment] = deque([_Segment()])
         self._waiting: deque[_Request] = deque()
         self._in_flight = 0
@@ -88,6 +98,7 @@ class AsyncMap(Operator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._what = f"async_map {context.uid!r}"
+        self._bad = BadRows(self, context, self._what, self._on_error)
         self._requests = context.states.operator.list_state("requests", bytes)
         self._calls = AsyncCalls(
             self._function.ask if isinstance(self._function, AsyncFunction) else self._function,
@@ -148,25 +159,30 @@ class AsyncMap(Operator):
         for outcome in self._opened.take():
             self._in_flight -= 1
             request = outcome.request
-            request.made = self._rows_of(outcome)
+            try:
+                request.made = self._rows_of(outcome)
+            except Exception as error:
+                if self._bad.may_fail:
+                    self._fail(request, error)
+                # Later, with the rows before it: until then checkpoints contain the row, and it is called for again.
+                request.made, request.error = [], error
             request.segment.answered.append(request)
         self._start()
         self._emit_ready()
 
     def _rows_of(self, outcome: CallOutcome[_Request]) -> list[Row]:
-        row, error, made = outcome.request.row, outcome.error, outcome.result
+        made = outcome.result
         if outcome.is_late:
             if self._on_timeout is None:
-                raise TransientError(
-                    f"{self._what}: no answer within {self._policy.timeout_s:g} s for the row {shortened(row)}; raise "
-                    "timeout=, or return a row instead with on_timeout="
-                ) from error
+                kind = TransientError if self._bad.may_fail else UserCodeError
+                raise kind(
+                    f"{self._what}: no answer within {self._policy.timeout_s:g} s; raise timeout=, or return a row "
+                    "instead with on_timeout="
+                ) from outcome.error
             with UserCode(f"{self._what}, on_timeout,"):
-                made = self._on_timeout(row)
-        elif error is not None:
-            raise UserCodeError(
-                f"{self._what} raised {type(error).__name__}: {error}, for the row {shortened(row)}"
-            ) from error
+                made = self._on_timeout(outcome.request.row)
+        elif outcome.error is not None:
+            raise outcome.error
         if made is None:
             return []
         if isinstance(made, dict):
@@ -174,28 +190,38 @@ class AsyncMap(Operator):
         if isinstance(made, Iterable) and not isinstance(made, str | bytes):
             return list(made)
         raise UserCodeError(
-            f"{self._what} gave {shortened(made)} for a row; it must return a row, which is a dict, a list of rows, or "
-            "None"
+            f"{self._what} gave {shortened(made)}; it must return a row, which is a dict, a list of rows, or None"
         )
 
     def _emit_ready(self) -> None:
         """Emit all rows and watermarks that need not wait for others."""
         rows: list[Row] = []
+        origins: list[_Request] = []
+        ends: list[int] = []
         while True:
             segment = self._segments[0]
             for request in self._ready(segment):
                 del segment.requests[request.number]
                 self._pending -= 1
-                rows += request.made or ()
+                if request.error is not None:
+                    self._fail(request, request.error)
+                elif request.made:
+                    rows += request.made
+                    origins.append(request)
+                    ends.append(len(rows))
                 if len(rows) >= MAX_ROWS:
-                    self._emit(rows)
+                    self._emit(rows, origins, ends)
             if segment.requests or not segment.watermarks:
                 break
             self._segments.popleft()
-            self._emit(rows)
+            self._emit(rows, origins, ends)
             for watermark_ms in segment.watermarks:
                 self.context.emit_watermark(watermark_ms)
-        self._emit(rows)
+        self._emit(rows, origins, ends)
+        self._bad.flush()
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        self._bad.take(error, request.original)
 
     def _ready(self, segment: _Segment) -> Sequence[_Request]:
         if not self._ordered:
@@ -204,11 +230,13 @@ class AsyncMap(Operator):
         segment.answered.clear()
         return list(itertools.takewhile(lambda request: request.made is not None, segment.requests.values()))
 
-    def _emit(self, rows: list[Row]) -> None:
+    def _emit(self, rows: list[Row], origins: list[_Request], ends: list[int]) -> None:
+        """Emit the rows made of requests; those of request n are before `ends[n]`."""
         if rows:
-            batch = batch_of(rows, self._schema, self._what)
-            rows.clear()
-            self.context.emit(batch)
+            for batch in self._bad.fitting(rows, self._schema, lambda number: origins[number].original, ends):
+                self.context.emit(batch)
+            for items in (rows, origins, ends):
+                items.clear()
 
     # Watermarks, and the end.
 

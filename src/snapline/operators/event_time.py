@@ -7,7 +7,9 @@ import pyarrow.compute as pc
 
 from snapline.contracts.operator import OperatorContext
 from snapline.errors import UserCodeError
+from snapline.operators.row_batches import row_at
 from snapline.state.arrays import Ints
+from snapline.text import explanation, for_row
 from snapline.types import MAX_WATERMARK
 
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -18,20 +20,24 @@ def ticks_per_ms(kind: pa.DataType) -> int:
     return max(per_second(kind) // 1000, 1)
 
 
-def times(column: pa.Array, name: str, what: str, ticks: int = 1) -> Ints:
+def times(column: pa.Array, name: str, what: str, ticks: int = 1, batch: pa.RecordBatch | None = None) -> Ints:
     """The times in a column, in ticks of which a millisecond has `ticks`; finer times are rounded down.
 
     Raises `UserCodeError` for nulls and for times out of range; `what` is the operator and `name` the column in it.
+    `batch` has the rows, for the message.
     """
     if column.null_count:
-        raise UserCodeError(f"{what}: the time column {name!r} has nulls; filter such rows out, or fill in a time")
+        row = None if batch is None else row_at(batch, column.is_null().index(True).as_py())
+        raise UserCodeError(
+            f"{what}: the time column {name!r} has nulls; filter such rows out, or fill in a time{for_row(row)}"
+        )
     own, wanted = per_second(column.type), 1000 * ticks
     try:
         numbers = column.cast(pa.int64())
         if own < wanted:
             numbers = pc.multiply_checked(numbers, wanted // own)
     except pa.ArrowInvalid as error:
-        raise UserCodeError(f"{what}: the time column {name!r} has times out of range: {error}") from error
+        raise UserCodeError(f"{what}: the time column {name!r} has times out of range: {explanation(error)}") from error
     result: Ints = numbers.to_numpy()
     return result // (own // wanted) if own > wanted else result
 

@@ -9,16 +9,19 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.contracts.contexts import BatchContext, ProcessContext
+from snapline.contracts.dead_letters import OnError
 from snapline.contracts.functions import BatchProcessFunction, CoProcessFunction, ProcessFunction
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
+from snapline.operators.bad_rows import BadRows
+from snapline.operators.call_guard import CallGuard, check_result, fitting_rows, for_timer, output_text
 from snapline.operators.event_time import SavedWatermark
-from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, raised, rows_of
+from snapline.operators.row_batches import MAX_ROWS, UserCode, raised, rows_of
 from snapline.operators.row_timers import RowTimers
 from snapline.operators.value_cache import BatchValueCache
 from snapline.state.timers import TimeDomain
-from snapline.text import shortened
+from snapline.text import for_row, shortened
 from snapline.types import MAX_WATERMARK
 
 _NAME = "process"
@@ -54,10 +57,12 @@ class Process(Operator):
         *,
         has_uid: bool,
         has_event_time: bool,
+        on_error: OnError = OnError.FAIL,
     ) -> None:
         self._function = function
         self._sides = tuple(sides)
         self._outputs = outputs
+        self._on_error = on_error
         self._has_uid = has_uid
         self._has_event_time = has_event_time
 
@@ -85,6 +90,16 @@ class Process(Operator):
             if isinstance(function, ProcessFunction)
             else (function.process_first, function.process_second)
         )
+        self._bad = BadRows(self, context, self._what, self._on_error)
+        self._guard = (
+            None
+            if self._bad.may_fail
+            else CallGuard(
+                self._context, context, self._bad, {"": self._outputs.schema, **self._outputs.side_outputs}, self._what
+            )
+        )
+        if self._guard is not None:
+            self._calls = tuple(map(self._guard.guarded, self._calls))
         self._is_open = True
         with UserCode(self._what):
             function.open(self._context)
@@ -93,6 +108,8 @@ class Process(Operator):
         side, call, context = self._sides[input_index], self._calls[input_index], self._context
         context._key_columns, context._time_column = side.key_columns, side.time_column
         context._may_write_broadcast = side.is_broadcast
+        if self._guard is not None:
+            self._guard.begin(batch)
         try:
             if side.key_columns:
                 self._process_keyed(batch, side, call)
@@ -103,7 +120,7 @@ class Process(Operator):
                     context._row = row
                     self._check(call(row, context))
         except Exception as error:
-            raise raised(self._what, error) from error
+            raise raised(self._what, error, for_row(context._row)) from error
         finally:
             context._row = None
         self._flush()
@@ -127,8 +144,7 @@ class Process(Operator):
 
     def _check(self, made: object) -> None:
         """Check the result of a call, and flush if the function has emitted many rows."""
-        if made is not None:
-            raise UserCodeError(f"the function gave {shortened(made)}; emit rows with context.emit(row)")
+        check_result(made)
         if len(self._context._rows) >= MAX_ROWS:
             self._flush()
 
@@ -150,14 +166,20 @@ class Process(Operator):
         context._may_write_broadcast = False
         context.time_domain = domain
 
+        on_timer = function.on_timer if self._guard is None else self._guard.guarded_timer(function.on_timer)
+        at_ms: int | None = None
+
         def call(time_ms: int, key: Any) -> None:
-            context._key = key
-            self._check(function.on_timer(time_ms, context))
+            nonlocal at_ms
+            context._key, at_ms = key, time_ms
+            self._check(on_timer(time_ms, context))
+            at_ms = None
 
         try:
             self._timers.fire(domain, until_ms, call)
         except Exception as error:
-            raise raised(self._what, error) from error
+            where = "" if at_ms is None else for_timer(at_ms, context._key)
+            raise raised(self._what, error, where) from error
         finally:
             context.time_domain = None
         self._flush()
@@ -165,13 +187,16 @@ class Process(Operator):
     def _flush(self) -> None:
         """Emit the rows collected from the function."""
         context = self._context
+        if self._guard is not None:
+            self._guard.flush()
+            return
         if context._rows:
-            batch = batch_of(context._rows, self._outputs.schema, self._what)
+            batch = fitting_rows(context._rows, self._outputs.schema, self._what)
             context._rows.clear()
             self.context.emit(batch)
         for name, rows in context._side_rows.items():
             if rows:
-                batch = batch_of(rows, self._outputs.side_outputs[name], f"{self._what}, side output {name!r},")
+                batch = fitting_rows(rows, self._outputs.side_outputs[name], output_text(self._what, name))
                 rows.clear()
                 self.context.emit_to(name, batch)
 
@@ -185,10 +210,19 @@ class ProcessBatches(Operator):
 
     _is_open = False
 
-    def __init__(self, function: BatchProcessFunction, outputs: FunctionOutputs, *, has_uid: bool) -> None:
+    def __init__(
+        self,
+        function: BatchProcessFunction,
+        outputs: FunctionOutputs,
+        *,
+        has_uid: bool,
+        on_error: OnError = OnError.FAIL,
+    ) -> None:
         self._function = function
         self._outputs = outputs
         self._has_uid = has_uid
+        self._on_error = on_error
+        self._made: list[tuple[str, pa.RecordBatch]] | None = None
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -197,13 +231,27 @@ class ProcessBatches(Operator):
         self._context = BatchContext(_NAME, context, self._emit, self._emit_to, has_uid=self._has_uid)
         self._watermark = SavedWatermark(context)
         self._context._watermark_ms = self._watermark.ms
+        self._bad = BadRows(self, context, self._what, self._on_error)
         self._is_open = True
         with UserCode(self._what):
             self._function.open(self._context)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        with UserCode(self._what):
+        for made in self._bad.parts(self._processed, batch):
+            for name, item in made:
+                self._pass_on(name, item)
+        self._bad.flush()
+
+    def _processed(self, batch: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
+        """Call the function. Returns what it emits, by output, unless that is passed on at once."""
+        # A call that fails and is repeated must not have emitted anything.
+        made: list[tuple[str, pa.RecordBatch]] = []
+        self._made = None if self._bad.may_fail else made
+        try:
             self._function.process_batch(batch, self._context)
+        finally:
+            self._made = None
+        return made
 
     def watermark(self, timestamp_ms: int) -> None:
         self._watermark.advance(timestamp_ms)
@@ -236,14 +284,22 @@ class ProcessBatches(Operator):
         self._context.time_domain = None
 
     def _emit(self, batch: pa.RecordBatch) -> None:
-        self.context.emit(_checked(batch, self._outputs.schema, self._what))
+        self._pass_on("", _checked(batch, self._outputs.schema, self._what))
 
     def _emit_to(self, name: str, batch: pa.RecordBatch) -> None:
         schema = self._outputs.side_outputs.get(name)
         if schema is None:
             known = ", ".join(map(repr, self._outputs.side_outputs)) or "none"
             raise UserCodeError(f"there is no side output {name!r}, there is {known}; name it in side_outputs=")
-        self.context.emit_to(name, _checked(batch, schema, f"{self._what}, side output {name!r},"))
+        self._pass_on(name, _checked(batch, schema, output_text(self._what, name)))
+
+    def _pass_on(self, output: str, batch: pa.RecordBatch) -> None:
+        if self._made is not None:
+            self._made.append((output, batch))
+        elif output:
+            self.context.emit_to(output, batch)
+        else:
+            self.context.emit(batch)
 
     def close(self) -> None:
         if self._is_open:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from snapline.contracts.dead_letters import OnError, salvaged
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import conform
 from snapline.errors import UserCodeError
+from snapline.operators.bad_rows import BadRows
+from snapline.operators.row_batches import row_at
+from snapline.text import explanation
 
 
 class Evaluation:
@@ -37,14 +42,66 @@ def combined(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-class Project(Operator):
+class _Computing(Operator):
+    """Base of the operators with expressions, and what to do with rows they fail for. `name` is what the user called.
+
+    An expression has no side effects: where it fails for a batch, it is evaluated again to find the row at fault.
+    """
+
+    name: str
+
+    def __init__(self, on_error: OnError) -> None:
+        self._on_error = on_error
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._what = f"{self.name} {context.uid!r}"
+        self._bad = BadRows(self, context, self._what, self._on_error)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        for made in salvaged(
+            lambda start, end: self._computed(batch.slice(start, end - start)), 0, batch.num_rows, self._failed(batch)
+        ):
+            if made.num_rows:
+                self.context.emit(made)
+        self._bad.flush()
+
+    @abstractmethod
+    def _computed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The output for a batch. Raises whatever Arrow raises."""
+
+    def _failed(self, batch: pa.RecordBatch) -> Callable[[int, Exception], None]:
+        def failed(number: int, error: Exception) -> None:
+            problem = error
+            if isinstance(error, pa.ArrowException):
+                column = self._column_at_fault(batch.slice(number, 1))
+                problem = UserCodeError(f"{self._what}{column} failed: {explanation(error)}")
+                problem.__cause__ = error
+            self._bad.take(problem, row_at(batch, number))
+
+        return failed
+
+    def _column_at_fault(self, row: pa.RecordBatch) -> str:
+        """The end of a message: which column cannot be computed."""
+        del row
+        return ""
+
+
+class Project(_Computing):
     """Computes columns from expressions and copies others.
 
     `columns` are the columns of the output `schema`, each an expression or the name of the column it copies; `name` is
     the method the user called.
     """
 
-    def __init__(self, name: str, columns: Sequence[str | pc.Expression], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[str | pc.Expression],
+        schema: pa.Schema,
+        on_error: OnError = OnError.FAIL,
+    ) -> None:
+        super().__init__(on_error)
         self.name = name
         self.schema = schema
         self._columns = tuple(columns)
@@ -60,31 +117,34 @@ class Project(Operator):
         expressions = [item for item in self._columns if not isinstance(item, str)]
         self._evaluation = Evaluation(expressions) if expressions else None
 
-    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        what = f"{self.name} {self.context.uid!r}"
-        try:
-            computed = iter(() if self._evaluation is None else self._evaluation.arrays(batch))
-        except pa.ArrowException as error:
-            raise UserCodeError(f"{what} failed for a row: {error}") from error
+    def _computed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        computed = iter(() if self._evaluation is None else self._evaluation.arrays(batch))
         arrays = [batch.column(item) if isinstance(item, str) else next(computed) for item in self._columns]
-        self.context.emit(conform(pa.RecordBatch.from_arrays(arrays, names=self.schema.names), self.schema, what))
+        return conform(pa.RecordBatch.from_arrays(arrays, names=self.schema.names), self.schema, self._what)
+
+    def _column_at_fault(self, row: pa.RecordBatch) -> str:
+        for name, item in zip(self.schema.names, self._columns, strict=True):
+            if not isinstance(item, str):
+                try:
+                    Evaluation([item]).arrays(row)
+                except pa.ArrowException:
+                    return f", column {name!r},"
+        return ""
 
 
-class FilterExpression(Operator):
+class FilterExpression(_Computing):
     """Keeps the rows for which an expression is true, not null."""
 
-    def __init__(self, predicate: pc.Expression) -> None:
+    name = "filter"
+
+    def __init__(self, predicate: pc.Expression, on_error: OnError = OnError.FAIL) -> None:
+        super().__init__(on_error)
         self._predicate = predicate
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._evaluation = Evaluation([self._predicate])
 
-    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        try:
-            (mask,) = self._evaluation.arrays(batch)
-        except pa.ArrowException as error:
-            raise UserCodeError(f"filter {self.context.uid!r} failed for a row: {error}") from error
-        kept = batch.filter(mask)
-        if kept.num_rows:
-            self.context.emit(kept)
+    def _computed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        (mask,) = self._evaluation.arrays(batch)
+        return batch.filter(mask)

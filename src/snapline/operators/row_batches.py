@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from snapline.contracts.schemas import Row
-from snapline.errors import SnaplineError, UserCodeError
+from snapline.errors import SnaplineError, TransientError, UserCodeError
 from snapline.state.exact_cast import exact_array, exact_cast
-from snapline.text import shortened
+from snapline.text import error_text, shortened
 
 MAX_ROWS = 10_000
 """About how many rows returned by functions are collected before they are emitted."""
@@ -140,13 +140,19 @@ def _wrong_row(rows: Sequence[Any], schema: pa.Schema, what: str) -> UserCodeErr
     )
 
 
-def raised(what: str, error: Exception) -> SnaplineError:
-    """The error to raise when a user function has raised: it names the operator."""
+def row_at(batch: pa.RecordBatch, number: int) -> Row:
+    """One row of a batch."""
+    return rows_of(batch.slice(number, 1))[0]
+
+
+def raised(what: str, error: Exception, where: str = "") -> SnaplineError:
+    """The error to raise when a user function has raised: it names the operator, and ends with `where`."""
     if isinstance(error, UserCodeError):
-        return UserCodeError(f"{what}: {error}")
+        text, kind = str(error), TransientError if isinstance(error, TransientError) else UserCodeError
+        return kind(f"{text if text.startswith(what) else f'{what}: {text}'}{where}")
     if isinstance(error, SnaplineError):
         return error
-    return UserCodeError(f"{what} raised {type(error).__name__}: {error}")
+    return UserCodeError(f"{what} raised {error_text(error)}{where}")
 
 
 class UserCode:

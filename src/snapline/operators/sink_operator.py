@@ -16,7 +16,7 @@ from snapline.contracts.sink import CommitResult, Committable, Sink, SinkContext
 from snapline.errors import SnaplineError, TransientError, UserCodeError
 from snapline.protocol.commit import AbortNewer, Commit, CommitEffect, Committer, FailCommit
 from snapline.state.operator_state import OperatorList
-from snapline.text import shortened
+from snapline.text import error_text, shortened
 
 _log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class SinkOperator(Operator):
             raise
         except Exception as error:
             raise UserCodeError(
-                f"sink {self.context.uid!r} could not commit {committable.name}: {type(error).__name__}: {error}"
+                f"sink {self.context.uid!r} could not commit {committable.name}: {error_text(error)}"
             ) from error
         if not isinstance(result, CommitResult):
             raise UserCodeError(

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from snapline.contracts.dead_letters import checked_on_error
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import checked_schema, conform
-from snapline.contracts.source import ReaderContext, Source, SourceReader, Wait, Watermarks
+from snapline.contracts.source import BadRow, ReaderContext, Source, SourceReader, Wait, Watermarks
 from snapline.errors import UserCodeError
+from snapline.operators.bad_rows import BadRows
 from snapline.operators.event_time import SavedWatermark, newest_time_ms
 from snapline.state.operator_state import OperatorList
 from snapline.text import shortened
@@ -27,11 +29,14 @@ class SourceHead:
     """
 
     context: OperatorContext
+    bad_rows = 0
+    last_bad_row = ""
     _reader: SourceReader | None = None
     _splits: OperatorList
 
     def __init__(self, source: Source, watermarks: Watermarks | None = None) -> None:
         self._source = source
+        self._on_error = checked_on_error(source.on_error, f"the source {type(source).__name__}")
         self._schema = checked_schema(source.schema, f"the source {type(source).__name__}")
         self._watermarks = watermarks
         self._last_read_ms = 0
@@ -41,9 +46,10 @@ class SourceHead:
 
     def open(self, context: OperatorContext) -> None:
         self.context = context
+from snapline.operators.bad_rows import BadRows
         self._watermark = SavedWatermark(context)
         self._reader = self._source.reader(
-            ReaderContext(context.job_id, context.uid, context.subtask, context.parallelism)
+            ReaderContext(context.job_id, context.uid, context.subtask, context.parallelism, self._take_bad_row)
         )
         self._splits = context.states.operator.list_state("splits", bytes)
         for entry in self._splits:
@@ -51,6 +57,13 @@ class SourceHead:
             self._reader.add_split(split, position)
             self._is_dry = False
         self._last_read_ms = context.clock()
+
+    def _take_bad_row(self, bad: BadRow) -> None:
+        line = "" if bad.line is None else f", line {bad.line}"
+        is_named = bad.file is None or bad.file in str(bad.error)
+        where = "" if is_named else f", in the file {bad.file!r}{line}"
+        self._bad.take(bad.error, where=where, text=bad.text, file=bad.file, line=bad.line)
+        self._bad.flush()
 
     # Splits.
 

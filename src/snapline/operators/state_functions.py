@@ -10,11 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from snapline.contracts.dead_letters import OnError, is_about_row, salvaged
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.schemas import conform
-from snapline.errors import SnaplineError, UserCodeError
+from snapline.contracts.schemas import conform, empty_batch
+from snapline.errors import UserCodeError
+from snapline.operators.bad_rows import BadRows
 from snapline.operators.keyed_batches import keyed_state
-from snapline.operators.row_batches import UserCode, array_of, batch_of, column_of, raised, rows_of, values_of
+from snapline.operators.row_batches import array_of, batch_of, column_of, row_at, rows_of, values_of
 from snapline.state.arrays import Values
 from snapline.state.groups import Groups
 from snapline.state.state_types import StateType
@@ -30,11 +32,19 @@ class _Stateful(Operator):
 
     name: str
 
-    def __init__(self, function: Callable[..., Any], state: StateType, ttl: Ttl | None, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        state: StateType,
+        ttl: Ttl | None,
+        schema: pa.Schema,
+        on_error: OnError = OnError.FAIL,
+    ) -> None:
         self._function = function
         self._kind = state
         self._ttl = ttl
         self._schema = schema
+        self._on_error = on_error
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -42,10 +52,17 @@ class _Stateful(Operator):
         self._keyed = keyed_state(context, self.name)
         kind = object if self._kind.arrow is None else self._kind.arrow
         self._state = self._keyed.value_state(STATE, kind, ttl=self._ttl)
+        self._bad = BadRows(self, context, self._what, self._on_error)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        if not batch.num_rows:
-            return
+        if batch.num_rows:
+            for made in self._bad.parts(self._updated, batch):
+                if made is not None and made.num_rows:
+                    self.context.emit(made)
+            self._bad.flush()
+
+    def _updated(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Update the states of a batch's keys. Returns the output. If this fails, no state has changed."""
         keys = self._keyed.keys([batch.column(name) for name in self.context.key_columns])
         made: pa.RecordBatch | None = None
 
@@ -55,8 +72,7 @@ class _Stateful(Operator):
             return values
 
         self._state.update(keys, updated)
-        if made is not None and made.num_rows:
-            self.context.emit(made)
+        return made
 
     @abstractmethod
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
@@ -73,15 +89,97 @@ class _Stateful(Operator):
 
 
 class MapWithState(_Stateful):
-    """Calls a function with the state of its key and each row; it returns the new state and a row or None."""
+    """Calls a function with the state of its key and each row; it returns the new state and a row or None.
+
+    A row it fails for leaves the state as it was, unless the function has changed the old state in place.
+    """
 
     name = "map_with_state"
 
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._failures: list[tuple[int, Exception]] = []
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        if not self._bad.may_fail:
+            super().process(batch, input_index)
+        elif batch.num_rows and (made := self._updated(batch)) is not None and made.num_rows:
+            self.context.emit(made)
+
+    def _updated(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        self._failures = []
+        made = super()._updated(batch)
+        # Only now: if the new states are refused, the batch is processed once more.
+        for number, error in self._failures:
+            self._bad.take(error, row_at(batch, number))
+        return made
+
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
         values, results = _values(old), list[Any]()
-        _run(self._what, self._function, values, groups, [rows_of(batch)], results)
-        made = [row for row in results if row is not None]
-        return self._converted(values), batch_of(made, self._schema, self._what) if made else None
+        self._run(values, groups, batch, [rows_of(batch)], results)
+        states = self._converted(values)
+        numbers = [number for number, row in enumerate(results) if row is not None]
+        made = [results[number] for number in numbers]
+        return states, self._fitting(
+            lambda start, end: batch_of(made[start:end], self._schema, self._what), numbers, batch
+        )
+
+    def _fitting(
+        self, attempt: Callable[[int, int], pa.RecordBatch], numbers: Sequence[int], batch: pa.RecordBatch
+    ) -> pa.RecordBatch | None:
+        """The output without rows that do not fit; `numbers` are those of the rows that it was made of."""
+        if not numbers:
+            return None
+        fail: Callable[[int, Exception], None] = lambda place, error: self._fail(batch, numbers[place], error)  # noqa: E731
+        parts = [part for part in salvaged(attempt, 0, len(numbers), fail) if part.num_rows]
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
+
+    def _fail(self, batch: pa.RecordBatch, number: int, error: Exception) -> None:
+        """A row has failed: raise the error, or remember it until the new states are written."""
+        if self._bad.may_fail or not is_about_row(error):
+            self._bad.take(error, row_at(batch, number))
+        self._failures.append((number, error))
+
+    def _run(
+        self,
+        values: list[Any],
+        groups: Groups,
+        batch: pa.RecordBatch,
+        arguments: Sequence[Sequence[Any]],
+        results: list[Any],
+    ) -> None:
+        """Call the function for each row in order with the current value of its key, and replace the value."""
+        function, add, made = self._function, results.append, None
+        indices = range(groups.count) if groups.indices is None else groups.indices.tolist()
+        rows = zip(*arguments, strict=True) if arguments else repeat((), batch.num_rows)
+        # An iterator: it stands behind the row that failed.
+        left = zip(indices, arguments[0] if len(arguments) == 1 else rows, strict=True)
+        while len(results) < batch.num_rows:
+            try:
+                if len(arguments) == 1:
+                    # The most common case by far, in which unpacking would take a third of the time.
+                    for index, argument in left:
+                        made = function(values[index], argument)
+                        values[index], result = made
+                        add(result)
+                else:
+                    for index, row in left:
+                        made = function(values[index], *row)
+                        values[index], result = made
+                        add(result)
+            except Exception as error:
+                self._fail(batch, len(results), self._blamed(error, made))
+                add(None)
+
+    def _blamed(self, error: Exception, made: Any) -> Exception:
+        """The error to report: not that of unpacking the result, but what is wrong with the result."""
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            return error
+        return UserCodeError(
+            f"{self._what} gave {shortened(made)}; it must return two things: the new state, and a row or None"
+        )
 
 
 class MapColumnsWithState(MapWithState):
@@ -99,8 +197,9 @@ class MapColumnsWithState(MapWithState):
         schema: pa.Schema,
         columns: tuple[str, ...],
         given: tuple[str, ...],
+        on_error: OnError = OnError.FAIL,
     ) -> None:
-        super().__init__(function, state, ttl, schema)
+        super().__init__(function, state, ttl, schema, on_error)
         self._columns = columns
         self._given = given
 
@@ -109,8 +208,13 @@ class MapColumnsWithState(MapWithState):
         fields = list(kind) if kind is not None and pa.types.is_struct(kind) else []
         values, results = _tuples(old) if fields else _values(old), list[Any]()
         arguments = [values_of(batch.column(name)) for name in self._columns]
-        _run(self._what, self._function, values, groups, arguments, results)
-        return self._structs(values, fields) if fields else self._converted(values), self._rows(batch, results)
+        self._run(values, groups, batch, arguments, results)
+        states = self._structs(values, fields) if fields else self._converted(values)
+        return states, self._fitting(
+            lambda start, end: self._rows(batch.slice(start, end - start), results[start:end]),
+            range(batch.num_rows),
+            batch,
+        )
 
     def _structs(self, values: list[Any], fields: list[pa.Field]) -> pa.Array:
         """New states, from tuples of their fields."""
@@ -129,7 +233,7 @@ class MapColumnsWithState(MapWithState):
             raise UserCodeError(f"{self._what} gave a state of another type: {error}") from error
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=nulls)
 
-    def _rows(self, batch: pa.RecordBatch, results: list[Any]) -> pa.RecordBatch | None:
+    def _rows(self, batch: pa.RecordBatch, results: list[Any]) -> pa.RecordBatch:
         schema, given = self._schema, self._given
         if len(given) == 1:
             array = column_of(results, schema.field(given[0]).with_nullable(True), self._what)
@@ -139,7 +243,7 @@ class MapColumnsWithState(MapWithState):
             kept = pa.array([result is not None for result in results]) if None in results else None
             rows = results if kept is None else [result for result in results if result is not None]
             if not rows:
-                return None
+                return empty_batch(schema)
             arrays = [
                 column_of(column, schema.field(name), self._what)
                 for name, column in zip(given, self._columns_of(rows), strict=True)
@@ -168,8 +272,7 @@ class UpdateState(_Stateful):
     name = "update_state"
 
     def _apply(self, old: Values, groups: Groups, batch: pa.RecordBatch) -> tuple[Values, pa.RecordBatch | None]:
-        with UserCode(self._what):
-            given = self._function(old, groups, batch)
+        given = self._function(old, groups, batch)
         if not isinstance(given, tuple) or len(given) != 2:
             raise UserCodeError(
                 f"{self._what} gave {shortened(given)}; it must return the new values of the keys and a batch, or None "
@@ -197,38 +300,3 @@ def _tuples(old: pa.StructArray) -> list[Any]:
 def _turned(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     """Tuples of equal length as columns; `zip` takes twice as long."""
     return [list(map(itemgetter(number), rows)) for number in range(len(rows[0]))] if rows else []
-
-
-def _run(
-    what: str,
-    function: Callable[..., Any],
-    values: list[Any],
-    groups: Groups,
-    arguments: Sequence[Sequence[Any]],
-    results: list[Any],
-) -> None:
-    """Call the function for each row in order with the current value of its key, and replace the value."""
-    count = groups.count if groups.indices is None else len(groups.indices)
-    indices = range(count) if groups.indices is None else groups.indices.tolist()
-    add, made = results.append, None
-    try:
-        if len(arguments) == 1:
-            # The most common case by far, in which unpacking would take a third of the time.
-            for index, argument in zip(indices, arguments[0], strict=True):
-                made = function(values[index], argument)
-                values[index], result = made
-                add(result)
-        else:
-            rows = zip(*arguments, strict=True) if arguments else repeat((), count)
-            for index, row in zip(indices, rows, strict=True):
-                made = function(values[index], *row)
-                values[index], result = made
-                add(result)
-    except SnaplineError:
-        raise
-    except Exception as error:
-        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-            raise UserCodeError(
-                f"{what} gave {shortened(made)} for a row; it must return two things: the new state, and a row or None"
-            ) from error
-        raise raised(what, error) from error

@@ -7,19 +7,40 @@ from typing import Any
 
 import pyarrow as pa
 
+from snapline.contracts.dead_letters import OnError, salvaged
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
+from snapline.operators.bad_rows import BadRows
 from snapline.operators.batch_formats import Format
-from snapline.operators.row_batches import MAX_ROWS, UserCode, batch_of, raised, rows_of
+from snapline.operators.row_batches import MAX_ROWS, row_at, rows_of
 from snapline.text import shortened
 
 
-class MapBatches(Operator):
+class _Function(Operator):
+    """Base of these operators: a function, and what to do with rows it fails for. `name` is what the user called."""
+
+    name: str
+
+    def __init__(self, function: Callable[[Any], Any], on_error: OnError = OnError.FAIL) -> None:
+        self._function = function
+        self._on_error = on_error
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._what = f"{self.name} {context.uid!r}"
+        self._bad = BadRows(self, context, self._what, self._on_error)
+
+
+class MapBatches(_Function):
     """Applies a function to each batch."""
 
-    def __init__(self, function: Callable[[Any], Any], schema: pa.Schema, form: Format) -> None:
-        self._function = function
+    name = "map_batches"
+
+    def __init__(
+        self, function: Callable[[Any], Any], schema: pa.Schema, form: Format, on_error: OnError = OnError.FAIL
+    ) -> None:
+        super().__init__(function, on_error)
         self._schema = schema
         self._format = form
 
@@ -28,26 +49,25 @@ class MapBatches(Operator):
         self._format.open()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        what = f"map_batches {self.context.uid!r}"
-        form = self._format
-        try:
-            # The function may be a generator, which runs while its batches are consumed.
-            made = [
-                item for item in form.batches(self._function(form.given(batch)), self._schema, what) if item.num_rows
-            ]
-        except UserCodeError:
-            raise
-        except Exception as error:
-            raise raised(what, error) from error
-        for item in made:
-            self.context.emit(conform(item, self._schema, what))
+        for made in self._bad.parts(self._made, batch):
+            for item in made:
+                self.context.emit(item)
+        self._bad.flush()
+
+    def _made(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        given = self._function(self._format.given(batch))
+        # The function may be a generator, which runs while its batches are consumed.
+        items = list(self._format.batches(given, self._schema, self._what))
+        return [conform(item, self._schema, self._what) for item in items if item.num_rows]
 
 
-class Filter(Operator):
+class Filter(_Function):
     """Keeps the rows for which a function of the batch returns true."""
 
-    def __init__(self, predicate: Callable[[Any], Any], form: Format) -> None:
-        self._predicate = predicate
+    name = "filter"
+
+    def __init__(self, predicate: Callable[[Any], Any], form: Format, on_error: OnError = OnError.FAIL) -> None:
+        super().__init__(predicate, on_error)
         self._format = form
 
     def open(self, context: OperatorContext) -> None:
@@ -55,83 +75,101 @@ class Filter(Operator):
         self._format.open()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        what = f"filter {self.context.uid!r}"
-        with UserCode(what):
-            mask = self._format.mask(self._predicate(self._format.given(batch)))
-            mask = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
-            mask = mask if isinstance(mask, pa.Array) else pa.array(mask)
-            mask = mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask
+        for kept in self._bad.parts(self._kept, batch):
+            if kept.num_rows:
+                self.context.emit(kept)
+        self._bad.flush()
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        mask = self._format.mask(self._function(self._format.given(batch)))
+        mask = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+        mask = mask if isinstance(mask, pa.Array) else pa.array(mask)
+        mask = mask.cast(pa.bool_()) if pa.types.is_null(mask.type) else mask
         if not pa.types.is_boolean(mask.type) or len(mask) != batch.num_rows:
             raise UserCodeError(
-                f"{what}: the function gave {len(mask)} values of the type {mask.type} for {batch.num_rows} rows; it "
-                "must return true or false for each"
+                f"{self._what}: the function gave {len(mask)} values of the type {mask.type} for {batch.num_rows} "
+                "rows; it must return true or false for each"
             )
-        kept = batch.filter(mask)
-        if kept.num_rows:
-            self.context.emit(kept)
+        return batch.filter(mask)
 
 
-class FilterRows(Operator):
+class FilterRows(_Function):
     """Keeps the rows for which a function of the row returns true."""
 
-    def __init__(self, predicate: Callable[[Row], Any]) -> None:
-        self._predicate = predicate
+    name = "filter"
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        what = f"filter {self.context.uid!r}"
-        with UserCode(what):
-            answers = list(map(self._predicate, rows_of(batch)))
-        try:
-            mask = pa.array(answers, pa.bool_())
-        except (pa.ArrowException, TypeError, ValueError):
-            wrong = next((answer for answer in answers if answer is not None and not isinstance(answer, bool)), answers)
-            raise UserCodeError(
-                f"{what}: the function gave {shortened(wrong)} for a row; it must return True or False. For a "
-                "function of whole batches use filter(..., format='arrow')"
-            ) from None
+        answers, _ = self._bad.each(self._function, batch)
+
+        def wrong(number: int, error: Exception) -> None:
+            del error
+            given, answers[number] = answers[number], None
+            problem = UserCodeError(
+                f"{self._what}: the function gave {shortened(given)}; it must return True or False. For a function of "
+                "whole batches use filter(..., format='arrow')"
+            )
+            self._bad.take(problem, row_at(batch, number))
+
+        masks = list(salvaged(lambda start, end: pa.array(answers[start:end], pa.bool_()), 0, len(answers), wrong))
+        mask = masks[0] if len(masks) == 1 else pa.array(answers, pa.bool_())
         kept = batch.filter(mask)
         if kept.num_rows:
             self.context.emit(kept)
+        self._bad.flush()
 
 
-class MapRows(Operator):
+class MapRows(_Function):
     """Maps each row to one row."""
 
-    def __init__(self, function: Callable[[Row], Any], schema: pa.Schema) -> None:
-        self._function = function
+    name = "map"
+
+    def __init__(self, function: Callable[[Row], Any], schema: pa.Schema, on_error: OnError = OnError.FAIL) -> None:
+        super().__init__(function, on_error)
         self._schema = schema
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        what = f"map {self.context.uid!r}"
-        with UserCode(what):
-            made = list(map(self._function, rows_of(batch)))
-        self._emit(made, what)
-
-    def _emit(self, rows: list[Any], what: str) -> None:
-        if rows:
-            self.context.emit(batch_of(rows, self._schema, what))
+        made, bad = self._bad.each(self._function, batch)
+        numbers: list[int] | range = range(batch.num_rows)
+        if bad:
+            numbers = [number for number in numbers if number not in bad]
+            made = [made[number] for number in numbers]
+        if made:
+            for fitting in self._bad.fitting(made, self._schema, lambda place: row_at(batch, numbers[place])):
+                self.context.emit(fitting)
+        self._bad.flush()
 
 
 class FlatMapRows(MapRows):
     """Maps each row to any number of rows."""
 
+    name = "flat_map"
+
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        what = f"flat_map {self.context.uid!r}"
         made: list[Any] = []
-        for row in rows_of(batch):
+        # Where the results of each row end, from row number `first` on.
+        ends: list[int] = []
+        first = 0
+        for number, row in enumerate(rows_of(batch)):
             try:
                 given = self._function(row)
                 if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict):
                     made.extend(given)
-                    given = None
+                elif given is not None:
+                    raise UserCodeError(
+                        f"{self._what} gave {shortened(given)}; it must return several rows, for example a list of "
+                        "dicts, or None. For one row use map()"
+                    )
             except Exception as error:
-                raise raised(what, error) from error
-            if given is not None:
-                raise UserCodeError(
-                    f"{what} gave {shortened(given)} for a row; it must return several rows, for example a list of "
-                    "dicts, or None. For one row use map()"
-                )
+                del made[ends[-1] if ends else 0 :]  # a row that fails emits nothing
+                self._bad.take(error, row_at(batch, number))
+            ends.append(len(made))
             if len(made) >= MAX_ROWS:
-                self._emit(made, what)
-                made = []
-        self._emit(made, what)
+                self._emit_made(made, ends, batch.slice(first))
+                made, ends, first = [], [], number + 1
+        self._emit_made(made, ends, batch.slice(first))
+        self._bad.flush()
+
+    def _emit_made(self, made: list[Any], ends: list[int], batch: pa.RecordBatch) -> None:
+        if made:
+            for fitting in self._bad.fitting(made, self._schema, lambda number: row_at(batch, number), ends):
+                self.context.emit(fitting)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
-from snapline.text import shortened
+from snapline.text import explanation, shortened
 
 
 def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
@@ -22,12 +22,12 @@ def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     try:
         came_back = array.to_pylist(maps_as_pydicts="strict")
     except KeyError as error:
-        raise UserCodeError(f"a value of type {arrow} has a key twice: {error}") from error
+        raise UserCodeError(f"a value of type {arrow} has a key twice: {explanation(error)}") from error
     for value, converted in zip(values, came_back, strict=True):
         try:
             problem = _difference(value, converted, arrow)
         except (TypeError, ValueError, KeyError) as error:
-            problem = str(error)
+            problem = explanation(error)
         if problem is not None:
             raise UserCodeError(f"{shortened(value)} is no value of type {arrow}: {problem}")
     return array
@@ -40,9 +40,9 @@ def _wrong_value(values: Sequence[Any], arrow: pa.DataType, error: Exception) ->
             pa.array([value], arrow)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as own:
             is_text = _family(arrow) == "text" and not isinstance(value, str | bytes)
-            why = f"it is {type(value).__name__}, not text" if is_text else str(own)
+            why = f"it is {type(value).__name__}, not text" if is_text else explanation(own)
             return f"{shortened(value)} is no value of type {arrow}: {why}"
-    return f"{shortened(values)} are no values of type {arrow}: {error}"
+    return f"{shortened(values)} are no values of type {arrow}: {explanation(error)}"
 
 
 def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Array:
@@ -64,7 +64,9 @@ def exact_cast(array: pa.Array, arrow: pa.DataType, *, may_round: bool) -> pa.Ar
         if not pa.types.is_nested(arrow) and not is_rounded and not _is_same(result.cast(array.type), array):
             raise pa.ArrowInvalid("some values would change")
     except pa.ArrowException as error:
-        raise UserCodeError(f"values of the type {array.type} are no values of type {arrow}: {error}") from error
+        raise UserCodeError(
+            f"values of the type {array.type} are no values of type {arrow}: {explanation(error)}"
+        ) from error
     return result
 
 
@@ -122,7 +124,7 @@ def _difference(given: Any, converted: Any, arrow: pa.DataType) -> str | None:
     elif isinstance(converted, list):
         parts = [(one, other, arrow.value_field) for one, other in zip(given, converted, strict=True)]
     elif isinstance(converted, float):
-        return None if math.isinf(given) == math.isinf(converted) else f"{given!r} is too large"
+        return None if math.isinf(given) == math.isinf(converted) else f"{shortened(given)} is too large"
     else:
         return None if given == converted else f"{shortened(given)} would become {shortened(converted)}"
     for one, other, field in parts:

@@ -14,6 +14,7 @@ from snapline.errors import EngineError, UserCodeError
 from snapline.state.arrays import MAX_INT64, MIN_CAPACITY, Bools, Ints, Values, largest_absolute
 from snapline.state.columns import Column, CopyOnWrite, FrozenColumn
 from snapline.state.exact_cast import converted
+from snapline.text import shortened
 
 
 def dtype_of(kind: pa.DataType) -> np.dtype[Any] | None:
@@ -175,7 +176,7 @@ class FixedColumn(Column):
             try:
                 self._values.own()[slot] = value
             except OverflowError as error:
-                raise UserCodeError(f"{value!r} is no value of type {self.kind}") from error
+                raise UserCodeError(f"{shortened(value)} is no value of type {self.kind}") from error
             self._validity.set(slot, True, len(self._values.array))
         else:
             self.scatter(np.array([slot]), [value])

@@ -22,7 +22,7 @@ from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncodi
 from snapline.state.state_types import OBJECT, StateType, resolve
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
-from snapline.text import shortened
+from snapline.text import explanation, shortened
 from snapline.types import OperatorStateMode
 
 MAX_STATES = 1000
@@ -356,8 +356,8 @@ class BroadcastState(_Handle):
             hash(key)
         except TypeError as error:
             raise UserCodeError(
-                f"operator {self._uid!r}, state {self.name!r}: {shortened(key)} cannot be a key ({error}); "
-                "use a number, text or a tuple"
+                f"operator {self._uid!r}, state {self.name!r}: {shortened(key)} cannot be a key "
+                f"({explanation(error)}); use a number, text or a tuple"
             ) from error
         return key
 

@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 from snapline.errors import RestoreError, UserCodeError
-from snapline.text import shortened
+from snapline.text import error_text, explanation, shortened
 
 
 def pickled(value: Any) -> bytes:
@@ -15,8 +15,8 @@ def pickled(value: Any) -> bytes:
         return pickle.dumps(value, protocol=5)
     except Exception as error:
         raise UserCodeError(
-            f"{shortened(value)} cannot be pickled ({error}), which a state of any Python object requires; "
-            "keep something that can, or declare a type for the state"
+            f"{shortened(value)} cannot be pickled ({explanation(error)}), which a state of any Python object "
+            "requires; keep something that can, or declare a type for the state"
         ) from error
 
 
@@ -26,6 +26,6 @@ def unpickled(data: bytes) -> Any:
         return pickle.loads(data)  # noqa: S301
     except Exception as error:
         raise RestoreError(
-            f"an object of a state cannot be unpickled ({type(error).__name__}: {error}); make its class importable "
+            f"an object of a state cannot be unpickled ({error_text(error)}); make its class importable "
             "under the name it had"
         ) from error

@@ -15,7 +15,7 @@ It decides key groups, and so which subtask owns which state: it can never chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.arrays import Ints, Octets, Words
+from snapline.text import explanation, for_row, shortened
 
 GAMMA = 0x9E3779B97F4A7C15
 MIX_1 = 0xBF58476D1CE4E5B9
@@ -49,23 +50,24 @@ class NullKeyError(UserCodeError):
     Raised before rows are sent to the subtask that owns their keys, and there too.
     """
 
-    def __init__(self, column: str, operator: str = "") -> None:
+    def __init__(self, column: str, operator: str = "", row: Mapping[str, Any] | None = None) -> None:
         argument = column if column.isidentifier() else "key"
         super().__init__(
             f"{operator}{operator and ': '}the key column {column!r} has nulls, and a row without a key belongs "
             f"nowhere; filter such rows out before key_by(), with filter(pc.field({column!r}).is_valid()), or give "
             f"them a key of your own, with "
-            f"with_columns({argument}=pc.coalesce(pc.field({column!r}), pc.scalar(...)))"
+            f"with_columns({argument}=pc.coalesce(pc.field({column!r}), pc.scalar(...))){for_row(row)}"
         )
         self.column = column
         self.operator = operator
 
 
-def check_no_nulls(columns: Sequence[pa.Array], names: Sequence[str], operator: str) -> None:
-    """Raise `NullKeyError` if a key column has nulls. `operator` is the operator that receives the rows."""
+def check_no_nulls(columns: Sequence[pa.Array], names: Sequence[str], operator: str, batch: pa.RecordBatch) -> None:
+    """Raise `NullKeyError` if a key column of a batch has nulls. `operator` is the operator that receives the rows."""
     for column, name in zip(columns, names, strict=True):
         if column.null_count:
-            raise NullKeyError(name, operator)
+            (row,) = batch.slice(column.is_null().index(True).as_py(), 1).to_pylist()
+            raise NullKeyError(name, operator, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,7 @@ def hash_key(*values: Any) -> int:
     try:
         columns = [pa.array([value]) for value in values]
     except (pa.ArrowException, OverflowError) as error:
-        raise UserCodeError(f"{values!r} cannot be a key: {error}") from error
+        raise UserCodeError(f"{shortened(values)} cannot be a key: {explanation(error)}") from error
     return int(hash_columns(columns)[0])
 
 

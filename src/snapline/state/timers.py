@@ -20,6 +20,7 @@ from snapline.state.slot_queue import SlotQueue
 from snapline.state.stable_hash import encode, key_groups
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.state.value_tables import Layout
+from snapline.text import shortened
 
 _WORD_MASK = (1 << 64) - 1
 
@@ -224,7 +225,7 @@ def timers_info(uid: str, max_parallelism: int) -> StateInfo:
 
 def _checked(time_ms: Any) -> int:
     if not isinstance(time_ms, int | np.integer) or isinstance(time_ms, bool):
-        raise UserCodeError(f"{time_ms!r} is not a time of a timer; give whole milliseconds since 1970")
+        raise UserCodeError(f"{shortened(time_ms)} is not a time of a timer; give whole milliseconds since 1970")
     if not -MAX_INT64 <= time_ms <= MAX_INT64:
         raise UserCodeError(f"{time_ms} is too far away for a timer; use at most {MAX_INT64}")
     return int(time_ms)

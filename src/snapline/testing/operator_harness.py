@@ -135,7 +135,7 @@ class OperatorHarness:
         for batch in _batches(rows, item.schema):
             if item.partitioning is Partitioning.HASH:
                 names = item.key_columns
-                check_no_nulls([batch.column(name) for name in names], names, self._name)
+                check_no_nulls([batch.column(name) for name in names], names, self._name, batch)
             self.operator.process(batch, input_index)
             self._await_answers()
 

@@ -62,7 +62,7 @@ def test_large_batches_come_out_as_one() -> None:
 
 def test_an_expression_that_fails_for_a_row_names_the_operator() -> None:
     operator = expressions.with_columns(ROWS, {"x": pc.divide_checked(pc.field("net"), 0)})
-    with pytest.raises(UserCodeError, match="with_columns 'it' failed for a row: divide by zero"):
+    with pytest.raises(UserCodeError, match="with_columns 'it', column 'x', failed: divide by zero"):
         emitted(operator)
 
 

@@ -27,6 +27,7 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         "latency_interval": "7ms",
         "metrics_interval": "80ms",
         "same_error_limit": 4,
+        "show_rows": False,
         "host": "b",
         "allow_plaintext": True,
     }

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from snapline.contracts.dead_letters import OnError
 from snapline.errors import UserCodeError
 from snapline.operators.projection import Evaluation, FilterExpression, Project, combined
 
@@ -32,7 +33,7 @@ def test_columns_are_computed_or_copied(run: Run) -> None:
     harness.open().process(BATCH, 0)
     assert harness.rows()[1] == {"twice": 4, "name": "x"}
     failing = Project("select", [pc.divide_checked(pc.field("a"), 0), "b"], schema)
-    with pytest.raises(UserCodeError, match="select 'it' failed for a row: divide by zero"):
+    with pytest.raises(UserCodeError, match=r"column 'twice', failed: divide by zero, for the row \{'a': 1"):
         run(failing).open().process(BATCH, 0)
 
 
@@ -51,5 +52,26 @@ def test_a_filter_keeps_rows_for_which_an_expression_is_true(run: Run) -> None:
 
 
 def test_an_expression_that_fails_for_a_row_names_the_operator(run: Run) -> None:
-    with pytest.raises(UserCodeError, match="filter 'it' failed for a row: divide by zero"):
+    with pytest.raises(UserCodeError, match=r"filter 'it' failed: divide by zero, for the row \{'a': 1, 'b': 'w'\}"):
         run(FilterExpression(pc.divide_checked(pc.field("a"), 0) > 0)).open().process(BATCH, 0)
+
+
+def test_rows_that_an_expression_fails_for_go_aside_with_the_column(run: Run) -> None:
+    schema = pa.schema([("a", pa.int64()), ("ratio", pa.int64()), ("cast", pa.int64())])
+    ratio = pc.divide_checked(pc.scalar(12), pc.field("a"))
+    project = Project("select", ["a", ratio, pc.field("b").cast(pa.int64())], schema, OnError.DEAD_LETTER)
+    harness = run(project)
+    harness.open().process(pa.record_batch({"a": [0, 1, 2, 3, 4], "b": ["1", "2", "x", "4", None]}), 0)
+    assert harness.rows() == [
+        {"a": 1, "ratio": 12, "cast": 2},
+        {"a": 3, "ratio": 4, "cast": 4},
+        {"a": 4, "ratio": 3, "cast": None},
+    ]
+    letters = harness.side_rows("dead_letters")
+    assert [letter["row"] for letter in letters] == ['{"a":0,"b":"1"}', '{"a":2,"b":"x"}']
+    assert letters[0]["error"] == "select 'it', column 'ratio', failed: divide by zero"
+    assert letters[1]["error"].startswith("select 'it', column 'cast', failed: Failed to parse string: 'x'")
+    kept = run(FilterExpression(ratio > 3, OnError.DROP))
+    kept.open().process(pa.record_batch({"a": [0, 1, 2, 3, 4], "b": [""] * 5}), 0)
+    assert [row["a"] for row in kept.rows()] == [1, 2, 3]
+    assert kept.operator.bad_rows == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import snapline as sl
-from snapline.errors import UserCodeError
+from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.groups import Groups
 
 BATCH = pa.record_batch({"user": ["a", "b", "a", "c"], "value": [1, 2, 3, 4], "city": ["x", "y", "z", "x"]})
@@ -122,9 +123,9 @@ def test_states_have_a_time_to_live(run: Run) -> None:
 @pytest.mark.parametrize(
     ("operator", "complaint"),
     [
-        (by_row(lambda state, row: 5), "map_with_state 'it' gave 5 for a row; it must return two things"),
-        (by_row(lambda state, row: None), "gave None for a row"),
-        (by_row(lambda state, row: (1, 2, 3)), r"gave \(1, 2, 3\) for a row"),
+        (by_row(lambda state, row: 5), "map_with_state 'it' gave 5; it must return two things"),
+        (by_row(lambda state, row: None), "gave None; it must"),
+        (by_row(lambda state, row: (1, 2, 3)), r"gave \(1, 2, 3\); it must"),
         (by_row(lambda state, row: (1, row["x"])), "map_with_state 'it' raised KeyError: 'x'"),
         (
             by_row(lambda state, row: (1.5, None)),
@@ -207,3 +208,85 @@ def test_a_state_that_is_no_such_tuple(run: Any, state: Any) -> None:
     harness.open()
     with pytest.raises(UserCodeError, match=r"map_with_state .it. gave .* state"):
         harness.operator.process(pa.RecordBatch.from_pylist([{"user": "a", "value": 1, "city": "x"}], schema=ROWS), 0)
+
+
+VALUES = pa.record_batch({"user": ["a", "b", "a", "a", "b"], "value": [1, 2, 0, 4, 5], "city": ["x"] * 5})
+
+
+def letters(it: Any) -> list[Any]:
+    return [json.loads(letter["row"])["value"] for letter in it.side_rows("dead_letters")]
+
+
+def divided(state: int | None, value: int) -> tuple[Any, ...]:
+    """The total so far; wrong in every way a function can be, for some values."""
+    total = (state or 0) + value
+    if value == 0:
+        return 1 // value, None
+    if value == -1:
+        return total, "text"
+    if value == -2:
+        return "text", total
+    return (total,) if value == -3 else (total, total)
+
+
+@pytest.mark.parametrize("columns", [None, ("value",)])
+@pytest.mark.parametrize("wrong", [0, -1, -2, -3])
+def test_a_row_that_fails_leaves_the_state_of_its_key_as_it_was(
+    run: Run, columns: tuple[str, ...] | None, wrong: int
+) -> None:
+    def by_rows(state: int | None, row: dict[str, Any]) -> Any:
+        made = divided(state, row["value"])
+        return (made[0], made[1] and {"user": row["user"], "total": made[1]}) if len(made) == 2 else made
+
+    function: Any = by_rows if columns is None else divided
+    it = harness(run, by_row(function, columns=columns, on_error="dead_letter"))
+    values = pa.array([1, 2, wrong, 4, 5])
+    it.operator.process(VALUES.set_column(1, "value", values), 0)
+    # A row whose output does not fit has changed the state before.
+    total = 4 if wrong == -1 else 5
+    expected = [("a", 1), ("b", 2), ("a", total), ("b", 7)]
+    assert sorted(tuple(row.values()) for row in it.rows()) == sorted(expected)
+    assert letters(it) == [wrong]
+    assert it.operator.bad_rows == 1
+
+
+def test_states_that_are_objects_are_changed_once_for_each_row(run: Run) -> None:
+    """The function is not called again for the rows that it has not failed for."""
+
+    def grown(state: list[int] | None, row: dict[str, Any]) -> Any:
+        state = [] if state is None else state
+        state.append(60 // row["value"] and row["value"])
+        total = "wrong" if row["value"] == 4 else sum(state)
+        return state, {"user": row["user"], "total": total}
+
+    it = harness(run, by_row(grown, state=object, on_error="dead_letter"))
+    it.operator.process(VALUES, 0)
+    it.operator.process(VALUES.slice(0, 1), 0)
+    assert [row["total"] for row in it.rows()] == [1, 2, 7, 6]
+    assert letters(it) == [0, 4]
+
+
+def test_a_function_of_batches_and_states_is_called_again_with_parts(run: Run) -> None:
+    sizes: list[int] = []
+
+    def checked(old: pa.Array, groups: Groups, batch: pa.RecordBatch) -> Any:
+        sizes.append(batch.num_rows)
+        if 0 in batch["value"].to_pylist():
+            raise ValueError("zero")
+        return groups.sum(batch["value"], onto=old), None
+
+    stream = keyed().update_state(checked, state="bigint", schema=TOTALS, on_error="drop")
+    it = harness(run, operator_of(stream))
+    it.operator.process(VALUES, 0)
+    assert sizes == [5, 2, 3, 1, 2]
+    assert it.operator.bad_rows == 1
+    keys = it.states.keyed.keys([pa.array(["a", "b"])])
+    assert it.states.keyed.value_state("state", "bigint").take(keys).to_pylist() == [5, 7]
+    failing = harness(run, operator_of(keyed().update_state(checked, state="bigint", schema=TOTALS)))
+    with pytest.raises(UserCodeError, match="update_state 'it' raised ValueError: zero, in a batch of 5 rows"):
+        failing.operator.process(VALUES, 0)
+
+
+def test_objects_that_may_have_changed_cannot_be_tried_again() -> None:
+    with pytest.raises(ConfigurationError, match="the function may have changed objects before it fails"):
+        keyed().update_state(lambda *_: None, state=object, schema=TOTALS, on_error="drop")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from snapline.contracts.dead_letters import OnError
 from snapline.errors import UserCodeError
 from snapline.operators.batch_formats import make_format
 from snapline.operators.transforms import Filter, FilterRows, FlatMapRows, MapBatches, MapRows
@@ -134,7 +136,7 @@ def test_a_filter_of_rows(run: Run) -> None:
     harness = run(FilterRows(lambda row: row["a"] is not None and row["a"] > 1))
     harness.open().process(BATCH, 0)
     assert [row["b"] for row in harness.rows()] == ["x", "z"]
-    with pytest.raises(UserCodeError, match=r"filter 'it': the function gave 1 for a row; it must return True"):
+    with pytest.raises(UserCodeError, match=r"filter 'it': the function gave 1; it must return True"):
         run(FilterRows(lambda row: row["a"])).open().process(BATCH, 0)
     with pytest.raises(UserCodeError, match="filter 'it' raised KeyError: 'nowhere'"):
         run(FilterRows(lambda row: row["nowhere"])).open().process(BATCH, 0)
@@ -183,3 +185,94 @@ def test_many_rows_are_passed_on_in_several_batches(run: Run) -> None:
 def test_wrong_rows_name_the_operator_and_the_column(run: Run, operator: Any, complaint: str) -> None:
     with pytest.raises(UserCodeError, match=complaint):
         run(operator).open().process(BATCH, 0)
+
+
+def letters(harness: Any) -> list[Any]:
+    return [json.loads(letter["row"]) for letter in harness.side_rows("dead_letters")]
+
+
+NUMBERS = pa.record_batch({"n": pa.array([1, 0, 3, None, 5])})
+BAD = [{"n": 0}, {"n": None}]
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        MapRows(lambda row: {"n": 60 // row["n"]}, NUMBERS.schema, OnError.DEAD_LETTER),
+        MapRows(lambda row: {"n": 60 // row["n"] if row["n"] else "none"}, NUMBERS.schema, OnError.DEAD_LETTER),
+        FlatMapRows(lambda row: ({"n": part // row["n"]} for part in [60]), NUMBERS.schema, OnError.DEAD_LETTER),
+        MapBatches(lambda batch: checked(batch), NUMBERS.schema, ARROW, OnError.DEAD_LETTER),
+        MapBatches(
+            lambda rows: [{"n": 60 // row["n"]} for row in rows],
+            NUMBERS.schema,
+            make_format("rows", "test"),
+            OnError.DEAD_LETTER,
+        ),
+    ],
+)
+def test_a_bad_row_does_not_take_its_batch_along(run: Run, operator: Any) -> None:
+    harness = run(operator)
+    harness.open().process(NUMBERS, 0)
+    assert [row["n"] for row in harness.rows()] == [60, 20, 12]
+    assert letters(harness) == BAD
+    assert harness.operator.bad_rows == 2
+
+
+def divided(row: dict[str, Any]) -> dict[str, Any]:
+    return {"n": 60 // row["n"]}
+
+
+def checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """60 divided by each number; raises for nulls."""
+    return pa.record_batch({"n": pa.array([60 // number for number in batch["n"].to_pylist()])})
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        FilterRows(lambda row: 60 // row["n"] > 15, OnError.DEAD_LETTER),
+        FilterRows(lambda row: 60 // row["n"] > 15 if row["n"] else "?", OnError.DEAD_LETTER),
+        Filter(lambda batch: [60 // n > 15 for n in batch["n"].to_pylist()], ARROW, OnError.DEAD_LETTER),
+    ],
+)
+def test_a_filter_that_fails_for_a_row_keeps_the_others(run: Run, operator: Any) -> None:
+    harness = run(operator)
+    harness.open().process(NUMBERS, 0)
+    assert [row["n"] for row in harness.rows()] == [1, 3]
+    assert letters(harness) == BAD
+
+
+def test_a_row_that_fails_half_way_emits_none_of_its_rows(run: Run) -> None:
+    def parts(row: Any) -> Iterator[Any]:
+        yield {"n": row["n"]}
+        yield {"n": "text" if row["n"] == 5 else 60 // row["n"]}
+
+    harness = run(FlatMapRows(parts, NUMBERS.schema, OnError.DEAD_LETTER))
+    harness.open().process(NUMBERS, 0)
+    assert [row["n"] for row in harness.rows()] == [1, 60, 3, 20]
+    assert letters(harness) == [*BAD, {"n": 5}]
+
+
+def test_bad_rows_are_found_again_when_many_rows_are_emitted_in_several_batches(run: Run) -> None:
+    function = lambda row: [{"n": row["n"]}] * 6000 if row["n"] else [{"n": "x"}]  # noqa: E731
+    harness = run(FlatMapRows(function, NUMBERS.schema, OnError.DEAD_LETTER))
+    harness.open().process(NUMBERS, 0)
+    assert [batch.num_rows for batch in harness.emitted] == [6000, 6000, 6000]
+    assert letters(harness) == [{"n": 0}, {"n": None}]
+
+
+@pytest.mark.parametrize(
+    ("operator", "complaint"),
+    [
+        (MapRows(divided, NUMBERS.schema), r"raised ZeroDivisionError: .* for the row \{'n': 0\}"),
+        (MapRows(lambda row: {"n": str(row["n"])}, NUMBERS.schema), r"the column 'n' other .*, for the row \{'n': 1\}"),
+        (FlatMapRows(lambda row: [divided(row)], NUMBERS.schema), r"ZeroDivisionError.*, for the row \{'n': 0\}"),
+        (FlatMapRows(lambda row: [{"m": 1}], NUMBERS.schema), r"a row without 'n' .*, for the row \{'n': 1\}"),
+        (FilterRows(lambda row: row["n"] > 0), r"TypeError.*, for the row \{'n': None\}"),
+        (MapBatches(checked, NUMBERS.schema, ARROW), r"Error.*, in a batch of 5 rows that begins with \{'n': 1\}"),
+        (Filter(checked, ARROW), r"Error.*, in a batch of 5 rows that begins with \{'n': 1\}"),
+    ],
+)
+def test_an_error_shows_the_row_or_the_batch(run: Run, operator: Any, complaint: str) -> None:
+    with pytest.raises(UserCodeError, match=complaint):
+        run(operator).open().process(NUMBERS, 0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,16 +13,18 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from snapline.connectors.files.file_listing import stored_objects
+from snapline.connectors.files.text_records import TextRecords, csv_options, is_damage, json_options, unreadable
+from snapline.contracts.dead_letters import row_json, salvaged
 from snapline.contracts.schemas import conform
-from snapline.contracts.source import Position, Wait
+from snapline.contracts.source import BadRow, Position, Wait, fail
 from snapline.errors import ConfigurationError, StorageError, UserCodeError
+from snapline.text import for_row
 
 READ_FORMATS = ("parquet", "csv", "jsonl")
 
 _BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-_CSV_COLUMN = re.compile(r"CSV column #(\d+)")
 
 
 class FileRows(ABC):
@@ -42,16 +43,22 @@ class FileRows(ABC):
 
 
 def open_rows(
-    path: str, format: str, schema: pa.Schema, groups: Sequence[int] | None = None, position: Position = None
+    path: str,
+    format: str,
+    schema: pa.Schema,
+    groups: Sequence[int] | None = None,
+    position: Position = None,
+    bad_row: Callable[[BadRow], None] = fail,
 ) -> FileRows:
     """The rows of a file with the columns of `schema`; for Parquet, only row groups `groups[0]` up to `groups[1]` - 1.
 
-    Errors, raised here or by `read`, name the file.
+    Errors, raised here or by `read`, name the file: `UserCodeError` if its content is wrong. Rows that cannot be read
+    are given to `bad_row`, and skipped if that returns.
     """
     with _explained(path, format):
         if format == "parquet":
-            return _ParquetRows(path, schema, groups, position)
-        return _TextRows(path, format, schema, position)
+            return _ParquetRows(path, schema, groups, position, bad_row)
+        return _TextRows(path, format, schema, position, bad_row)
 
 
 def infer_schema(path: str, format: str) -> pa.Schema:
@@ -82,9 +89,17 @@ def row_groups(path: str) -> int:
 class _ParquetRows(FileRows):
     """A position is a row group and a row within it."""
 
-    def __init__(self, path: str, schema: pa.Schema, groups: Sequence[int] | None, position: Position) -> None:
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        groups: Sequence[int] | None,
+        position: Position,
+        bad_row: Callable[[BadRow], None],
+    ) -> None:
         self._path = path
         self._schema = schema
+        self._bad_row = bad_row
         self._source = _opened(path)
         self._file = pq.ParquetFile(self._source)
         found = self._file.schema_arrow.names
@@ -102,20 +117,41 @@ class _ParquetRows(FileRows):
         self._batches: Iterator[pa.RecordBatch] | None = None
 
     def read(self) -> pa.RecordBatch | Wait | None:
-        with _explained(self._path, "parquet"):
-            while self._group < self._end:
-                if self._batches is None:
-                    self._batches = self._file.iter_batches(_BATCH_ROWS, [self._group], columns=self._schema.names)
-                batch = next(self._batches, None)
-                if batch is None:
-                    self._group, self._row, self._batches = self._group + 1, 0, None
-                    continue
-                skipped = min(self._to_skip, batch.num_rows)
-                self._to_skip -= skipped
-                if skipped < batch.num_rows:
-                    self._row += batch.num_rows - skipped
-                    return conform(batch.slice(skipped), self._schema, f"the file {self._path!r}")
+        while self._group < self._end:
+            try:
+                with _explained(self._path, "parquet", f", row group {self._group} from row {self._row} on,"):
+                    if self._batches is None:
+                        self._batches = self._file.iter_batches(_BATCH_ROWS, [self._group], columns=self._schema.names)
+                    batch = next(self._batches, None)
+            except UserCodeError as error:
+                self._bad_row(BadRow(error, None, self._path))
+                batch = None
+            if batch is None:
+                self._group, self._row, self._to_skip, self._batches = self._group + 1, 0, 0, None
+                continue
+            skipped = min(self._to_skip, batch.num_rows)
+            self._to_skip -= skipped
+            if skipped < batch.num_rows:
+                self._row += batch.num_rows - skipped
+                return self._conforming(batch.slice(skipped))
         return None
+
+    def _conforming(self, batch: pa.RecordBatch) -> pa.RecordBatch | Wait:
+        """The rows with the schema; those that do not fit it are bad."""
+
+        def attempt(start: int, end: int) -> pa.RecordBatch:
+            return conform(batch.slice(start, end - start), self._schema, f"the file {self._path!r}")
+
+        def bad(number: int, error: Exception) -> None:
+            (row,) = batch.slice(number, 1).to_pylist()
+            problem = UserCodeError(f"{error}{for_row(row)}")
+            problem.__cause__ = error
+            self._bad_row(BadRow(problem, row_json(row), self._path))
+
+        parts = list(salvaged(attempt, 0, batch.num_rows, bad))
+        if len(parts) < 2:
+            return parts[0] if parts else Wait(0)
+        return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
     @property
     def position(self) -> Position:
@@ -127,36 +163,58 @@ class _ParquetRows(FileRows):
 
 
 class _TextRows(FileRows):
-    """A position is a number of rows. Seeking reads all earlier rows again: line ends cannot be found otherwise."""
+    """A position is a number of rows. Seeking reads all earlier rows again: line ends cannot be found otherwise.
 
-    def __init__(self, path: str, format: str, schema: pa.Schema, position: Position) -> None:
+    Arrow reads whole blocks. Once that fails, the rest of the file is read record by record.
+    """
+
+    def __init__(
+        self, path: str, format: str, schema: pa.Schema, position: Position, bad_row: Callable[[BadRow], None]
+    ) -> None:
         self._path = path
         self._format = format
         self._schema = schema
+        self._bad_row = bad_row
         self._to_skip = self._row = position or 0
+        self._records: TextRecords | None = None
         self._stream = _text_stream(path)
         try:
             self._reader = _text_reader(self._stream, format, schema)
-        except pa.ArrowInvalid as error:
-            if not str(error).startswith("Empty "):
-                raise
+        except (pa.ArrowInvalid, OSError) as error:
             self._reader = iter(())
+            if not str(error).startswith("Empty "):
+                self._begin_records(error)
 
     def read(self) -> pa.RecordBatch | Wait | None:
         with _explained(self._path, self._format):
-            batch = next(self._reader, None)
+            if self._records is not None:
+                return self._records.read()
+            try:
+                return self._read_block()
+            except (pa.ArrowInvalid, UserCodeError, OSError) as error:
+                self._begin_records(error)
+        return Wait(0)
+
+    def _read_block(self) -> pa.RecordBatch | Wait | None:
+        batch = next(self._reader, None)
         if batch is None:
             return None
         skipped = min(self._to_skip, batch.num_rows)
+        rows = conform(batch.slice(skipped), self._schema, f"the file {self._path!r}")
         self._to_skip -= skipped
-        if skipped == batch.num_rows:
-            return Wait(0)
-        self._row += batch.num_rows - skipped
-        return conform(batch.slice(skipped), self._schema, f"the file {self._path!r}")
+        self._row += rows.num_rows
+        return rows if rows.num_rows else Wait(0)
+
+    def _begin_records(self, error: Exception) -> None:
+        if isinstance(error, OSError) and not is_damage(error):
+            raise error
+        self._stream.close()
+        self._stream = _text_stream(self._path)
+        self._records = TextRecords(self._path, self._format, self._schema, self._stream, self._row, self._bad_row)
 
     @property
     def position(self) -> Position:
-        return self._row
+        return self._row if self._records is None else self._records.position
 
     def close(self) -> None:
         self._stream.close()
@@ -174,43 +232,20 @@ def _text_stream(path: str) -> pa.NativeFile:
 def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None) -> Any:
     """Iterates over the batches of a text stream and has their schema. Columns not in `schema` are dropped."""
     if format == "csv":
-        return pyarrow.csv.open_csv(
-            stream,
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=schema,
-                include_columns=None if schema is None else schema.names,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    return pyarrow.json.open_json(
-        stream,
-        read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
-        parse_options=pyarrow.json.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore"
-        ),
-    )
-
-
-def _csv_names(path: str) -> list[str]:
-    with _text_stream(path) as stream:
-        names: list[str] = _text_reader(stream, "csv", None).schema.names
-    return names
+        return pyarrow.csv.open_csv(stream, *csv_options(schema, _BLOCK_BYTES))
+    return pyarrow.json.open_json(stream, *json_options(schema, _BLOCK_BYTES))
 
 
 @contextmanager
-def _explained(path: str, format: str) -> Iterator[None]:
-    """Turns errors of pyarrow into ours, which name the file and, where known, the column."""
+def _explained(path: str, format: str, place: str = "") -> Iterator[None]:
+    """Turns errors of pyarrow into ours, which name the file."""
     try:
         yield
     except OSError as error:
+        if is_damage(error):
+            raise unreadable(path, format, error, place) from None
         raise StorageError(
             f"the file {path!r} cannot be read: {error}; do not change or delete files before they are read"
         ) from error
     except pa.ArrowException as error:
-        number = _CSV_COLUMN.search(str(error))
-        column = "" if number is None else f", column {_csv_names(path)[int(number[1])]!r},"
-        raise UserCodeError(f"the file {path!r}{column} cannot be read as {format}: {error}; check the file") from error
+        raise unreadable(path, format, error, place) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +12,10 @@ from snapline.config import Duration, duration_ms
 from snapline.config import Path as AnyPath
 from snapline.connectors.files.file_formats import READ_FORMATS, FileRows, infer_schema, open_rows, row_groups
 from snapline.connectors.files.file_listing import FileSet
+from snapline.contracts.dead_letters import OnError, checked_on_error
 from snapline.contracts.schemas import SchemaLike, checked_schema
-from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
-from snapline.errors import ConfigurationError, RestoreError, StorageError
+from snapline.contracts.source import BadRow, Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.errors import ConfigurationError, RestoreError, StorageError, UserCodeError
 
 MAX_WATCHED_FILES = 200_000
 
@@ -30,6 +31,8 @@ class Files(Source):
 
     format: "parquet", "csv" (with column names in the first line) or "jsonl" (one JSON object per line).
     schema: the columns to read; None reads all columns of the first file found now. Other columns are dropped.
+    on_error: what happens to rows, and to files, whose content cannot be read: they "fail" the job, go to
+        `stream.dead_letters` ("dead_letter"), or are skipped ("drop"). Storage that fails always fails the job.
     """
 
     in_step = False
@@ -41,7 +44,9 @@ class Files(Source):
         format: str = "parquet",
         schema: SchemaLike | None = None,
         watch: Duration | None = None,
+        on_error: str = "fail",
     ) -> None:
+        self.on_error = checked_on_error(on_error, "Files")
         if format not in READ_FORMATS:
             raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, READ_FORMATS))}")
         self._format = format
@@ -81,7 +86,7 @@ class Files(Source):
         parts = -(-_PARTS_PER_SUBTASK * parallelism // max(len(names), 1))
         if self._format != "parquet" or parts <= 1:
             return [_whole(self._full(name)) for name in names]
-        return [part for name in names for part in _parts(self._full(name), parts)]
+        return [part for name in names for part in self._parts(self._full(name), parts)]
 
     def discover(self, known: Any) -> tuple[Sequence[Split], Any]:
         """One split per file that is not in `known`; deleted files are forgotten."""
@@ -95,7 +100,19 @@ class Files(Source):
         return [_whole(self._full(name)) for name in names if name not in before], names
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        return FilesReader(self._format, self._schema)
+        return FilesReader(self._format, self._schema, context.bad_row)
+
+    def _parts(self, path: str, parts: int) -> list[Split]:
+        """At most `parts` splits of a Parquet file."""
+        try:
+            groups = row_groups(path)
+        except UserCodeError:
+            if self.on_error is OnError.FAIL:
+                raise
+            return [_whole(path)]  # its reader reports it
+        parts = max(min(parts, groups), 1)
+        ends = [groups * part // parts for part in range(parts + 1)]
+        return [{"path": path, "groups": [first, end]} for first, end in pairwise(ends)]
 
     def _full(self, name: str) -> str:
         return f"{self._files.root}/{name}"
@@ -104,9 +121,10 @@ class Files(Source):
 class FilesReader(SourceReader):
     """Reads its splits one after another. Positions are those of `FileRows`."""
 
-    def __init__(self, format: str, schema: pa.Schema) -> None:
+    def __init__(self, format: str, schema: pa.Schema, bad_row: Callable[[BadRow], None]) -> None:
         self._format = format
         self._schema = schema
+        self._bad_row = bad_row
         self._splits: list[tuple[Split, Position]] = []
         self._open: FileRows | None = None
 
@@ -120,10 +138,16 @@ class FilesReader(SourceReader):
 
     def read(self) -> pa.RecordBatch | Wait | None:
         while self._splits:
-            if self._open is None:
-                split, position = self._splits[0]
-                self._open = open_rows(split["path"], self._format, self._schema, split["groups"], position)
-            given = self._open.read()
+            split, position = self._splits[0]
+            try:
+                if self._open is None:
+                    self._open = open_rows(
+                        split["path"], self._format, self._schema, split["groups"], position, self._bad_row
+                    )
+                given = self._open.read()
+            except UserCodeError as error:
+                self._bad_row(BadRow(error, None, split["path"]))
+                given = None
             if given is not None:
                 return given
             self.close()
@@ -148,11 +172,3 @@ def _place(entry: tuple[Split, Position]) -> tuple[str, int]:
 
 def _whole(path: str) -> Split:
     return {"path": path, "groups": None}
-
-
-def _parts(path: str, parts: int) -> list[Split]:
-    """At most `parts` splits of a Parquet file."""
-    groups = row_groups(path)
-    parts = max(min(parts, groups), 1)
-    ends = [groups * part // parts for part in range(parts + 1)]
-    return [{"path": path, "groups": [first, end]} for first, end in pairwise(ends)]

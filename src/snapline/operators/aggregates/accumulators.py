@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.errors import EngineError
+from snapline.errors import EngineError, UserCodeError
+from snapline.operators.bad_rows import row_at_fault
 from snapline.operators.keyed_batches import chosen, decoded
 from snapline.operators.projection import Evaluation
 from snapline.state.arrays import Bools, Ints
@@ -21,6 +22,7 @@ from snapline.state.batch_keys import Rows
 from snapline.state.exact_cast import converted
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
+from snapline.text import explanation, for_row
 
 COUNT = pa.int64()
 
@@ -138,7 +140,11 @@ class Accumulators:
         if self._evaluation is None:
             # It cannot be pickled with the job.
             self._evaluation = Evaluation(self._conditions)
-        return Inputs(batch, dict(enumerate(self._evaluation.arrays(batch))))
+        try:
+            return Inputs(batch, dict(enumerate(self._evaluation.arrays(batch))))
+        except pa.ArrowException as error:
+            row = for_row(row_at_fault(self._evaluation.arrays, batch))
+            raise UserCodeError(f"where= of an aggregate failed: {explanation(error)}{row}") from error
 
     def open(self, backend: KeyedBackend, namespace: pa.DataType | None = None) -> None:
         for name, accumulator in self.by_name.items():

@@ -63,7 +63,7 @@ class Combine(IntervalFlush):
         if not batch.num_rows:
             return
         keys = [decoded(batch.column(name)) for name in self._key_columns]
-        check_no_nulls(keys, self._key_columns, self._operator)
+        check_no_nulls(keys, self._key_columns, self._operator, batch)
         inputs = self._accumulators.inputs(batch)
         values = [part.values(inputs) for part in self._parts]
         if self._passing:

@@ -17,6 +17,7 @@ from snapline.state.exact_cast import exact_array
 from snapline.state.groups import Groups
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.value_states import AggregateFunction
+from snapline.text import error_text, shortened
 
 
 class MergeableFunction(AggregateFunction[Any], Protocol):
@@ -102,4 +103,6 @@ class Custom(Accumulator):
         try:
             return function(*arguments)
         except Exception as error:
-            raise UserCodeError(f"the aggregate {self._name!r} raised {type(error).__name__}: {error}") from error
+            columns = ", ".join(map(repr, self._columns))
+            given = f", for {shortened(arguments[-1])} of the columns {columns}" if arguments else ""
+            raise UserCodeError(f"the aggregate {self._name!r} raised {error_text(error)}{given}") from error

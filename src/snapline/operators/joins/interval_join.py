@@ -103,7 +103,7 @@ class JoinIntervals(Operator):
     def _arrived(self, batch: pa.RecordBatch, side: int) -> _Arrived | None:
         """The rows that are not late, or None if all are."""
         name = self._time_columns[side]
-        ticks = times(batch.column(name), name, self._what[side], self._ticks)
+        ticks = times(batch.column(name), name, self._what[side], self._ticks, batch)
         is_late = ticks < (self._watermark.ms + 1) * self._ticks if self._watermark.ms > -MAX_WATERMARK else None
         if is_late is not None and is_late.any():
             self.late_rows += int(np.count_nonzero(is_late))

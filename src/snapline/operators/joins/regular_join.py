@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.errors import UserCodeError
+from snapline.operators.bad_rows import row_at_fault
 from snapline.operators.joins.join_rows import LEFT, JoinLayout, KeptSide, Pairs
 from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.projection import Evaluation
@@ -15,6 +16,7 @@ from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Rows
 from snapline.state.collection_states import ListState, Spans
 from snapline.state.ttl import Ttl
+from snapline.text import explanation, for_row
 
 INSERT, DELETE = "insert", "delete"
 
@@ -106,7 +108,8 @@ class JoinStreams(Operator):
         try:
             (mask,) = self._where.arrays(batch)
         except pa.ArrowException as error:
-            raise UserCodeError(f"join {self.context.uid!r}: where= failed for a row: {error}") from error
+            row = for_row(row_at_fault(self._where.arrays, batch))
+            raise UserCodeError(f"join {self.context.uid!r}: where= failed: {explanation(error)}{row}") from error
         chosen = np.flatnonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
         return batch.take(pa.array(chosen)), chosen
 

@@ -47,7 +47,9 @@ class JoinWindows(Operator):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         name = self._time_columns[input_index]
-        rows, starts_ms, ends_ms = self._windows.assign(times(batch.column(name), name, self._what[input_index]))
+        rows, starts_ms, ends_ms = self._windows.assign(
+            times(batch.column(name), name, self._what[input_index], batch=batch)
+        )
         is_late = ends_ms - 1 <= self._watermark.ms
         if is_late.any():
             (rows, starts_ms, ends_ms), is_dropped = without_late((rows, starts_ms, ends_ms), is_late, batch.num_rows)

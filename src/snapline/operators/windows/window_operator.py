@@ -116,7 +116,7 @@ class WindowOperator(IntervalFlush):
         return np.zeros(batch.num_rows, dtype=np.int64) if name is None else self._milliseconds(batch, name)
 
     def _milliseconds(self, batch: pa.RecordBatch, name: str) -> Ints:
-        times_ms = times(batch.column(name), name, self._what)
+        times_ms = times(batch.column(name), name, self._what, batch=batch)
         if int(times_ms.max()) > FAR_MS or int(times_ms.min()) < -FAR_MS:
             raise UserCodeError(
                 f"{self._what}: the time column {name!r} has times out of range: too far from 1970 to be milliseconds; "

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from snapline.contracts.operator import OperatorContext
 from snapline.contracts.schemas import conform
-from snapline.errors import UserCodeError
+from snapline.operators.row_batches import raised
 from snapline.state.arrays import Ints
 from snapline.text import shortened
 
@@ -91,11 +91,11 @@ class FunctionResults(Results):
             table = pa.Table.from_struct_array(lists[row].values)
             try:
                 given = list(batches_of(self._function(key if len(key) > 1 else key[0], window, table), self.schema))
-            except UserCodeError:
-                raise
+                given = [conform(batch, self.schema, what) for batch in given if batch.num_rows]
             except Exception as error:
-                raise UserCodeError(f"{what} raised {type(error).__name__}: {error}") from error
-            made += [conform(batch, self.schema, what) for batch in given if batch.num_rows]
+                shown = shortened(key if len(key) > 1 else key[0])
+                raise raised(what, error, f", for the key {shown} with {table.num_rows} rows") from error
+            made += given
             if len(made) >= _EMIT_BATCHES:
                 self._emit_together(context, made)
                 made = []

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from snapline.protocol.job.first_failure import Failure
+from snapline.protocol.statistics.task_metrics import TaskMetrics, bad_rows_event
 from snapline.runtime.scheduler.system_threads import wall_clock_ms
 from snapline.types import JobStatus
+
+_log = logging.getLogger(__name__)
 
 MAX_EVENTS = 1000
 MAX_TEXT_CHARACTERS = 500
@@ -38,3 +42,13 @@ class EventLog:
     def all(self) -> list[tuple[int, str]]:
         with self._lock:
             return list(self._events)
+
+
+def note_metrics(known: dict[str, TaskMetrics], metrics: TaskMetrics, events: EventLog, job: str) -> None:
+    """Keep the newest metrics of a task by its name, and report bad rows."""
+    name = str(metrics.execution.subtask)
+    event = bad_rows_event(known.get(name), metrics)
+    known[name] = metrics
+    if event:
+        events.add(event)
+        _log.warning("job %s: %s", job, event)

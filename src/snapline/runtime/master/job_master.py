@@ -26,7 +26,7 @@ from snapline.runtime.master.checkpoint_reports import CheckpointReports
 from snapline.runtime.master.coordinator_shell import CoordinatorShell, MasterCalls
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_end import EndRecorder
-from snapline.runtime.master.job_log import EventLog
+from snapline.runtime.master.job_log import EventLog, note_metrics
 from snapline.runtime.master.job_recovery import Claim, Recovery, all_subtasks, claim, make_coordinator, recover
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators, prepare_coordinators
@@ -207,7 +207,7 @@ class JobMaster:
                 for metrics in tasks:
                     self._check_sender(slot, metrics.execution)
                     if metrics.execution.attempt == self.attempt:
-                        self.metrics[str(metrics.execution.subtask)] = metrics
+                        note_metrics(self.metrics, metrics, self._events, self._spec.name)
             case _:
                 raise PeerError(f"an operator process may not send {type(message).__name__}")
 

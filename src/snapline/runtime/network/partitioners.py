@@ -64,7 +64,7 @@ class Hash(Partitioner):
         if not batch.num_rows:
             return []
         # Checked even for one target: the receiver could not name the column in its error.
-        check_no_nulls([batch.column(name) for name in self._key_columns], self._key_columns, self._operator)
+        check_no_nulls([batch.column(name) for name in self._key_columns], self._key_columns, self._operator, batch)
         if self._targets == 1:
             return [(0, batch)]
         targets = self._targets_of(batch)

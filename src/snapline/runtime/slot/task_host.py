@@ -267,6 +267,9 @@ class TaskHost:
         attempt = self._attempt
         if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
             self._remove_directory()
+        task = all_tasks(attempt).get(execution)
+        if task is not None and status in (TaskStatus.FINISHED, TaskStatus.FAILED):
+            self._send(m.Metrics([task.metrics()], _memory_bytes()))
         self._send(TaskReport(execution, status, error, trace, log, is_final, identity))
 
     def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:

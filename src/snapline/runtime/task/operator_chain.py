@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.errors import DamagedError
+from snapline.errors import DamagedError, SnaplineError
 from snapline.graph.execution_plan import PlannedOperator
+from snapline.operators.row_batches import row_at
 from snapline.operators.source_head import ChainMember, SourceHead
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.state.subtask_states import PendingSnapshot, SubtaskStates
 from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.text import error_text, for_batch
 from snapline.types import IDLE, MAX_WATERMARK, Barrier, SavepointFormat
 
 Emit: TypeAlias = Callable[[pa.RecordBatch], None]
@@ -95,8 +98,12 @@ class OperatorChain:
             operator.finish()
 
     @property
-    def late_rows(self) -> int:
-        return sum(operator.late_rows for operator in self.operators)
+    def row_figures(self) -> tuple[int, int, str]:
+        """The numbers of late and of bad rows so far, and what was wrong with the last bad row of the last operator."""
+        members = [member for _, member in self._members]
+        late = sum(operator.late_rows for operator in self.operators)
+        said = [member.last_bad_row for member in members if member.bad_rows]
+        return late, sum(member.bad_rows for member in members), said[-1] if said else ""
 
     @property
     def is_full(self) -> bool:
@@ -150,23 +157,27 @@ class OperatorChain:
 
     def described(self, error: BaseException) -> str:
         """Describe an error in one line, with the operator that raised it."""
-        message, found = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]]), self._raised_in(error)
+        message, (found, rows) = error_text(error), self._raised_in(error)
         if isinstance(error, DamagedError):
             message += "; restore it from a backup, or start under a new id from another checkpoint or a savepoint"
-        return message if found is None or repr(found) in message else f"{message} (in the operator {found!r})"
+        where = "" if found is None or repr(found) in message else f" (in the operator {found!r})"
+        # Our own errors say which row they are about.
+        return f"{message}{where}{'' if isinstance(error, SnaplineError) else rows}"
 
     def identity_of(self, error: BaseException) -> ErrorIdentity | None:
         """What tells whether the same error happens again; None if the environment failed."""
-        return ErrorIdentity.of(error, self._raised_in(error) or "")
+        return ErrorIdentity.of(error, self._raised_in(error)[0] or "")
 
-    def _raised_in(self, error: BaseException) -> str | None:
-        """The uid of the operator that raised an error, or None."""
-        found = None
+    def _raised_in(self, error: BaseException) -> tuple[str | None, str]:
+        """The uid of the operator that raised an error, or None, and the rows that it was given, for the message."""
+        found, rows = None, ""
         for frame, _ in traceback.walk_tb(error.__traceback__):
             caller = frame.f_locals.get("self")
-            # The innermost counts: an operator that emits calls the next.
-            found = next((uid for uid, member in self._members if member is caller), found)
-        return found
+            uid = next((uid for uid, member in self._members if member is caller), None)
+            if uid is not None:
+                # The innermost counts: an operator that emits calls the next.
+                found, rows = uid, _rows_of(frame) or (rows if uid == found else "")
+        return found, rows
 
     def close(self) -> list[Exception]:
         """Close everything. Returns the errors."""
@@ -180,6 +191,15 @@ class OperatorChain:
             except Exception as error:  # the others must be closed too; the task logs it
                 errors.append(error)
         return errors
+
+
+def _rows_of(frame: FrameType) -> str:
+    """The end of a message about the batch that a call of `process` was given."""
+    code = frame.f_code
+    batch = frame.f_locals.get(code.co_varnames[1]) if code.co_name == "process" and code.co_argcount > 1 else None
+    if not isinstance(batch, pa.RecordBatch):
+        return ""
+    return for_batch(batch.num_rows, row_at(batch, 0) if batch.num_rows else None)
 
 
 def _input_of(operator: Operator) -> Callable[[pa.RecordBatch], None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -87,7 +88,8 @@ class OperatorContexts:
         self._mailbox.at(self._clock() + delay_ms, call)
 
     def _in_background(self, call: Callable[[], Any], done: Callable[[Future[Any]], None]) -> None:
-        future = self._environment.background.submit(call)
+        # In the task's context, which says whether messages may show values.
+        future = self._environment.background.submit(copy_context().run, call)
         future.add_done_callback(lambda ended: self._mailbox.post(lambda: done(ended)))
 
 

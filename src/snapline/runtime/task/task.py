@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -36,6 +35,7 @@ from snapline.runtime.task.task_meter import TaskMeter, Waiting
 from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
 from snapline.runtime.wire.channel_items import Item, ItemKind
 from snapline.state.channel_state import ChannelStates, read_channel
+from snapline.text import show_values, trace_text
 from snapline.types import IDLE, MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 
 _log = logging.getLogger(__name__)
@@ -151,13 +151,14 @@ class Task:
         elif self._gate is not None and self._watermarks is not None:
             watermark_ms, queued_in = self._watermarks.current_ms, self._gate.queued_bytes
         return self.meter.read(
-            self.execution, watermark_ms, queued_in, self._outputs.queued_bytes, self._chain.late_rows
+            self.execution, watermark_ms, queued_in, self._outputs.queued_bytes, *self._chain.row_figures
         )
 
     # The thread.
 
     def _run(self) -> None:
         error: BaseException | None = None
+        show_values(self._plan.settings.show_rows)
         try:
             self._open()
             self._take_turns()
@@ -168,7 +169,7 @@ class Task:
             self._snapshots.cancel_all()
             for problem in self._chain.close():
                 level = logging.WARNING if self.status is TaskStatus.FINISHED else logging.DEBUG
-                _log.log(level, "%s: closing it failed: %s", self.execution, problem, exc_info=problem)
+                _log.log(level, "%s: closing it failed: %s", self.execution, trace_text(problem))
         if self.status is TaskStatus.FINISHED:
             self.has_finished = True
             self._outputs.send(Item(ItemKind.END_OF_PARTITION))
@@ -179,9 +180,9 @@ class Task:
             self._report_failure(error)
 
     def _report_failure(self, error: BaseException) -> None:
-        trace = "".join(traceback.format_exception(error))
+        trace = trace_text(error)
         message = self._chain.described(error)
-        _log.warning("%s failed: %s", self.execution, message, exc_info=error)
+        _log.warning("%s failed: %s\n%s", self.execution, message, trace)
         final, identity = is_final(error), self._chain.identity_of(error)
         self.reporter.task_changed(self.execution, self.status, message, trace, is_final=final, identity=identity)
 

@@ -54,6 +54,8 @@ class TaskMeter:
         queued_in_bytes: int,
         queued_out_bytes: int,
         late_rows: int = 0,
+        bad_rows: int = 0,
+        last_bad_row: str = "",
     ) -> TaskMetrics:
         """The counters, and the times since the last call."""
         now_s, waiting = self._clock_s(), self._waiting
@@ -82,4 +84,6 @@ class TaskMeter:
             watermark_ms=watermark_ms,
             latency_ms=tuple(latencies),
             late_rows=late_rows,
+            bad_rows=bad_rows,
+            last_bad_row=last_bad_row,
         )

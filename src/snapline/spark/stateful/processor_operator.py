@@ -34,6 +34,7 @@ from snapline.contracts.schemas import checked_schema, key_type
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators.event_time import SavedWatermark, per_second
 from snapline.operators.keyed_batches import keyed_state
+from snapline.operators.row_batches import raised
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.spark.stateful.processor_rows import Format, KeyedRows, batches, make_format
 from snapline.spark.stateful.processor_states import ProcessorHandle, Times
@@ -152,8 +153,11 @@ class TransformWithState(Operator):
         timer_values = self._timer_values()
         for number, part in enumerate(self._format.parts(batch, grouped)):
             self._keyed.select(rows, number)
-            given = self._processor.handleInputRows(grouped.keys[number], iter(part), timer_values)
-            yield from self._iterated(given, "handleInputRows")
+            try:
+                given = self._processor.handleInputRows(grouped.keys[number], iter(part), timer_values)
+                yield from self._iterated(given, "handleInputRows")
+            except Exception as error:
+                raise self._blamed(error, "handleInputRows", grouped.keys[number]) from error
 
     def _fire(self, domain: TimeDomain, until_ms: int, *, is_end: bool = False) -> None:
         due = self._timers.due(domain, until_ms)
@@ -168,9 +172,15 @@ class TransformWithState(Operator):
             if is_end:
                 # The output for a key must not depend on the other keys of the subtask.
                 self._times.watermark_ms = max(self._times.watermark_ms, time_ms)
-            given = self._processor.handleExpiredTimer(key, self._timer_values(), ExpiredTimerInfo(time_ms))
-            yield from self._iterated(given, "handleExpiredTimer")
+            try:
+                given = self._processor.handleExpiredTimer(key, self._timer_values(), ExpiredTimerInfo(time_ms))
+                yield from self._iterated(given, "handleExpiredTimer")
+            except Exception as error:
+                raise self._blamed(error, "handleExpiredTimer", key) from error
             self._handle.deleteTimer(time_ms)
+
+    def _blamed(self, error: Exception, method: str, key: Any) -> Exception:
+        return raised(f"{method} of {self._name}", error, f", for the key {shortened(key)}")
 
     def _iterated(self, given: Any, method: str) -> Iterator[Any]:
         try:

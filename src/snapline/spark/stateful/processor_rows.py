@@ -18,7 +18,7 @@ from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators.keyed_batches import decoded
 from snapline.operators.row_batches import MAX_ROWS, values_of
 from snapline.state.arrays import Ints
-from snapline.text import shortened
+from snapline.text import explanation, shortened
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -109,7 +109,7 @@ class RowFormat(Format):
                 columns = made.columns
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UserCodeError(
-                f"{what} returned rows that do not fit its schema, {_described(schema)}: {error}"
+                f"{what} returned rows that do not fit its schema, {_described(schema)}: {explanation(error)}"
             ) from error
         return _checked(columns, schema, what)
 
@@ -151,7 +151,7 @@ class PandasFormat(Format):
             columns = [_from_pandas(frame[field.name], field.type) for field in schema]
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UserCodeError(
-                f"{what} returned frames that do not fit its schema, {_described(schema)}: {error}"
+                f"{what} returned frames that do not fit its schema, {_described(schema)}: {explanation(error)}"
             ) from error
         return _checked(columns, schema, what)
 

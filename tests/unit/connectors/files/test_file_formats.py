@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from snapline.connectors.files.file_formats import FileRows, infer_schema, open_rows, row_groups
-from snapline.contracts.source import Wait
+from snapline.contracts.source import BadRow, Wait
 from snapline.errors import ConfigurationError, StorageError, UserCodeError
 
 X = pa.schema([("x", pa.int64())])
@@ -89,11 +90,15 @@ def test_a_schema_is_inferred_or_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "text", "complaint"),
     [
-        ("csv", "y,x\na,1\nb,oops\n", "b.csv', column 'x', cannot be read as csv.*'oops'"),
+        ("csv", "y,x\na,1\nb,oops\n", "b.csv', line 3, column 'x', cannot be read as csv.*'oops'"),
         ("csv", "y\n1\n", "b.csv' cannot be read as csv: Column 'x'"),
-        ("csv", "x\n1,2\n", "b.csv' cannot be read as csv.*Expected 1 columns, got 2"),
-        ("jsonl", '{"x":"a"}\n', r"b.jsonl' cannot be read as jsonl.*Column\(/x\) changed from number to string"),
-        ("jsonl", '{"x":1', "b.jsonl' cannot be read as jsonl"),
+        ("csv", "x\n1,2\n", "b.csv', line 2, cannot be read as csv.*Expected 1 columns, got 2"),
+        (
+            "jsonl",
+            '{"x":"a"}\n',
+            r"b.jsonl', line 1, cannot be read as jsonl.*changed from number to string",
+        ),
+        ("jsonl", '{"x":1', "b.jsonl', line 1, cannot be read as jsonl"),
     ],
 )
 def test_a_text_file_that_does_not_fit_is_named_with_its_column(
@@ -119,3 +124,60 @@ def test_a_parquet_file_that_does_not_fit_is_named_with_its_column(tmp_path: Pat
         read("bad.parquet")
     with pytest.raises(StorageError, match=r"gone\.parquet' cannot be read"):
         read("gone.parquet")
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_bad_rows_are_reported_once_and_others_are_read_from_any_position(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks are read by Arrow, up to the first bad row; a position is good for both ways to read."""
+    monkeypatch.setattr("snapline.connectors.files.file_formats._BLOCK_BYTES", 60)
+    monkeypatch.setattr("snapline.connectors.files.text_records._RECORDS", 7)
+    values = ["oops" if number in (17, 18, 30) else str(number) for number in range(40)]
+    lines = values if format == "csv" else [f'{{"x":{value}}}' for value in values]
+    path = written(tmp_path / f"a.{format}", "\n".join((["x"] if format == "csv" else []) + lines) + "\n")
+    bad: list[BadRow] = []
+    reader = open_rows(path, format, X, bad_row=bad.append)
+    seen: list[tuple[int, int, Any]] = []
+    read: list[int] = []
+    while (given := reader.read()) is not None:
+        read += [] if isinstance(given, Wait) else given.column("x").to_pylist()
+        seen.append((len(read), len(bad), reader.position))
+    reader.close()
+    assert read == [number for number in range(40) if number not in (17, 18, 30)]
+    assert [item.text for item in bad] == [lines[17], lines[18], lines[30]]
+    assert len({position for _, _, position in seen}) > 5
+    for rows, bad_rows, position in seen:
+        again: list[BadRow] = []
+        reader = open_rows(path, format, X, position=position, bad_row=again.append)
+        assert [row["x"] for row in rows_of(reader)] == read[rows:]
+        assert [item.line for item in again] == [item.line for item in bad[bad_rows:]]
+
+
+def test_rows_of_parquet_that_do_not_fit_are_bad_one_by_one(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": [1.0, 1.5, None, 4.0, 2.5]}), path)
+    bad: list[BadRow] = []
+    assert rows_of(open_rows(path, "parquet", X, bad_row=bad.append)) == [{"x": 1}, {"x": None}, {"x": 4}]
+    assert [(item.text, item.file, item.line) for item in bad] == [('{"x":1.5}', path, None), ('{"x":2.5}', path, None)]
+    strict = pa.schema([pa.field("x", pa.float64(), nullable=False)])
+    assert len(rows_of(open_rows(path, "parquet", strict, bad_row=bad.append))) == 4
+    assert "gave nulls in the column 'x', which its schema says has none, for the row {'x': None}" in str(bad[2].error)
+
+
+def test_the_rest_of_a_damaged_row_group_is_bad(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = np.random.default_rng(1).integers(0, 1 << 60, 4000)
+    pq.write_table(pa.table({"x": rows}), path, row_group_size=1000, use_dictionary=False, compression="gzip")
+    data = bytearray(path.read_bytes())
+    column = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    for place in range(column.data_page_offset + 200, column.data_page_offset + 2000):
+        data[place] = 0
+    path.write_bytes(data)
+    bad: list[BadRow] = []
+    found = rows_of(open_rows(str(path), "parquet", X, bad_row=bad.append))
+    assert [row["x"] for row in found] == [*rows[:1000].tolist(), *rows[2000:].tolist()]
+    assert [item.text for item in bad] == [None]
+    assert "a.parquet', row group 1 from row 0 on, cannot be read as parquet" in str(bad[0].error)
+    with pytest.raises(UserCodeError, match="row group 1 from row 0 on"):
+        rows_of(open_rows(str(path), "parquet", X))

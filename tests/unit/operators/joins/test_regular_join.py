@@ -74,7 +74,7 @@ def test_a_condition_that_fails_for_a_row_is_the_users(run: Run) -> None:
     harness = run(JoinStreams(layout(PLAIN, PLAIN, ("k",)), INNER, where=where), key="bigint", key_columns=("k",))
     join = harness.open()
     join.process(batch(PLAIN, (1, 10)), 0)
-    with pytest.raises(UserCodeError, match="join 'it': where= failed for a row: divide by zero"):
+    with pytest.raises(UserCodeError, match=r"join 'it': where= failed: divide by zero, for the row \{'k': 1, 'v'"):
         join.process(batch(PLAIN, (1, 0)), 1)
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from snapline.runtime.master.job_log import MAX_EVENTS, MAX_TEXT_CHARACTERS, EventLog
+from dataclasses import replace
+
+import pytest
+
+from snapline.protocol.statistics.task_metrics import TaskMetrics
+from snapline.runtime.master.job_log import MAX_EVENTS, MAX_TEXT_CHARACTERS, EventLog, note_metrics
+from snapline.types import ExecutionId, SubtaskId
 
 
 def test_only_the_latest_events_are_kept() -> None:
@@ -26,3 +32,14 @@ def test_what_was_read_does_not_grow() -> None:
     read = events.all()
     events.add("two")
     assert read == [(0, "one")]
+
+
+def test_metrics_are_kept_and_bad_rows_reported(caplog: pytest.LogCaptureFixture) -> None:
+    events, known = EventLog(lambda: 0), dict[str, TaskMetrics]()
+    metrics = TaskMetrics(ExecutionId(SubtaskId("map", 1), 3), 10, 8, 100, 80, 1_000, 600, 300, 100, 5, 6)
+    for count in (0, 1, 2, 3):
+        note_metrics(known, replace(metrics, bad_rows=count, last_bad_row="too large"), events, "clicks")
+    assert known["map/1"].bad_rows == 3
+    text = "map/1: bad rows so far: 1, and the last one: too large"
+    assert events.all() == [(0, text)]
+    assert caplog.messages == [f"job clicks: {text}"]

@@ -33,5 +33,17 @@ def test_an_error_is_that_of_the_operator_that_raised_it_not_of_those_that_calle
         operator.context = SimpleNamespace(emit=lambda batch, following=following: following.process(batch, 0))
     with pytest.raises(ValueError, match="1 rows on 0") as caught:
         chain.process(ROWS, 0)
-    assert chain.described(caught.value) == "ValueError: 1 rows on 0 (in the operator 'tail')"
+    assert chain.described(caught.value) == (
+        "ValueError: 1 rows on 0 (in the operator 'tail'), in a batch of 1 rows that begins with {'x': 1}"
+    )
     assert chain.described(ValueError("of nobody")) == "ValueError: of nobody"
+
+
+def test_late_and_bad_rows_of_all_operators_are_added_up() -> None:
+    operators: list[Any] = [Passing(), Passing(), Failing()]
+    planned: list[Any] = [SimpleNamespace(uid=uid) for uid in ("head", "middle", "tail")]
+    chain = OperatorChain(planned, operators)
+    assert chain.row_figures == (0, 0, "")
+    operators[0].late_rows, operators[1].bad_rows, operators[1].last_bad_row = 3, 4, "too large"
+    operators[0].bad_rows = 1
+    assert chain.row_figures == (3, 5, "too large")
