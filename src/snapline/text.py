@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
+from datetime import date, time
 from typing import Any
 
 from snapline.errors import SnaplineError
@@ -48,7 +49,7 @@ def for_line(line: str) -> str:
 def for_batch(count: int, first: Mapping[str, Any] | None) -> str:
     """The same for the rows of a batch, of which only the first is shown."""
     begins = "" if first is None or not _shows_values.get() else f" that begins with {row_text(first)}"
-    return f", in a batch of {count} rows{begins}"
+    return f", in a batch of {count} row{'' if count == 1 else 's'}{begins}"
 
 
 def error_text(error: BaseException) -> str:
@@ -104,7 +105,7 @@ def _value_text(value: Any) -> str:
     if isinstance(value, str | bytes) and len(value) > _MAX_VALUE_CHARACTERS:
         value = value[:_MAX_VALUE_CHARACTERS]  # before `repr`, which would copy all of it
         return f"{value!r}..."
-    return _cut(repr(value), _MAX_VALUE_CHARACTERS)
+    return _cut(str(value) if isinstance(value, date | time) else repr(value), _MAX_VALUE_CHARACTERS)
 
 
 def _cut(text: str, most: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TypeVar
 
@@ -85,6 +86,7 @@ def secret_error() -> Exception:
 
 def test_rows_are_cut_value_by_value_so_that_all_columns_show() -> None:
     assert row_text({"user": "ann", "n": None}) == "{'user': 'ann', 'n': None}"
+    assert row_text({"at": datetime(2024, 1, 2, 3, tzinfo=UTC)}) == "{'at': 2024-01-02 03:00:00+00:00}"
     text = row_text({"a": "x" * 1000, "b": b"y" * 1000, "c": list(range(1000)), "d": 4})
     assert text.startswith("{'a': '" + "x" * 80 + "'..., 'b': b'")
     assert text.endswith("'d': 4}")

@@ -73,7 +73,7 @@ def test_an_error_of_the_function_names_the_sink() -> None:
     writer = sl.sinks.ForeachBatch(fail).writer(context())
     writer.write(rows(1))
     (payload,) = writer.prepare(1)
-    with pytest.raises(UserCodeError, match="raised KeyError for name: 'oops'"):
+    with pytest.raises(UserCodeError, match="raised KeyError: 'oops', for name, in a batch of 1 row that begins"):
         writer.commit(sl.Committable("name", 1, payload), PERMIT)
 
 

@@ -34,7 +34,7 @@ def test_an_error_is_that_of_the_operator_that_raised_it_not_of_those_that_calle
     with pytest.raises(ValueError, match="1 rows on 0") as caught:
         chain.process(ROWS, 0)
     assert chain.described(caught.value) == (
-        "ValueError: 1 rows on 0 (in the operator 'tail'), in a batch of 1 rows that begins with {'x': 1}"
+        "ValueError: 1 rows on 0 (in the operator 'tail'), in a batch of 1 row that begins with {'x': 1}"
     )
     assert chain.described(ValueError("of nobody")) == "ValueError: of nobody"
 
