@@ -144,7 +144,8 @@ class Process(Operator):
 
     def _check(self, made: object) -> None:
         """Check the result of a call, and flush if the function has emitted many rows."""
-        check_result(made)
+        if made is not None:
+            check_result(made)
         if len(self._context._rows) >= MAX_ROWS:
             self._flush()
 

@@ -46,7 +46,7 @@ class SourceHead:
 
     def open(self, context: OperatorContext) -> None:
         self.context = context
-from snapline.operators.bad_rows import BadRows
+        self._bad = BadRows(self, context, f"the source {context.uid!r}", self._on_error)
         self._watermark = SavedWatermark(context)
         self._reader = self._source.reader(
             ReaderContext(context.job_id, context.uid, context.subtask, context.parallelism, self._take_bad_row)
