@@ -15,6 +15,7 @@ from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.event_gate import EventGate
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint
+from snapline.protocol.job.repeated_errors import RepeatedErrors
 from snapline.protocol.journal import Journal, Publication, Record, RecordKind
 from snapline.protocol.keygroups import EMPTY, KeyGroupRange
 from snapline.protocol.messages import Acknowledge
@@ -167,6 +168,20 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         _late_preparation,
     ),
     Mutant("no-fence", "an older attempt may publish", Journal, "publication", _no_fence),
+    Mutant(
+        "failure-closes-the-job",
+        "a job that failed is never run again",
+        Journal,
+        "is_closed",
+        lambda _original: property(lambda self: self.ended is not None),
+    ),
+    Mutant(
+        "same-error-for-ever",
+        "an error that repeats does not end the job",
+        RepeatedErrors,
+        "is_too_many",
+        lambda _original: property(always(False)(None)),
+    ),
     Mutant(
         "ack-twice",
         "acknowledges before it has written, and after",

@@ -175,7 +175,7 @@ def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
     for _ in range(rng.choice((1, 2, 2))):
         faults.update(rng.choice(_FAULT_GROUPS))
     faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
-    if random.Random(f"broken-{seed}").random() < _BROKEN_SHARE:  # noqa: S311  # it leaves other scenarios as they are
+    if random.Random(f"poison-{seed}").random() < _BROKEN_SHARE:  # noqa: S311  # it leaves other scenarios as they are
         faults.add(Fault.BROKEN_CODE)
     runs = _make_runs(rng, topology)
     incremental = rng.random() < 0.4

@@ -169,6 +169,8 @@ class ObservedMaster(JobMaster):
         is_stale = report.execution.attempt != before[0]
         if is_stale and before != (lifecycle.attempt, lifecycle.status, lifecycle._tasks):
             raise self._kernel.violated(f"attempt {before[0]} accepts a report of {report.execution}")
+        if lifecycle.errors.count > (self._spec.execution.same_error_limit or 0):
+            raise self._kernel.violated(f"the same error came {lifecycle.errors.count} times: {lifecycle.cause}")
 
     def _status_changed(self, before: JobStatus, after: JobStatus, trace: str, log: str) -> None:
         self._kernel.tell(self._process.name, "job {}: {}", after.name, self._lifecycle.cause)
