@@ -1117,6 +1117,44 @@ def test_an_object_whose_class_is_gone(make: Make, objects: MemoryObjects, monke
         restore(make(), objects, *parts).value_state("v").take([1])
 
 
+class Trap:
+    """Its pickle runs code."""
+
+    sprung = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return spring, ()
+
+
+def spring() -> int:
+    Trap.sprung += 1
+    return 7
+
+
+@pytest.mark.parametrize("canonical", [False, True])
+def test_a_pickle_runs_only_where_the_job_declares_an_object(
+    make: Make, objects: MemoryObjects, canonical: bool
+) -> None:
+    first = make()
+    for name in ("number", "gone"):
+        state = first.value_state(name, object)
+        for key in range(10):
+            first.select_key(key)
+            state.set(Trap())
+    parts, sprung = save(first, objects, canonical=canonical), Trap.sprung
+    second = restore(make(), objects, *parts)
+    with pytest.raises(RestoreError, match=r"saved as value of any Python object, and is declared as value of int64"):
+        second.value_state("number", int)
+    # Neither is what was refused opened, nor what nobody asks for, also when it is saved again.
+    again = save(second, objects, 2, canonical=canonical)
+    assert Trap.sprung == sprung
+    third = restore(make(), objects, *again)
+    state = third.value_state("number", object)
+    third.select_key(3)
+    assert state.get() == 7
+    assert Trap.sprung > sprung
+
+
 def test_nothing_expires_while_time_is_held(make: Make, clock: ManualClock) -> None:
     backend = make()
     value = backend.value_state("v", "bigint", ttl=Ttl("1s"))

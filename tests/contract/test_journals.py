@@ -414,6 +414,24 @@ def test_records_made_with_credentials_are_for_nobody_else(
 
 
 @pytest.mark.slow
+def test_an_acl_says_who_may_do_what(zookeeper: ZooKeeperServer) -> None:
+    path, auth = f"/readable-{uuid.uuid4().hex}/job", ("digest", "user:s3cr3t")
+    acl = "auth::cdrwa,world:anyone:r"
+    journal = ZooKeeperJournal(zookeeper.hosts, path, timeout_ms=TIMEOUT_MS, auth=auth, acl=acl)
+    stranger = ZooKeeperJournal(zookeeper.hosts, path, timeout_ms=TIMEOUT_MS)
+    try:
+        assert journal.create(CLAIM)
+        assert stranger.read().records == (CLAIM,)
+        with pytest.raises(StorageError, match="refused to create"):
+            stranger.create(Record(RecordKind.CLAIM, 2, "stranger"))
+        with pytest.raises(StorageError, match="refused to delete"):
+            stranger.delete([CLAIM])
+    finally:
+        journal.close()
+        stranger.close()
+
+
+@pytest.mark.slow
 def test_rows_that_are_empty_go_with_their_last_record(zookeeper: ZooKeeperServer) -> None:
     from kazoo.client import KazooClient
 

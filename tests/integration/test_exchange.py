@@ -640,7 +640,7 @@ def test_a_probe_tells_whether_a_port_is_one_of_the_job(world: World) -> None:
         (struct.pack("<BBHHHIQ", 5, 0, 0, 0, 1, 1 << 20, 0), "with 1048576 bytes"),
         (struct.pack("<BBHHHIQ", 7, 0, 9, 0, 1, 0, 0), "no channel"),
         (struct.pack("<BBHHHIQ", 65, 0, 9, 0, 1, 0, 0), "no channel"),
-        (struct.pack("<BBHHHIQ", 0, 0, 0, 0, 1, 3, 0) + b"abc", "understood"),
+        (struct.pack("<BBHHHIQ", 0, 0, 0, 0, 1, 3, 0) + b"abc", "cannot be decoded"),
         (struct.pack("<BBHHHIQ", 0, 0, 0, 0, 1, 3, 0) + b"a", "middle"),
         (struct.pack("<BB", 0, 0), "middle"),
         (b"", "closed the connection"),

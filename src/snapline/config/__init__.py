@@ -15,7 +15,7 @@ from snapline.config.restart_strategies import (
     RestartStrategy,
     default_restart,
 )
-from snapline.config.setting_checks import MAX_COUNT, Path
+from snapline.config.setting_checks import MAX_COUNT, Mode, Path, Ports, port_range
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 
 __all__ = [
@@ -27,12 +27,15 @@ __all__ = [
     "ExponentialDelay",
     "FailureRate",
     "FixedDelay",
+    "Mode",
     "NoRestart",
     "Path",
+    "Ports",
     "RestartStrategy",
     "Size",
     "StateBackend",
     "default_restart",
     "duration_ms",
+    "port_range",
     "size_bytes",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from snapline.config.setting_checks import Path, Settings, count, flag, member, path, wrong
+from snapline.config.setting_checks import Mode, Path, Settings, count, file_mode, flag, member, path, paths, wrong
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 from snapline.types import ClaimMode, ExternalizedRetention, SavepointFormat
 
@@ -18,6 +19,10 @@ MAX_MIN_PAUSE_MS = 365 * 86_400_000
 
 MAX_INLINE_THRESHOLD_BYTES = 1 << 20
 
+MIN_METADATA_LIMIT_BYTES = 1 << 20
+
+_ACE = r"[a-z0-9]+:[^,]*:[cdrwa]+"
+_ACL = re.compile(f"{_ACE}(,{_ACE})*")
 _HOSTS = re.compile(r"[A-Za-z0-9._\-\[\]:]+:[0-9]{1,5}(,[A-Za-z0-9._\-\[\]:]+:[0-9]{1,5})*")
 
 
@@ -61,17 +66,26 @@ class Checkpoints(Settings):
         memory_limit: largest single state of a subtask that may be kept in the driver.
         zookeeper: servers (`host:port,host:port`) that keep the journal of the job's checkpoints; None keeps it in
             `storage`.
+        zookeeper_auth_file: file on the driver with a scheme and its credential for them, `digest user:password`.
+        zookeeper_acl: who may do what with the journal there, `scheme:id:permissions` separated by commas, with the
+            permissions c, d, r, w and a; None is everything for the holders of the same credential, or without one for
+            everybody.
         local_directory: directory on each machine for copies of its tasks' snapshots, so that a task restarted there
             need not fetch them; None keeps no copies. Needs `storage`.
         create_subdirectory: whether a job's checkpoints go into a directory of `storage` named after its id.
         retained: how many completed ones to keep, at least 1.
         externalized: what happens to them when the job ends; None is RETAIN_ON_CANCELLATION, which deletes them only
             after a job has finished, or NO_EXTERNALIZED without `storage`.
+        directory_mode: mode of directories made on a file system, `"0700"`, and of files without its x; None follows
+            the umask of the processes.
+        metadata_limit: size above which the metadata of a snapshot is neither written nor read.
         parallel_cleanup: whether the files of a checkpoint are deleted in parallel.
         savepoint_dir: where savepoints without a directory of their own go.
         savepoint_format: format of savepoints that name none.
     What the job starts from
         restore_from: a checkpoint or savepoint: its directory, or its `_metadata` file.
+        trusted_directories: where else files of restored snapshots may be, beside `storage`, `savepoint_dir` and the
+            directory of `restore_from`.
         claim_mode: who owns that snapshot from then on.
         allow_non_restored: start even if it holds state of operators this job does not have.
         ignore_in_flight_of: drop the in-flight data when restoring exactly this checkpoint id.
@@ -99,14 +113,19 @@ class Checkpoints(Settings):
     storage: str | None
     memory_limit_bytes: int
     zookeeper: str | None
+    zookeeper_auth_file: str | None
+    zookeeper_acl: str | None
     local_directory: str | None
     create_subdirectory: bool
     retained: int
     externalized: ExternalizedRetention
+    directory_mode: int | None
+    metadata_limit_bytes: int
     parallel_cleanup: bool
     savepoint_dir: str | None
     savepoint_format: SavepointFormat
     restore_from: str | None
+    trusted_directories: tuple[str, ...]
     claim_mode: ClaimMode
     allow_non_restored: bool
     ignore_in_flight_of: int | None
@@ -135,14 +154,19 @@ class Checkpoints(Settings):
         storage: Path | None = None,
         memory_limit: Size = "5MB",
         zookeeper: str | None = None,
+        zookeeper_auth_file: Path | None = None,
+        zookeeper_acl: str | None = None,
         local_directory: Path | None = None,
         create_subdirectory: bool = True,
         retained: int = 1,
         externalized: ExternalizedRetention | str | None = None,
+        directory_mode: Mode | None = None,
+        metadata_limit: Size = "1GB",
         parallel_cleanup: bool = True,
         savepoint_dir: Path | None = None,
         savepoint_format: SavepointFormat | str = SavepointFormat.CANONICAL,
         restore_from: Path | None = None,
+        trusted_directories: Path | Sequence[Path] = (),
         claim_mode: ClaimMode | str = ClaimMode.NO_CLAIM,
         allow_non_restored: bool = False,
         ignore_in_flight_of: int | None = None,
@@ -171,14 +195,19 @@ class Checkpoints(Settings):
             storage=path(storage, "storage"),
             memory_limit_bytes=size_bytes(memory_limit, setting="memory_limit"),
             zookeeper=None if zookeeper is None else _hosts(zookeeper),
+            zookeeper_auth_file=path(zookeeper_auth_file, "zookeeper_auth_file"),
+            zookeeper_acl=None if zookeeper_acl is None else _acl(zookeeper_acl),
             local_directory=path(local_directory, "local_directory"),
             create_subdirectory=flag(create_subdirectory, "create_subdirectory"),
             retained=count(retained, "retained", least=1),
             externalized=_externalized(externalized, storage),
+            directory_mode=file_mode(directory_mode, "directory_mode"),
+            metadata_limit_bytes=_metadata_limit(metadata_limit),
             parallel_cleanup=flag(parallel_cleanup, "parallel_cleanup"),
             savepoint_dir=path(savepoint_dir, "savepoint_dir"),
             savepoint_format=member(SavepointFormat, savepoint_format, "savepoint_format"),
             restore_from=path(restore_from, "restore_from"),
+            trusted_directories=paths(trusted_directories, "trusted_directories"),
             claim_mode=member(ClaimMode, claim_mode, "claim_mode"),
             allow_non_restored=flag(allow_non_restored, "allow_non_restored"),
             ignore_in_flight_of=None
@@ -229,6 +258,9 @@ class Checkpoints(Settings):
                 self.zookeeper,
                 "it keeps only the journal; the checkpoints would be lost with the driver; set `storage` too",
             )
+        for name in ("zookeeper_auth_file", "zookeeper_acl"):
+            if getattr(self, name) is not None and self.zookeeper is None:
+                raise wrong(name, getattr(self, name), "has no effect without ZooKeeper; set `zookeeper` too")
 
     @property
     def is_periodic(self) -> bool:
@@ -281,6 +313,19 @@ def _hosts(value: str) -> str:
     if not isinstance(value, str) or not _HOSTS.fullmatch(value):
         raise wrong("zookeeper", value, 'give its servers as "host:port", several separated by commas')
     return value
+
+
+def _acl(value: str) -> str:
+    if not isinstance(value, str) or not _ACL.fullmatch(value):
+        raise wrong("zookeeper_acl", value, 'give "scheme:id:permissions", such as "auth::cdrwa,world:anyone:r"')
+    return value
+
+
+def _metadata_limit(value: Size) -> int:
+    size = size_bytes(value, setting="metadata_limit")
+    if size < MIN_METADATA_LIMIT_BYTES:
+        raise wrong("metadata_limit", value, "the metadata of a job may not fit; use at least 1MB")
+    return size
 
 
 def _inline_threshold(value: Size) -> int:

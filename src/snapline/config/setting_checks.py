@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import Enum
 from os import PathLike, fspath
 from typing import TypeAlias, TypeVar
@@ -10,6 +11,12 @@ from typing import TypeAlias, TypeVar
 from snapline.errors import ConfigurationError
 
 Path: TypeAlias = str | PathLike[str]
+
+Mode: TypeAlias = int | str
+"""The mode of a directory, 0o700 or "0700"."""
+
+Ports: TypeAlias = int | str
+"""A port, 7100, or a range of ports, "7100-7109"."""
 
 MAX_COUNT = 1_000_000
 """Upper limit of every setting that counts something, so that a slip cannot switch a limit off."""
@@ -80,3 +87,44 @@ def path(value: Path | None, setting: str) -> str | None:
     if not found.strip():
         raise wrong(setting, value, "empty; give a directory or URL, or leave it out")
     return found
+
+
+def paths(value: Path | Sequence[Path], setting: str) -> tuple[str, ...]:
+    """`value`, some directories or URLs, as text; text may hold several, separated by commas."""
+    given = value.split(",") if isinstance(value, str) else [value] if isinstance(value, PathLike) else value
+    return tuple(found for item in given if (found := path(item, setting)) is not None)
+
+
+def file_mode(value: Mode | None, setting: str) -> int | None:
+    """`value`, a file mode, as a number; None stays None."""
+    if value is None:
+        return None
+    try:
+        found = int(value, 8) if isinstance(value, str) else value
+    except ValueError:
+        found = -1
+    if not isinstance(found, int) or isinstance(found, bool) or found & ~0o777 or found & 0o700 != 0o700:
+        raise wrong(setting, value, 'not a mode of directories that their owner can use; give one such as "0700"')
+    return found
+
+
+def ports(value: Ports | None, setting: str) -> str | None:
+    """`value`, a port or a range of ports, as text; None stays None."""
+    if value is None:
+        return None
+    first, dash, last = str(value).partition("-")
+    try:
+        numbers = int(first), int(last if dash else first)
+    except ValueError:
+        numbers = (0, 0)
+    if isinstance(value, bool) or not 0 < numbers[0] <= numbers[1] < 1 << 16:
+        raise wrong(setting, value, 'neither a port nor a range of ports; give 7100 or "7100-7109", from 1 to 65535')
+    return str(numbers[0]) if numbers[0] == numbers[1] else f"{numbers[0]}-{numbers[1]}"
+
+
+def port_range(checked: str | None) -> range:
+    """The ports to try for a setting that `ports` has checked; None is port 0, any free one."""
+    if checked is None:
+        return range(1)
+    first, _, last = checked.partition("-")
+    return range(int(first), int(last or first) + 1)

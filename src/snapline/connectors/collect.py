@@ -17,6 +17,7 @@ from snapline.connectors.files.file_sink import Files, FilesWriter, read_files
 from snapline.contracts.sink import Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, StorageError, UserCodeError
 
+_TEMPORARY = "snapline-collect-"
 _FORMAT = "arrow"
 _STARTED = ".started"
 """Holds the id of the job started last; the rows of each job are in a directory named by its id."""
@@ -42,7 +43,7 @@ class Collect(Sink):
         self._max_rows = count(max_rows, "max_rows", least=1, most=_MAX_ROWS)
         self._schema: pa.Schema | None = None
         if directory is None:
-            self._directory = tempfile.mkdtemp(prefix="snapline-collect-")
+            self._directory = tempfile.mkdtemp(prefix=_TEMPORARY)
             weakref.finalize(self, _remove, self._directory, os.getpid())
         else:
             if "://" in os.fspath(directory):
@@ -93,6 +94,12 @@ class _CollectWriter(FilesWriter):
         super().__init__(directory, _FORMAT, context, _MAX_FILE_BYTES)
         self._max_rows = max_rows
         self._rows = 0
+
+    def _is_known(self, directory: Path) -> bool:
+        # Also those of other jobs, from whose snapshots this one may have started.
+        own, other = self._directory.parent, directory.parent
+        is_temporary = own.name.startswith(_TEMPORARY) and other.name.startswith(_TEMPORARY)
+        return other == own or (is_temporary and other.parent == own.parent)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._rows += batch.num_rows

@@ -13,13 +13,14 @@ from snapline.config import Checkpoints, Execution
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.graph.execution_plan import ExecutionPlan
 from snapline.operators.source_head import ChainMember
+from snapline.storage.known_roots import known_directories
 
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
     """What a process of the job unpacks. `operators` are grouped by vertex, each pickled separately.
 
-    `takes_last_checkpoint` is as in `graph/job_spec.py`.
+    `takes_last_checkpoint` is as in `graph/job_spec.py`, `known_directories` as in `storage/known_roots.py`.
     """
 
     job_id: str
@@ -28,6 +29,7 @@ class Shipment:
     execution: Execution
     takes_last_checkpoint: bool
     operators: Mapping[str, tuple[bytes, ...]]
+    known_directories: tuple[str, ...] = ()
 
     def make_operators(self, vertex_id: str) -> list[ChainMember]:
         """New copies of a vertex's operators; `UserCodeError` if something they need is not there."""
@@ -72,7 +74,8 @@ def pack(
                     "SparkSession; create those in the operator's `open`, or on first use"
                 ) from error
         packed[vertex.id] = tuple(parts)
-    shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed)
+    directories = tuple(known_directories(checkpoints))
+    shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed, directories)
     # The version is packed separately: the shipment of another version may not even unpickle.
     return pickle.dumps((_version(), cloudpickle.dumps(shipment)))
 

@@ -12,6 +12,7 @@ import logging
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 import threading
 from collections import deque
@@ -77,8 +78,13 @@ class DataFrameSource(Source):
         return self._schema
 
     def directory(self, job_id: str, uid: str, storage: str | None) -> Path:
-        """Returns the directory of the files of a job."""
-        return (self._directory or _default_directory(storage)) / job_id / uid
+        """Returns the directory of the files of a job; without one of the user's, nobody else can look into it."""
+        if self._directory is not None:
+            return self._directory / job_id / uid
+        if storage is None:
+            # No other run can continue this one.
+            return Path(tempfile.mkdtemp(prefix="snapline-dataframes-")) / job_id / uid
+        return _private(_default_directory(storage) / job_id) / uid
 
     def materialise(self, directory: Path) -> None:
         """Write the DataFrame to this directory, unless it exists."""
@@ -252,7 +258,8 @@ def to_dataframe(stream: Stream, spark: SparkSession, *, uid: str, directory: An
         atexit.register(shutil.rmtree, files, ignore_errors=True)
     else:
         # By job id: a driver that resumes the job must find what its predecessor committed.
-        files = _default_directory(running.checkpoints.storage) / running.id_for_start() / f"rows-{uid}"
+        job_directory = _default_directory(running.checkpoints.storage) / running.id_for_start()
+        files = _private(job_directory) / f"rows-{uid}"
 
     def write() -> None:
         files.mkdir(parents=True, exist_ok=True)
@@ -274,6 +281,8 @@ def _delete(directory: Path) -> None:
     for parent in (directory.parent, directory.parent.parent):
         try:
             parent.rmdir()
+        except FileNotFoundError:
+            continue
         except OSError:
             return  # not empty
 
@@ -286,10 +295,23 @@ def _is_dataframe(frame: Any) -> bool:
     return any(kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.") for kind in type(frame).__mro__)
 
 
-def _default_directory(storage: str | None) -> Path:
-    """Beside the checkpoints, or in the temporary directory without checkpoint storage."""
-    if storage is None:
-        return Path(tempfile.gettempdir()) / "snapline-dataframes"
+def _private(directory: Path) -> Path:
+    """Make a directory that only this user can enter. Raises `ConfigurationError` if it is another's."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise ConfigurationError(
+            f"{directory}, for the rows of DataFrames, is a link or belongs to another user; remove it, or give a "
+            "directory= of your own"
+        )
+    if found.st_mode & 0o077:
+        directory.chmod(0o700)
+    return directory
+
+
+def _default_directory(storage: str) -> Path:
+    """Beside the checkpoints."""
     path = storage.removeprefix("file://")
     if "://" in path:
         raise ConfigurationError(

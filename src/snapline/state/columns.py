@@ -61,6 +61,10 @@ class Column(ABC):
         """Decode stored values; the inverse of `FrozenColumn.encode`."""
         return stored
 
+    def unseal(self) -> None:
+        """The job has declared this state as it is stored: from now on, what was restored is used."""
+        return
+
 
 class SlotArray:
     """A numpy array by slot."""

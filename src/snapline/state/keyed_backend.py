@@ -293,6 +293,7 @@ class KeyedBackend(ABC):
                 known = self._convert(name, known, values, ttl_ms, change)
         known.is_declared = True
         lifetime = declaration.lifetime
+        known.values.values.unseal()
         known.values.refresh_on_read = lifetime is not None and lifetime.refresh_on_read
         return Scope(self, declaration.namespace), known.table
 

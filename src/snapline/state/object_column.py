@@ -16,8 +16,20 @@ _PAGE = 1024
 _IMMUTABLE = (int, float, complex, bool, str, bytes, type(None))
 
 
+class _Pickle:
+    """A restored pickle of a state that the job has not declared."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
 class ObjectColumn(Column):
     """Any Python objects, in pages.
+
+    A pickle can run any code, so restored ones stay as they are until the job declares the state and `unseal` is
+    called. A snapshot stores those that never are as they were.
 
     While a frozen column is in use, the first read of an object replaces it with a copy: the caller may change it, and
     the snapshot must not see that. So freezing costs the same however many objects there are.
@@ -28,6 +40,8 @@ class ObjectColumn(Column):
         self._shared_pages: set[int] = set()
         self._private: set[int] = set()
         self._numbers = count()
+        self._is_sealed = True
+        self._has_pickles = False
         self._frozen: set[int] = set()
         """The numbers of frozen columns in use; adding and removing one is safe from any thread."""
 
@@ -64,7 +78,7 @@ class ObjectColumn(Column):
         pages, frozen, number = list(self._pages), self._frozen, next(self._numbers)
 
         def encode(slots: Ints) -> pa.Array:
-            return pa.array([pickled(pages[slot // _PAGE][slot % _PAGE]) for slot in slots.tolist()], pa.binary())
+            return pa.array([_stored(pages[slot // _PAGE][slot % _PAGE]) for slot in slots.tolist()], pa.binary())
 
         frozen.add(number)
         self._private = set()
@@ -79,4 +93,20 @@ class ObjectColumn(Column):
         self._private, self._shared_pages = private, set()
 
     def decode(self, stored: pa.Array) -> Values:
-        return [unpickled(data) for data in stored.to_pylist()]
+        if not self._is_sealed:
+            return [unpickled(data) for data in stored.to_pylist()]
+        self._has_pickles = True
+        return [_Pickle(data) for data in stored.to_pylist()]
+
+    def unseal(self) -> None:
+        self._is_sealed = False
+        if self._has_pickles:
+            self._has_pickles = False
+            for number, page in enumerate(list(self._pages)):
+                for place, value in enumerate(page):
+                    if type(value) is _Pickle:
+                        self.set(number * _PAGE + place, unpickled(value.data))
+
+
+def _stored(value: Any) -> bytes:
+    return value.data if type(value) is _Pickle else pickled(value)

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from snapline.errors import DamagedError, EngineError, FencedError, ObjectNotFoundError, RestoreError, StorageError
+from snapline.errors import DamagedError, EngineError, ObjectNotFoundError, RestoreError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.retention.orphans import orphans
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
-from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.journals.journal_client import RETRIES, RETRY_PAUSE_S, JournalClient
 from snapline.storage.journals.journal_store import JournalStore
+from snapline.storage.known_roots import KnownRoots
+from snapline.storage.metadata_objects import METADATA, METADATA_LIMIT_BYTES, MetadataObjects
 from snapline.storage.objects.object_paths import TEMPORARY
 from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_writer import attempt_of
@@ -26,7 +27,6 @@ from snapline.types import NO_CHECKPOINT, ExternalizedRetention, JobStatus
 
 SAVEPOINT_NAME_TRIES = 10
 
-METADATA = "_metadata"
 _SWEEPABLE = re.compile(r"(chk-[0-9]+|shared)/")
 _SHARED = "shared"
 _CHECKPOINT = re.compile(r"chk-([0-9]+)")
@@ -57,7 +57,9 @@ class Archive(JournalClient):
 
     `directory` belongs to the job: `chk-<n>/` holds what belongs to one checkpoint, `shared/` what several refer to.
     Unless it is `exclusive`, other jobs use it as well: then nothing is swept, and only objects known to be this job's
-    are deleted. `random` names savepoints.
+    are deleted. `random` names savepoints. Of what metadata and journal name, only files in `directory` and in the
+    `roots` are read or deleted; without `roots`, all are. Larger metadata than `metadata_limit_bytes` is neither
+    written nor read.
     """
 
     def __init__(
@@ -72,11 +74,17 @@ class Archive(JournalClient):
         sleep: Callable[[float], None] = time.sleep,
         exclusive: bool = True,
         random: Random | None = None,
+        roots: KnownRoots | None = None,
+        metadata_limit_bytes: int = METADATA_LIMIT_BYTES,
     ) -> None:
         super().__init__(journal, token, retries=retries, retry_pause_s=retry_pause_s, sleep=sleep)
         self._is_exclusive = exclusive
         self.directory = directory.rstrip("/")
         self._objects = objects
+        self._roots = roots
+        self._metadata = MetadataObjects(objects, roots, metadata_limit_bytes)
+        if roots is not None:
+            roots.add(self.directory)
         self._random = random or Random(token)  # noqa: S311  # a name that nobody else has, no secret
 
     # Places.
@@ -90,6 +98,8 @@ class Archive(JournalClient):
 
     def savepoint_location(self, target_directory: str, job_id: str) -> str:
         """Returns an unused directory for a savepoint."""
+        if self._roots is not None:
+            self._roots.add(target_directory)
         for _ in range(SAVEPOINT_NAME_TRIES):
             name = f"savepoint-{job_id[:6]}-{self._random.getrandbits(48):012x}"
             location = f"{target_directory.rstrip('/')}/{name}"
@@ -106,23 +116,9 @@ class Archive(JournalClient):
 
         Never replaces other metadata: raises `FencedError` if there is some.
         """
-        data = metadata.encode(snapshot)
-        self._repeat(lambda: self._write_metadata(snapshot, data))
+        data = self._metadata.encode(snapshot)
+        self._repeat(lambda: self._metadata.create(snapshot, data))
         return len(data)
-
-    def _write_metadata(self, snapshot: Snapshot, data: bytes) -> None:
-        path = snapshot.metadata_path
-        if self._objects.create(path, data):
-            return
-        there = self._objects.read(path)
-        if there != data:
-            other = metadata.decode(there, snapshot.location)
-            raise FencedError(
-                f"{path} belongs to snapshot {other.id} of attempt {other.attempt}; somebody else writes into "
-                f"{self.directory}: give each job a directory of its own",
-                attempt=snapshot.attempt,
-                current=other.attempt,
-            )
 
     def read_snapshot(self, path: str) -> Snapshot:
         """Returns the snapshot in a directory; `path` may also be its `_metadata` file. Raises `RestoreError`."""
@@ -136,7 +132,7 @@ class Archive(JournalClient):
             ) from error
 
     def _read_metadata(self, location: str) -> Snapshot:
-        return metadata.decode(self._repeat(lambda: self._objects.read(f"{location}/{METADATA}")), location)
+        return self._repeat(lambda: self._metadata.read(location))
 
     def _read_all(self, records: Iterable[Record]) -> _Readings:
         """Read the snapshots of records. Missing and damaged ones are results; a failing store raises."""
@@ -145,6 +141,12 @@ class Archive(JournalClient):
         damaged: dict[Record, str] = {}
         for record in records:
             location = str(record.location)
+            if self._roots is not None and not self._roots.cover(location):
+                damaged[record] = (
+                    f"{location} is in the journal, but in no directory of this job; if it belongs to the job, name "
+                    "its directory in Checkpoints(trusted_directories=[...])"
+                )
+                continue
             try:
                 snapshots.append(self._read_metadata(location))
             except ObjectNotFoundError:
@@ -408,6 +410,10 @@ class Archive(JournalClient):
             self._objects.delete_tree(location)
 
     def _delete(self, paths: Sequence[str]) -> None:
+        if self._roots is not None:
+            for path in paths:
+                if not self._roots.cover(path):
+                    raise EngineError(f"{path} was to be deleted, and is in no directory of this job")
         if paths:
             self._objects.delete(paths)
 

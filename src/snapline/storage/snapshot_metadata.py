@@ -140,11 +140,12 @@ def encode(snapshot: Snapshot) -> bytes:
     return b"%b\n%b\n" % (_encoder.encode(header), body)
 
 
-def decode(data: bytes, location: str) -> Snapshot:
+def decode(data: bytes, location: str, is_known: Callable[[str], bool] | None = None) -> Snapshot:
     """Returns the snapshot a `_metadata` file describes; `location` is the directory the file was read from.
 
-    `location` has no trailing slash and is not `.`: object paths are made from it. Raises `DamagedError` if `data` is
-    not exactly what `encode` returns, or has a newer format.
+    `is_known` says whether a file outside the snapshot may belong to it; without it, any may. `location` has no
+    trailing slash and is not `.`: object paths are made from it. Raises `DamagedError` if `data` is not exactly what
+    `encode` returns, has a newer format, or names a file that may not belong to it.
     """
     path = f"{location}/_metadata"
     expected = header(data, path)
@@ -154,7 +155,7 @@ def decode(data: bytes, location: str) -> Snapshot:
     if zlib.crc32(body) != expected.crc32:
         raise DamagedError(f"{path} is damaged: checksum mismatch")
     try:
-        return _Unpacker(location).snapshot(_body_decoder.decode(body))
+        return _Unpacker(location, is_known).snapshot(_body_decoder.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError, ConfigurationError, _WrongError) as error:
         raise DamagedError(f"{path} is damaged: {error}") from error
 
@@ -260,8 +261,9 @@ class _Packer:
 class _Unpacker:
     """Converts the stored form to a snapshot at `location`. Raises `_WrongError` if it is inconsistent."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, is_known: Callable[[str], bool] | None) -> None:
         self._location = location
+        self._is_known = is_known
         self._own = f"{location}/"
         self._shared: str | None = None
 
@@ -310,6 +312,11 @@ class _Unpacker:
     def _object(self, it: _Object) -> StoredObject:
         if it.data is not None and (len(it.data) != it.size_bytes or it.external):
             raise _WrongError(f"{it.path!r} holds {len(it.data)} bytes of data, not {it.size_bytes}")
+        if it.external and self._is_known is not None and not self._is_known(it.path):
+            raise _WrongError(
+                f"it names the file {it.path!r}, which is in no directory of this job; if it belongs to the snapshot, "
+                "name its directory in Checkpoints(trusted_directories=[...])"
+            )
         path = it.path if it.external or it.data is not None else self._resolved(it.path)
         return StoredObject(path, it.size_bytes, it.shared_key, False, it.offset, it.crc32, it.data)
 

@@ -12,6 +12,7 @@ from snapline.errors import ConfigurationError
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import JournalStore, MemoryJournal, ObjectJournal
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
+from snapline.storage.known_roots import KnownRoots, known_directories
 from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.objects.object_paths import directory_location
@@ -35,7 +36,12 @@ def check_job_id(job_id: str) -> str:
 
 def open_objects(checkpoints: Checkpoints) -> ObjectStore:
     """Returns the object store that `storage` names, or one in the memory of this process."""
-    return MemoryObjects() if checkpoints.storage is None else FileObjects()
+    return MemoryObjects() if checkpoints.storage is None else open_files(checkpoints)
+
+
+def open_files(checkpoints: Checkpoints) -> FileObjects:
+    """Returns the store of files, which follows no symbolic links within the directories of the job."""
+    return FileObjects(no_links_below=known_directories(checkpoints), directory_mode=checkpoints.directory_mode)
 
 
 def open_archive(
@@ -53,19 +59,49 @@ def open_archive(
     and `journal` replace what the settings name, for example to pass credentials.
     """
     check_job_id(job_id)
+    roots, limit = KnownRoots(known_directories(checkpoints)), checkpoints.metadata_limit_bytes
     objects = objects or open_objects(checkpoints)
     if checkpoints.storage is None:
-        return Archive(objects, journal or MemoryJournal(), f"{DRIVER_DIRECTORY}/{job_id}", token, sleep=sleep)
+        journal = journal or MemoryJournal()
+        directory = f"{DRIVER_DIRECTORY}/{job_id}"
+        return Archive(objects, journal, directory, token, sleep=sleep, roots=roots, metadata_limit_bytes=limit)
     # In a form every process resolves alike.
     is_local_path = directory_location(checkpoints.storage).scheme == "file" and "://" not in checkpoints.storage
     root = (os.path.abspath(checkpoints.storage) if is_local_path else checkpoints.storage).rstrip("/")
     is_own = checkpoints.create_subdirectory
     directory = f"{root}/{job_id}" if is_own else root
     if journal is None and checkpoints.zookeeper is not None:
-        journal = ZooKeeperJournal(checkpoints.zookeeper, f"/snapline/{job_id}")
+        journal = ZooKeeperJournal(
+            checkpoints.zookeeper,
+            f"/snapline/{job_id}",
+            auth=None if checkpoints.zookeeper_auth_file is None else _read_auth(checkpoints.zookeeper_auth_file),
+            acl=checkpoints.zookeeper_acl,
+        )
     elif journal is None:
         journal = ObjectJournal(objects, f"{root}/{job_id}/journal")
-    return Archive(objects, journal, directory, token, exclusive=is_own, sleep=sleep)
+    return Archive(
+        objects,
+        journal,
+        directory,
+        token,
+        exclusive=is_own,
+        sleep=sleep,
+        roots=roots,
+        metadata_limit_bytes=limit,
+    )
+
+
+def _read_auth(path: str) -> tuple[str, str]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            scheme, _, credential = file.read().strip().partition(" ")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"zookeeper_auth_file={path!r}: cannot be read: {error}") from error
+    if not scheme or not credential.strip():
+        raise ConfigurationError(
+            f"zookeeper_auth_file={path!r}: must hold a scheme and its credential, such as: digest user:password"
+        )
+    return scheme, credential.strip()
 
 
 def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from snapline.config.setting_checks import MAX_COUNT, count, flag, member, number, path
+from snapline.config.setting_checks import (
+    MAX_COUNT,
+    count,
+    file_mode,
+    flag,
+    member,
+    number,
+    path,
+    paths,
+    port_range,
+    ports,
+)
 from snapline.errors import ConfigurationError
 
 
@@ -21,6 +32,11 @@ def test_what_is_right_is_returned_in_its_plain_form() -> None:
     assert count(MAX_COUNT + 1, "n", least=0, most=None) == MAX_COUNT + 1
     assert (number(2, "n"), flag(False, "n")) == (2.0, False)
     assert member(Colour, " dark-Red ", "n") is member(Colour, Colour.DARK_RED, "n") is Colour.DARK_RED
+    assert (ports(7, "n"), ports("7-9", "n"), ports(None, "n")) == ("7", "7-9", None)
+    assert [list(port_range(checked)) for checked in ("7", "7-9", None)] == [[7], [7, 8, 9], [0]]
+    assert [file_mode(mode, "n") for mode in ("0700", "750", 0o755, None)] == [0o700, 0o750, 0o755, None]
+    assert paths("/a,s3://b", "n") == paths(["/a", "s3://b"], "n") == ("/a", "s3://b")
+    assert (paths(Path("/a"), "n"), paths((), "n")) == (("/a",), ())
     assert (path(Path("/a"), "n"), path("s3://b", "n"), path(None, "n")) == ("/a", "s3://b", None)
 
 

@@ -173,6 +173,38 @@ def test_a_dataframe_is_computed_once_for_a_job(tmp_path: Path) -> None:
     assert values(reader) == [1]
 
 
+def test_the_rows_of_a_dataframe_are_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = tmp_path / "storage"
+    Materialised(spec(DataFrameSource(DataFrame(), None), sl.Checkpoints(storage=storage)))
+    assert (storage / ".dataframes" / "job").stat().st_mode & 0o777 == 0o700
+    # Without storage each run has a directory of its own, which nobody can have prepared for it.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sources = [DataFrameSource(DataFrame(), None) for _ in range(2)]
+    for source in sources:
+        Materialised(spec(source, sl.Checkpoints()))
+    roots = {Path(source.splits(1)[0]["file"]).parents[2] for source in sources}
+    assert len(roots) == 2
+    for root in roots:
+        assert root.parent == tmp_path
+        assert root.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_directory_that_somebody_else_has_prepared_is_refused(
+    tmp_path: Path, is_link: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "storage" / ".dataframes" / "job"
+    directory.parent.mkdir(parents=True)
+    if is_link:
+        (tmp_path / "theirs").mkdir()
+        directory.symlink_to(tmp_path / "theirs")
+    else:
+        directory.mkdir()
+        monkeypatch.setattr("os.geteuid", lambda: directory.stat().st_uid + 1)
+    with pytest.raises(ConfigurationError, match="is a link or belongs to another user"):
+        Materialised(spec(DataFrameSource(DataFrame(), None), sl.Checkpoints(storage=tmp_path / "storage")))
+
+
 @pytest.mark.parametrize(
     ("status", "savepoint", "settings", "stays"),
     [

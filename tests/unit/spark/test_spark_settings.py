@@ -119,6 +119,7 @@ def test_what_makes_no_sense_is_refused(name: str, value: str, complaint: str) -
         Checkpoints(interval="1s", interval_during_backlog="0s", min_pause="1d", aligned_timeout="3ms", unaligned=True),
         Checkpoints(storage="/a", savepoint_dir="/b", memory_limit="7MB", zookeeper="a:1,b:2"),
         Execution(),
+        Checkpoints(directory_mode="0700", trusted_directories="/a,/b", metadata_limit="3MB"),
         Execution(batch_size="1KB", host="h", heartbeat_timeout="1h", allow_plaintext=True),
         FixedDelay(attempts=2, delay="1h"),
         ExponentialDelay(jitter=0.5),

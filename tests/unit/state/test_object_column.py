@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
 
 from snapline.state.object_column import ObjectColumn
-from snapline.state.pickles import unpickled
+from snapline.state.pickles import pickled, unpickled
 
 
 def test_objects_come_back() -> None:
@@ -21,6 +24,7 @@ def test_objects_come_back() -> None:
 
 def test_changes_in_place_are_not_in_the_snapshot() -> None:
     column = ObjectColumn()
+    column.unseal()
     given = [1]
     column.set(0, given)
     assert column.get(0) is given
@@ -39,6 +43,7 @@ def test_changes_in_place_are_not_in_the_snapshot() -> None:
 
 def test_each_of_two_snapshots_has_its_own_moment() -> None:
     column = ObjectColumn()
+    column.unseal()
     column.set(0, [1])
     first = column.freeze()
     column.get(0).append(2)
@@ -49,3 +54,31 @@ def test_each_of_two_snapshots_has_its_own_moment() -> None:
     assert column.decode(first.encode(np.array([0]))) == [[1]]
     second.release()
     assert column.get(0) == [1, 2, 3]
+
+
+class Trap:
+    """Its pickle runs code."""
+
+    sprung = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return spring, ()
+
+
+def spring() -> str:
+    Trap.sprung += 1
+    return "sprung"
+
+
+def test_a_pickle_stays_closed_until_the_state_is_declared() -> None:
+    sprung, column, slots = Trap.sprung, ObjectColumn(), np.array([0, 5])
+    pickles = pa.array([pickled(Trap()), pickled([1])], pa.binary())
+    column.scatter(slots, column.decode(pickles))
+    frozen = column.freeze()
+    assert frozen.encode(slots).equals(pickles), "what nobody declares is stored as it was"
+    assert Trap.sprung == sprung
+    column.unseal()
+    assert column.gather(slots) == ["sprung", [1]]
+    assert column.decode(pickles) == ["sprung", [1]], "what is restored later is opened at once"
+    assert Trap.sprung == sprung + 2
+    assert frozen.encode(slots).equals(pickles), "the snapshot is of the moment it was taken at"

@@ -10,6 +10,7 @@ import pytest
 from snapline.config import Checkpoints
 from snapline.errors import ConfigurationError
 from snapline.storage.archive import Archive
+from snapline.storage.journals.journal_store import MemoryJournal
 from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_writer import WriteOptions
 from snapline.storage.storage_factory import check_job_id, open_archive, open_objects
@@ -70,3 +71,31 @@ def test_zookeeper_needs_storage(tmp_path: Path) -> None:
 
 def test_the_store_of_the_settings(tmp_path: Path) -> None:
     assert isinstance(open_objects(Checkpoints(storage=tmp_path)), FileObjects)
+
+
+def test_the_credential_for_zookeeper_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def journal(hosts: str, path: str, **options: Any) -> Any:
+        given.update(options, hosts=hosts, path=path)
+        return MemoryJournal()
+
+    monkeypatch.setattr("snapline.storage.storage_factory.ZooKeeperJournal", journal)
+    file = tmp_path / "auth"
+    settings = Checkpoints(
+        storage=tmp_path, zookeeper="a:1", zookeeper_auth_file=file, zookeeper_acl="auth::cdrwa,world:anyone:r"
+    )
+    file.write_text("digest user:pass word\n")
+    open_archive(settings, "job", "me")
+    assert given == {
+        "hosts": "a:1",
+        "path": "/snapline/job",
+        "auth": ("digest", "user:pass word"),
+        "acl": "auth::cdrwa,world:anyone:r",
+    }
+    file.write_text("digest")
+    with pytest.raises(ConfigurationError, match="must hold a scheme and its credential"):
+        open_archive(settings, "job", "me")
+    file.unlink()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        open_archive(settings, "job", "me")

@@ -22,7 +22,7 @@ from snapline.config import Path as AnyPath
 from snapline.config import Size, size_bytes
 from snapline.connectors.files.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
-from snapline.errors import ConfigurationError, StorageError
+from snapline.errors import ConfigurationError, RestoreError, StorageError
 from snapline.storage.objects.local_backend import sync_directory
 
 PENDING = ".pending"
@@ -41,19 +41,25 @@ class Files(Sink):
 
     format: "parquet", "csv", "jsonl" (one JSON object per line) or "arrow" (an Arrow IPC stream).
     max_file_size: a larger file is closed and the same checkpoint continues in another one.
+    earlier_directories: where an earlier version of the job wrote to. What it had prepared there and not committed is
+        committed there; in any other directory nothing is.
     """
 
-    def __init__(self, directory: AnyPath, *, format: str = "parquet", max_file_size: Size = "1gb") -> None:
-        path = os.fspath(directory)
-        if "://" in path:
-            raise ConfigurationError(f"Files({path!r}): only directories of the local file system can be written")
+    def __init__(
+        self,
+        directory: AnyPath,
+        *,
+        format: str = "parquet",
+        max_file_size: Size = "1gb",
+        earlier_directories: Sequence[AnyPath] = (),
+    ) -> None:
         if format not in WRITE_FORMATS:
             raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, WRITE_FORMATS))}")
         self._max_file_bytes = size_bytes(max_file_size, setting="max_file_size")
         if self._max_file_bytes == 0:
             raise ConfigurationError(f'Files(max_file_size={max_file_size!r}): use more, for example "128mb"')
-        # Executors have another working directory.
-        self._directory = os.path.abspath(path)
+        self._directory = _absolute(directory)
+        self._earlier = tuple(map(_absolute, earlier_directories))
         self._format = format
 
     def check(self, schema: pa.Schema) -> None:
@@ -65,13 +71,21 @@ class Files(Sink):
             ) from error
 
     def writer(self, context: SinkContext) -> SinkWriter:
-        return FilesWriter(Path(self._directory), self._format, context, self._max_file_bytes)
+        return FilesWriter(Path(self._directory), self._format, context, self._max_file_bytes, self._earlier)
 
 
 class FilesWriter(SinkWriter):
     """Writes the files of one subtask."""
 
-    def __init__(self, directory: Path, format: str, context: SinkContext, max_file_bytes: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        format: str,
+        context: SinkContext,
+        max_file_bytes: int,
+        earlier_directories: Sequence[str] = (),
+    ) -> None:
+        self._known = {directory, *map(Path, earlier_directories)}
         self._max_file_bytes = max_file_bytes
         self._directory = directory
         self._format = format
@@ -117,6 +131,7 @@ class FilesWriter(SinkWriter):
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
         # The paths of the writer that prepared it, perhaps of another job or directory than this one's.
         pending, final = Path(committable.payload["pending"]), Path(committable.payload["final"])
+        self._check_paths(committable.name, pending, final)
         try:
             os.rename(pending, final)
             result = CommitResult.COMMITTED
@@ -130,6 +145,32 @@ class FilesWriter(SinkWriter):
         # Also if another process renamed it: it may have died before the sync.
         sync_directory(final.parent)
         return result
+
+    def _check_paths(self, name: str, pending: Path, final: Path) -> None:
+        """Raise `RestoreError` unless these are names that a writer of a known directory gives to its files.
+
+        They come from a snapshot, which others may have written: no other file may be moved, nor replaced.
+        """
+        directory = final.parent
+        if not self._is_known(directory):
+            raise RestoreError(
+                f"{name} names {final}, which is in no directory of this sink; if an earlier version of the job wrote "
+                "there, name it in Files(..., earlier_directories=[...])"
+            )
+        root = os.path.realpath(directory / PENDING)
+        match = _PENDING_FILE.fullmatch(pending.name)
+        if (
+            match is None
+            or match["checkpoint"] == "open"
+            or not final.name.endswith(_place_in_name(pending.name))
+            or not os.path.realpath(pending.parent).startswith(f"{root}/")
+            or root != os.path.join(os.path.realpath(directory), PENDING)
+            or pending.is_symlink()
+        ):
+            raise RestoreError(f"{name} does not name a file that this sink has prepared, but {pending}, for {final}")
+
+    def _is_known(self, directory: Path) -> bool:
+        return directory in self._known
 
     def abort_newer(self, checkpoint_id: int) -> None:
         for path in self._pending.iterdir():
@@ -149,8 +190,7 @@ class FilesWriter(SinkWriter):
 
     def _final_name(self, pending: str) -> str:
         """Starts with the uid and sorts by checkpoint."""
-        attempt, checkpoint, subtask, rest = pending.split("-", 3)
-        return f"{self._context.uid[:_MAX_UID_IN_NAME]}-{int(checkpoint):010d}-{subtask}-{attempt}-{rest}"
+        return f"{self._context.uid[:_MAX_UID_IN_NAME]}{_place_in_name(pending)}"
 
 
 class _OpenFile:
@@ -203,6 +243,20 @@ def read_files(directory: AnyPath) -> pa.Table:
     found = [read_whole(path) for path in sorted(Path(directory).iterdir())]
     tables = [table for table in found if table is not None]
     return pa.concat_tables(tables) if tables else pa.table({})
+
+
+def _place_in_name(pending: str) -> str:
+    """The end of the name of a committed file."""
+    attempt, checkpoint, subtask, rest = pending.split("-", 3)
+    return f"-{int(checkpoint):010d}-{subtask}-{attempt}-{rest}"
+
+
+def _absolute(directory: AnyPath) -> str:
+    path = os.fspath(directory)
+    if "://" in path:
+        raise ConfigurationError(f"Files({path!r}): only directories of the local file system can be written")
+    # Executors have another working directory.
+    return os.path.abspath(path)
 
 
 def _make_directory(path: Path, root: Path) -> None:

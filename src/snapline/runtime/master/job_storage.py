@@ -16,10 +16,9 @@ from snapline.graph.job_spec import JobSpec
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import JournalStore
-from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.objects.object_store import Bytes, ObjectInfo, ObjectStore
-from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, open_archive, open_objects
+from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, open_archive, open_files, open_objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,10 @@ class MasterStorage:
 class DriverObjects:
     """Checkpoints of one job in the driver's memory; everything else, such as savepoints, in files."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, files: ObjectStore) -> None:
         self._start = f"{directory}/"
         self._memory = MemoryObjects()
-        self._files = FileObjects()
+        self._files = files
 
     def _of(self, path: str) -> ObjectStore:
         return self._memory if f"{path}/".startswith(self._start) else self._files
@@ -97,7 +96,7 @@ def open_storage(
     checkpoints = spec.checkpoints
     check_job_id(spec.job_id)
     if objects is None and checkpoints.storage is None:
-        objects = DriverObjects(f"{DRIVER_DIRECTORY}/{spec.job_id}")
+        objects = DriverObjects(f"{DRIVER_DIRECTORY}/{spec.job_id}", open_files(checkpoints))
     elif objects is None:
         objects = open_objects(checkpoints)
     archive = open_archive(checkpoints, spec.job_id, token or uuid.uuid4().hex, objects, journal, sleep)

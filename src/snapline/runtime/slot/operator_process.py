@@ -77,7 +77,9 @@ class OperatorProcess:
                 bootstrap,
                 shipment,
                 exchange,
-                FileObjects(),
+                FileObjects(
+                    no_links_below=shipment.known_directories, directory_mode=shipment.checkpoints.directory_mode
+                ),
                 TaskEnvironment(threads, state, channels, background),
                 link,
                 ProcessDirectory(settings.state_directory),

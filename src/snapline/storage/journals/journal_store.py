@@ -23,6 +23,9 @@ FORMAT_VERSION = 1
 MAX_READINGS = 20
 """Maximum readings of a journal that changes meanwhile, before an error."""
 
+MAX_RECORD_BYTES = 1 << 20
+"""Of a larger record only this much is read, and found to be damaged."""
+
 PARALLEL_READS = 8
 """Concurrent reads where each record takes a request."""
 
@@ -252,6 +255,6 @@ class ObjectJournal(JournalStore):
 
     def _read(self, name: str) -> bytes | None:
         try:
-            return self._objects.read(self._path(name))
+            return self._objects.read(self._path(name), 0, MAX_RECORD_BYTES)
         except ObjectNotFoundError:
             return None

@@ -26,6 +26,7 @@ PIPELINED = 256
 RECONNECT_PAUSE_S = 1.0
 """Longest pause between connection attempts."""
 
+_PERMISSIONS = {"c": "create", "d": "delete", "r": "read", "w": "write", "a": "admin"}
 _GROUPS = ("claims", "ids", "rows")
 _SECRET_REQUESTS = frozenset({"Auth", "SASL"})
 
@@ -42,8 +43,9 @@ class ZooKeeperJournal(JournalStore):
         hosts: `host:port` of the servers, separated by commas.
         path: the job's own znode, such as `/snapline/<job-id>`; created with its parents if missing.
         timeout_ms: time limit of one call, and the session timeout.
-        auth: a scheme and its credential, such as `("digest", "user:password")`. Only holders of the same credential
-            can access what is created.
+        auth: a scheme and its credential, such as `("digest", "user:password")`. Unless `acl` says otherwise, only
+            holders of the same credential can access what is created.
+        acl: who may do what with it: `scheme:id:permissions` separated by commas, as in `auth::cdrwa,world:anyone:r`.
         sasl: options of a SASL login for kazoo (`mechanism`, `username`, `password`, ...); needs `pure-sasl`.
     """
 
@@ -56,6 +58,7 @@ class ZooKeeperJournal(JournalStore):
         *,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
         auth: tuple[str, str] | None = None,
+        acl: str | None = None,
         sasl: Mapping[str, Any] | None = None,
     ) -> None:
         if not path.startswith("/") or path.endswith("/"):
@@ -72,6 +75,7 @@ class ZooKeeperJournal(JournalStore):
         self._path = path
         self._timeout_s = timeout_ms / 1000
         self._auth = auth
+        self._acl = acl
         self._sasl = None if sasl is None else dict(sasl)
         self._lock = threading.Lock()
         self._client: Any = None
@@ -91,10 +95,9 @@ class ZooKeeperJournal(JournalStore):
 
     def create(self, record: Record) -> bool:
         from kazoo import exceptions as ke
-        from kazoo.security import CREATOR_ALL_ACL
 
         path, data = f"{self._path}/{record.name}", encode_record(record)
-        acl = None if self._auth is None and self._sasl is None else CREATOR_ALL_ACL
+        acl = self._access()
         deadline_s = time.monotonic() + self._timeout_s
         client = self._connect(deadline_s)
         for _ in range(PARENT_TRIES):
@@ -135,6 +138,19 @@ class ZooKeeperJournal(JournalStore):
             if client is not None:
                 client.stop()
                 client.close()
+
+    def _access(self) -> list[Any] | None:
+        """Who may access what is created; None is everybody."""
+        from kazoo.security import CREATOR_ALL_ACL, make_acl
+
+        if self._acl is None:
+            return None if self._auth is None and self._sasl is None else CREATOR_ALL_ACL
+        entries = []
+        for entry in self._acl.split(","):
+            scheme, _, rest = entry.partition(":")
+            name, _, permissions = rest.rpartition(":")
+            entries.append(make_acl(scheme, name, **{_PERMISSIONS[letter]: True for letter in permissions}))
+        return entries
 
     # Reading.
 

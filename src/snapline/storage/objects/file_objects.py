@@ -48,7 +48,9 @@ class FileObjects:
     `options` holds fsspec storage options by scheme, for example `{"s3": {"endpoint_url": "http://..."}}`; error
     messages never show them. An operation that fails for a transient reason is retried up to `retries` times, first
     after `backoff_ms`, then after twice as long each time, at most 30 seconds; `sleep` waits, in seconds.
-    `parallelism` limits concurrent deletes, and concurrent parts of one upload.
+    `parallelism` limits concurrent deletes, and concurrent parts of one upload. On a file system, no path below one of
+    the directories `no_links_below` may lead through a symbolic link, and new directories get `directory_mode`, files
+    the same without its x; None follows the umask.
 
     Clients of remote storage are created on first use, one set per process: after a fork the child creates its own.
     Leftovers of a killed process are never visible but take space: `.tmp-...` files, which `sweep` and `delete_tree`
@@ -62,6 +64,8 @@ class FileObjects:
         retries: int = 3,
         backoff_ms: int = 100,
         parallelism: int = 8,
+        no_links_below: Iterable[str] = (),
+        directory_mode: int | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         for setting, value, least, most in (
@@ -79,7 +83,8 @@ class FileObjects:
         self._backoff_ms = backoff_ms
         self._parallelism = parallelism
         self._sleep = sleep
-        self._local = LocalBackend()
+        local = [location for path in no_links_below if (location := directory_location(path)).scheme == "file"]
+        self._local = LocalBackend([location.rest for location in local], directory_mode)
         self._remotes: dict[tuple[int, str, str], FsspecBackend] = {}
         self._lock = threading.Lock()
 

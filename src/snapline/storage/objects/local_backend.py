@@ -6,11 +6,12 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from snapline.errors import StorageError
 from snapline.storage.objects.object_backend import COPY_BYTES, MISSING, Outlook, not_done, outlook_of
 from snapline.storage.objects.object_paths import TEMPORARY, Location, temporary_name
 from snapline.storage.objects.object_store import Bytes
@@ -19,19 +20,31 @@ _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
 
 
 class LocalBackend:
-    """Local and mounted files. Names are absolute paths."""
+    """Local and mounted files. Names are absolute paths.
+
+    `no_links_below` are directories in which no path may lead through a symbolic link; `mode` is that of directories
+    it makes, and without x of files.
+    """
 
     delete_batch = 1
 
+    def __init__(self, no_links_below: Iterable[str] = (), mode: int | None = None) -> None:
+        self._roots = [os.path.abspath(directory) for directory in no_links_below]
+        self._mode = mode
+
     def name(self, location: Location) -> str:
-        return os.path.abspath(location.rest)
+        name = os.path.abspath(location.rest)
+        for root in self._roots:
+            if name.startswith(f"{root}/"):
+                _refuse_links(root, name)
+        return name
 
     def outlook(self, error: Exception) -> Outlook:
         return outlook_of(error)
 
     def create(self, name: str, data: Bytes, token: str) -> bool:
         with self._staged(name, token) as temporary:
-            with not_done(), _synced(temporary) as file:
+            with not_done(), _synced(temporary, self._mode) as file:
                 file.write(data)
             try:
                 os.link(temporary, name)
@@ -80,6 +93,9 @@ class LocalBackend:
                 os.unlink(name)
 
     def delete_tree(self, name: str) -> None:
+        if os.path.islink(name):  # `walk` would follow it
+            os.unlink(name)
+            return
         for directory, directories, files in os.walk(name, topdown=False, onerror=_raise_unless_missing):
             for file in files:
                 with suppress(FileNotFoundError):
@@ -109,7 +125,7 @@ class LocalBackend:
     @contextmanager
     def _replacing(self, name: str) -> Iterator[BinaryIO]:
         with self._staged(name, uuid.uuid4().hex) as temporary:
-            with not_done(), _synced(temporary) as file:
+            with not_done(), _synced(temporary, self._mode) as file:
                 yield file
             os.replace(temporary, name)
         sync_directory(os.path.dirname(name))
@@ -119,7 +135,7 @@ class LocalBackend:
         """Yields the path of a temporary file in the directory of `name`, always removed at the end."""
         directory = os.path.dirname(name)
         with not_done():
-            _make_directory(directory)
+            _make_directory(directory, self._mode)
         temporary = os.path.join(directory, temporary_name(name, token))
         try:
             yield temporary
@@ -129,9 +145,11 @@ class LocalBackend:
 
 
 @contextmanager
-def _synced(path: str) -> Iterator[BinaryIO]:
+def _synced(path: str, mode: int | None) -> Iterator[BinaryIO]:
     """Yields a file that is synced when the block ends."""
     with open(path, "wb") as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode & 0o666)
         yield file
         file.flush()
         os.fsync(file.fileno())
@@ -150,15 +168,28 @@ def sync_directory(path: str | os.PathLike[str]) -> None:
         os.close(descriptor)
 
 
-def _make_directory(path: str) -> None:
+def _make_directory(path: str, mode: int | None) -> None:
     """Create a directory and its parents, and sync each."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(path)
-    _make_directory(parent)
+    _make_directory(parent, mode)
     with suppress(FileExistsError):
         os.mkdir(path)
+        if mode is not None:
+            os.chmod(path, mode)
     sync_directory(parent)
+
+
+def _refuse_links(root: str, name: str) -> None:
+    path = root
+    for part in name[len(root) + 1 :].split("/"):
+        path = f"{path}/{part}"
+        if os.path.islink(path):
+            raise StorageError(
+                f"{path} is a symbolic link, which could lead anywhere, so nothing is read, written or deleted through "
+                "it; put the directory or file itself in its place"
+            )
 
 
 def _raise_unless_missing(error: OSError) -> None:

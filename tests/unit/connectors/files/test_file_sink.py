@@ -12,7 +12,7 @@ import pytest
 
 import snapline as sl
 from snapline.connectors.files.file_sink import Files, read_files
-from snapline.errors import ConfigurationError, StorageError
+from snapline.errors import ConfigurationError, RestoreError, StorageError
 
 PERMIT = sl.Permit(9, 99)
 
@@ -80,11 +80,47 @@ def test_another_process_of_another_attempt_can_commit(tmp_path: Path) -> None:
 
 def test_a_restored_commit_goes_where_it_was_prepared_for(tmp_path: Path) -> None:
     committable = prepared(writer(tmp_path / "old"), 5, 1)
-    other = writer(tmp_path / "new", attempt=1, job="fork")
+    other = writer(tmp_path / "new", attempt=1, job="fork", earlier_directories=[tmp_path / "old"])
     other.abort_newer(5)
     assert other.commit(committable, PERMIT) is sl.CommitResult.COMMITTED
     assert other.commit(committable, PERMIT) is sl.CommitResult.ALREADY_COMMITTED
     assert seen(tmp_path / "old") == [1]
+
+
+def test_nothing_is_committed_in_a_directory_the_sink_was_not_given(tmp_path: Path) -> None:
+    committable = prepared(writer(tmp_path / "old"), 5, 1)
+    with pytest.raises(RestoreError, match="earlier_directories"):
+        writer(tmp_path / "new").commit(committable, PERMIT)
+    assert pending(tmp_path / "old") == ["1-5-0"]
+
+
+def test_no_other_file_is_moved_whatever_a_snapshot_names(tmp_path: Path) -> None:
+    made, elsewhere = writer(tmp_path / "out"), tmp_path / "elsewhere"
+    good = prepared(made, 5, 1).payload
+    prepared_path, final = Path(good["pending"]), Path(good["final"])
+    elsewhere.mkdir()
+    treasure = elsewhere / prepared_path.name
+    treasure.write_text("mine")
+    (prepared_path.parent / "9-9-9-aa.parquet").symlink_to(treasure)
+    (prepared_path.parents[1] / "link").symlink_to(elsewhere)
+    for forged in (
+        {**good, "pending": str(treasure)},
+        {**good, "pending": str(prepared_path.parents[1] / "link" / prepared_path.name)},
+        {**good, "pending": f"{prepared_path.parent}/../../../../elsewhere/{prepared_path.name}"},
+        {**good, "pending": str(final)},
+        {**good, "final": str(elsewhere / final.name)},
+        {**good, "final": f"{tmp_path}/out/../elsewhere/{final.name}"},
+        {**good, "final": str(tmp_path / "out" / "other-name")},
+        {
+            "pending": str(prepared_path.parent / "9-9-9-aa.parquet"),
+            "final": str(tmp_path / "out" / "out-0000000009-9-9-aa.parquet"),
+        },
+    ):
+        with pytest.raises(RestoreError):
+            made.commit(sl.Committable("forged", 5, forged), PERMIT)
+    assert treasure.read_text() == "mine"
+    assert seen(tmp_path / "out") == []
+    assert made.commit(sl.Committable("good", 5, good), PERMIT) is sl.CommitResult.COMMITTED
 
 
 def test_only_what_older_attempts_of_the_same_sink_have_newer_is_dropped(tmp_path: Path) -> None:

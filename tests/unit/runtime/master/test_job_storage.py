@@ -8,10 +8,11 @@ import pytest
 
 from snapline.errors import ObjectNotFoundError
 from snapline.runtime.master.job_storage import DriverObjects, absolute
+from snapline.storage.objects.file_objects import FileObjects
 
 
 def test_only_the_jobs_own_directory_is_in_memory(tmp_path: Path) -> None:
-    objects = DriverObjects("/driver/job")
+    objects = DriverObjects("/driver/job", FileObjects())
     inside, outside = "/driver/job/chk-1/_metadata", f"{tmp_path}/saved/_metadata"
     for path in (inside, outside):
         assert objects.create(path, b"1")
