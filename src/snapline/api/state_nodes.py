@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from snapline.api.expressions import check_column
 from snapline.contracts.dead_letters import OnError, checked_on_error
-from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError
 from snapline.operators.state_functions import MapColumnsWithState, MapWithState, UpdateState
+from snapline.state.evolution import Migrate
 from snapline.state.state_types import StateType, resolve
 from snapline.state.ttl import Lifetime, as_ttl
 
@@ -29,6 +29,7 @@ def map_with_state(
     schema: SchemaLike,
     columns: Sequence[str] | None = None,
     ttl: Lifetime | None = None,
+    migrate: Migrate | None = None,
     on_error: str = "fail",
     uid: str | None = None,
     parallelism: int | None = None,
@@ -41,12 +42,15 @@ def map_with_state(
     not key columns: one value, or a tuple of several; the key columns are copied. A state with fields is a dict,
     and with `columns` a tuple. With `ttl` a state that has not changed for that long expires. `on_error` is what
     happens to a row that the function fails for, as in `Stream.map`; the state stays as it was before that row.
+    `migrate` takes a state that an older version of the job stored with another type, and returns it as it is declared
+    now.
     """
     policy = checked_on_error(on_error, "map_with_state")
     kind, lifetime = _checked("map_with_state", function, state), as_ttl(ttl, "map_with_state")
     made = checked_schema(schema, "map_with_state()")
     if columns is None:
-        operator: Operator = MapWithState(function, kind, lifetime, made, policy)
+        operator = MapWithState(function, kind, lifetime, made, policy)
+        operator.migrate = migrate
         return self._then("map_with_state", operator, made, uid, parallelism, on_error=policy, has_state=True)
     if isinstance(columns, str):
         raise ConfigurationError(f"map_with_state: columns={columns!r}; give a list of names, such as [{columns!r}]")
@@ -59,6 +63,7 @@ def map_with_state(
             "returns"
         )
     operator = MapColumnsWithState(function, kind, lifetime, made, tuple(columns), given, policy)
+    operator.migrate = migrate
     return self._then("map_with_state", operator, made, uid, parallelism, on_error=policy, has_state=True)
 
 
@@ -69,6 +74,7 @@ def update_state(
     state: object,
     schema: SchemaLike,
     ttl: Lifetime | None = None,
+    migrate: Migrate | None = None,
     on_error: str = "fail",
     uid: str | None = None,
     parallelism: int | None = None,
@@ -78,7 +84,7 @@ def update_state(
     `old` are the states of the distinct keys, an Arrow array with nulls for new keys; `groups`, a `Groups`, maps
     rows to these keys; the new states are in the same order. Results must not depend on batch boundaries. `on_error`
     is as in `Stream.map_batches`: the function is called again with parts of a batch that it fails for, and the states
-    from before it.
+    from before it. `migrate` is as for `map_with_state`.
     """
     kind, policy = _checked("update_state", function, state), checked_on_error(on_error, "update_state")
     if policy is not OnError.FAIL and kind.arrow is None:
@@ -88,6 +94,7 @@ def update_state(
         )
     made = checked_schema(schema, "update_state()")
     operator = UpdateState(function, kind, as_ttl(ttl, "update_state"), made, policy)
+    operator.migrate = migrate
     return self._then("update_state", operator, made, uid, parallelism, on_error=policy, has_state=True)
 
 

@@ -18,6 +18,7 @@ from snapline.operators.bad_rows import BadRows
 from snapline.operators.keyed_batches import keyed_state
 from snapline.operators.row_batches import array_of, batch_of, column_of, row_at, rows_of, values_of
 from snapline.state.arrays import Values
+from snapline.state.evolution import Migrate
 from snapline.state.groups import Groups
 from snapline.state.state_types import StateType
 from snapline.state.ttl import Ttl
@@ -31,6 +32,9 @@ class _Stateful(Operator):
     """Base of these operators: one value per key. `name` is the method the user called."""
 
     name: str
+
+    migrate: Migrate | None = None
+    """Converts restored states of another type."""
 
     def __init__(
         self,
@@ -51,7 +55,7 @@ class _Stateful(Operator):
         self._what = f"{self.name} {context.uid!r}"
         self._keyed = keyed_state(context, self.name)
         kind = object if self._kind.arrow is None else self._kind.arrow
-        self._state = self._keyed.value_state(STATE, kind, ttl=self._ttl)
+        self._state = self._keyed.value_state(STATE, kind, ttl=self._ttl, migrate=self.migrate)
         self._bad = BadRows(self, context, self._what, self._on_error)
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:

@@ -13,6 +13,7 @@ import pytest
 import snapline as sl
 from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.groups import Groups
+from snapline.testing.operator_harness import OperatorHarness
 
 BATCH = pa.record_batch({"user": ["a", "b", "a", "c"], "value": [1, 2, 3, 4], "city": ["x", "y", "z", "x"]})
 ROWS = BATCH.schema
@@ -290,3 +291,21 @@ def test_a_function_of_batches_and_states_is_called_again_with_parts(run: Run) -
 def test_objects_that_may_have_changed_cannot_be_tried_again() -> None:
     with pytest.raises(ConfigurationError, match="the function may have changed objects before it fails"):
         keyed().update_state(lambda *_: None, state=object, schema=TOTALS, on_error="drop")
+
+
+@pytest.mark.parametrize("columns", [None, ["value"]])
+def test_a_changed_job_takes_over_its_states(columns: list[str] | None) -> None:
+    def old(state: str | None, row: Any) -> tuple[str, Any]:
+        value = row["value"] if columns is None else row
+        return f"{int(state or 0) + value}", None
+
+    def new(state: int | None, row: Any) -> tuple[int, Any]:
+        total = (state or 0) + (row["value"] if columns is None else row)
+        return total, {"user": row["user"], "total": total} if columns is None else total
+
+    before = keyed().map_with_state(old, state=str, schema=TOTALS, columns=columns, uid="it")
+    with OperatorHarness.of(before) as it:
+        it.process(BATCH)
+        it.restart(keyed().map_with_state(new, state=int, schema=TOTALS, columns=columns, migrate=int, uid="it"))
+        it.process(BATCH.slice(3))
+        assert it.rows() == [{"user": "c", "total": 8}]
