@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime as dt
 import importlib.metadata
 import json
 import os
+import runpy
 import sys
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from snapline.api.job_handle import JobFailedError
 from snapline.errors import SnaplineError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import Snapshot
@@ -27,7 +28,7 @@ from snapline.state.inspection.state_rows import select_state, state_rows
 from snapline.state.state_info import is_pickled
 from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_reader import SnapshotReader
-from snapline.text import size_text
+from snapline.text import size_text, time_text
 
 DEFAULT_LIMIT = 20
 """Rows of a state shown without `--limit`."""
@@ -55,6 +56,11 @@ writes the results to files. The demo kills processes of the job with kill -9, s
 end that no event was lost or counted twice. It takes about a minute, and needs Java 17 or newer."""
 
 
+_RUN = """\
+Run a program like `python SCRIPT ARG...`, and show the progress of every job that it starts, in one line on standard
+error: rows per second, event time and the last checkpoint. job.run(spark, progress=True) shows the same for one job."""
+
+
 class _UsageError(SnaplineError):
     """The command line is invalid."""
 
@@ -65,12 +71,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command. Returns the exit status: 0, 2 with one line on standard error, or that of the demo."""
+    """Run the command. Returns the exit status: 0, 1 for a job that failed, 2 for bad input, or that of the demo.
+
+    An error is one line on standard error, for a job that failed with the traceback of its task.
+    """
     status = 0
     try:
         options = _parser().parse_args(arguments)
         status = options.run(options)
         sys.stdout.flush()
+    except JobFailedError as error:
+        sys.stderr.write(f"snapline: {' '.join(str(error).split())}\n{error.trace}")
+        return 1
     except SnaplineError as error:
         sys.stderr.write(f"snapline: {_printable(' '.join(str(error).split()))}\n")
         return BAD_INPUT
@@ -110,6 +122,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.set_defaults(run=_inspect)
     _add_demo(commands)
+    run = commands.add_parser(
+        "run",
+        help="run a program and show the progress of its jobs",
+        description=_RUN,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("script", metavar="SCRIPT", help="a Python program that starts jobs")
+    run.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="arguments of the program")
+    run.set_defaults(run=_run)
     return parser
 
 
@@ -126,6 +147,18 @@ def _add_demo(commands: Any) -> None:
     demo.add_argument("--no-kill", dest="kill", action="store_false", help="kill nothing")
     demo.add_argument("--keep", metavar="DIR", help="keep output, checkpoints and logs in this new directory")
     demo.set_defaults(run=_demo)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from snapline.api.live_line import show_always
+
+    if not os.path.isfile(options.script):
+        raise _UsageError(f"there is no file {options.script!r}; see snapline run --help")
+    show_always()
+    sys.argv = [options.script, *options.arguments]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(options.script)))
+    runpy.run_path(options.script, run_name="__main__")
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -351,10 +384,4 @@ def _printable(text: str) -> str:
 
 
 def _time(timestamp_ms: int | None) -> str | None:
-    if timestamp_ms is None:
-        return None
-    try:
-        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return f"{timestamp_ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if timestamp_ms is None else time_text(timestamp_ms, "milliseconds")

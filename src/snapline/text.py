@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
-from datetime import date, time
 from typing import Any
 
 from snapline.errors import SnaplineError
@@ -101,11 +101,30 @@ def size_text(size_bytes: int) -> str:
     return f"{amount:.1f} {unit}"
 
 
+def duration_text(duration_ms: float) -> str:
+    """A duration with the unit that suits it, from ms to days."""
+    if duration_ms < 1000:
+        return f"{duration_ms:.0f} ms"
+    for unit, unit_ms, limit in (("s", 1000, 120), ("min", 60_000, 120), ("h", 3_600_000, 48)):
+        if duration_ms / unit_ms < limit:
+            return f"{duration_ms / unit_ms:.0f} {unit}"
+    return f"{duration_ms / 86_400_000:,.0f} d"
+
+
+def time_text(timestamp_ms: int, timespec: str = "seconds") -> str:
+    """A time in UTC in ISO 8601; the bare number if the calendar does not have it."""
+    try:
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
 def _value_text(value: Any) -> str:
     if isinstance(value, str | bytes) and len(value) > _MAX_VALUE_CHARACTERS:
         value = value[:_MAX_VALUE_CHARACTERS]  # before `repr`, which would copy all of it
         return f"{value!r}..."
-    return _cut(str(value) if isinstance(value, date | time) else repr(value), _MAX_VALUE_CHARACTERS)
+    return _cut(str(value) if isinstance(value, dt.date | dt.time) else repr(value), _MAX_VALUE_CHARACTERS)
 
 
 def _cut(text: str, most: int) -> str:

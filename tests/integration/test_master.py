@@ -557,7 +557,7 @@ def test_a_task_that_fails_is_started_again_in_the_same_process(cluster: Cluster
         wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
         assert len(cluster.workers) == 2
         assert [deploy.restored_id for deploy in cluster.all(Deploy)] == [-1, -1, 1, 1]
-        assert handle.cause == f"{failing}: ValueError: boom\nTraceback: boom"
+        assert (handle.cause, handle.trace) == (f"{failing}: ValueError: boom", "Traceback: boom")
         assert handle.log == "log"
         assert handle.checkpoints().counts.restored == 1
 
@@ -567,9 +567,11 @@ def test_a_job_that_may_not_restart_fails_with_its_first_cause(cluster: Cluster)
     wait_for(lambda: handle.status() is JobStatus.RUNNING)
     failing = cluster.worker(0).tasks[0]
     cluster.worker(0).send(TaskReport(failing, TaskStatus.FAILED, "boom", "the trace", "the log"))
-    with pytest.raises(JobFailedError, match="boom\nthe trace") as raised:
+    with pytest.raises(JobFailedError) as raised:
         handle.wait("5s")
-    assert raised.value.log == "the log"
+    assert str(raised.value) == f"job 'test' has failed: {failing}: boom"
+    assert (raised.value.trace, raised.value.log) == ("the trace", "the log")
+    assert raised.value.__notes__ == ["the trace"]
     assert handle.status() is JobStatus.FAILED
 
 

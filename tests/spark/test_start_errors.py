@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -65,9 +66,27 @@ def test_a_module_is_only_on_the_drivers_path(
     function = importlib.import_module("only_on_the_driver").same
     checkpoints = sl.Checkpoints(interval="1s", storage=tmp_path / "checkpoints")
     handle = make_job(tmp_path, function, checkpoints=checkpoints).start(spark)
-    with pytest.raises(JobFailedError, match=r"'function' needs the module 'only_on_the_driver'.*addPyFile"):
+    with pytest.raises(JobFailedError) as caught:
         handle.wait("30s")
+    assert re.fullmatch(
+        r"job 'wrong' has failed: slot [01] on 127\.0\.0\.1: operator 'function' needs the module "
+        r"'only_on_the_driver', which the executors do not have; install it [^;]*addPyFile[^;]*",
+        str(caught.value).partition("\n")[0],
+    ), "nothing that follows from it is added"
     assert handle.attempt == 1, "another try would end the same way"
+
+
+def test_a_sink_cannot_be_written(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(ConfigurationError, match=r"the sink 'out' cannot be written: Files\('.*/out'\): .*; use a"):
+        make_job(tmp_path).start(spark)
+
+
+def test_zookeeper_is_down(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoints = sl.Checkpoints(interval="1s", storage=tmp_path / "checkpoints", zookeeper="127.0.0.1:1")
+    for job_id in (None, "mine"):
+        with pytest.raises(SnaplineError, match=r"no ZooKeeper at 127\.0\.0\.1:1 .*Connection refused"):
+            make_job(tmp_path, checkpoints=checkpoints, id=job_id).start(spark)
 
 
 def test_dynamic_allocation_is_on(spark: SparkSession, tmp_path: Path) -> None:

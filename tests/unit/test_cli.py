@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from snapline import cli
+from snapline.api import live_line
 from snapline.errors import ConfigurationError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import (
@@ -331,3 +333,58 @@ def test_it_runs_as_a_module_and_stops_quietly_when_nobody_reads(job: Path) -> N
     with os.fdopen(writing, "wb") as closed:
         finished = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert finished.stderr == ""
+
+
+# Programs.
+
+PROGRAM = """
+import sys
+import snapline as sl
+from snapline.testing import ThreadCluster
+
+def same(batch):
+    if sys.argv[1:] == ["--break"]:
+        raise KeyError("price")
+    return batch
+
+job = sl.Job("clicks")
+stream = job.source(sl.sources.Rate(rows=10), uid="rows")
+stream.map_batches(same, uid="same", schema=stream.schema).sink(sl.sinks.Files("out"), uid="out")
+if __name__ == "__main__":
+    print(sys.argv[1:], job.run(ThreadCluster()).value)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(live_line, "_always", threading.Event())
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "clicks.py").write_text(PROGRAM, encoding="utf-8")
+    return str(tmp_path / "clicks.py")
+
+
+def test_a_program_is_run_with_the_progress_of_its_jobs(program: str, capsys: Output) -> None:
+    assert cli.main(["run", program, "--fast", "2"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "['--fast', '2'] FINISHED\n"
+    assert "clicks: FINISHED after " in shown.err
+
+
+def test_a_program_whose_job_fails_shows_its_cause_and_the_traceback_of_its_own_code(
+    program: str, capsys: Output
+) -> None:
+    assert cli.main(["run", program, "--break"]) == 1
+    first, *rest = capsys.readouterr().err.partition("snapline: ")[2].splitlines()
+    assert first.startswith(
+        "job 'clicks' has failed: rows/0#1: UserCodeError: map_batches 'same' raised KeyError: 'price'"
+    )
+    assert rest[0] == "Traceback (most recent call last):"
+    assert rest[-1] == "KeyError: 'price'"
+    assert sum(line.startswith("Traceback") for line in rest) == 1
+
+
+def test_a_program_that_is_not_there_costs_one_line(tmp_path: Path, capsys: Output) -> None:
+    assert cli.main(["run", str(tmp_path / "nothing.py")]) == 2
+    assert capsys.readouterr().err == (f"snapline: there is no file '{tmp_path}/nothing.py'; see snapline run --help\n")

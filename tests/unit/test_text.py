@@ -12,6 +12,7 @@ import pytest
 
 from snapline.errors import UserCodeError
 from snapline.text import (
+    duration_text,
     error_text,
     explanation,
     for_batch,
@@ -22,6 +23,7 @@ from snapline.text import (
     shortened,
     show_values,
     size_text,
+    time_text,
     trace_text,
 )
 
@@ -142,3 +144,26 @@ def test_a_count_is_reported_at_growing_intervals() -> None:
     counts = [0, 1, 2, 9, 10, 11, 99, 150, 150, 99_999, 100_001]
     reported = [now for before, now in pairwise(counts) if is_milestone(before, now)]
     assert reported == [1, 10, 150, 99_999, 100_001]
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1 s"),
+        (119_000, "119 s"),
+        (120_000, "2 min"),
+        (7_200_000, "2 h"),
+        (86_400_000 * 3, "3 d"),
+        (86_400_000 * 20_000, "20,000 d"),
+    ],
+)
+def test_durations_have_the_unit_that_suits_them(duration_ms: int, text: str) -> None:
+    assert duration_text(duration_ms) == text
+
+
+def test_times_are_those_of_the_calendar_if_it_has_them() -> None:
+    assert time_text(0) == "1970-01-01T00:00:00Z"
+    assert time_text(1_500, "milliseconds") == "1970-01-01T00:00:01.500Z"
+    assert time_text(1 << 62) == f"{1 << 62} ms"

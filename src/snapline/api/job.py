@@ -12,6 +12,7 @@ import pyarrow as pa
 from snapline.api.graph_nodes import Input, Node, dead_letter_output
 from snapline.api.job_handle import JobFailedError, JobHandle
 from snapline.api.late_imports import spark_side
+from snapline.api.live_line import show_progress, showing_progress
 from snapline.api.stream import Stream
 from snapline.config import Checkpoints, Execution, Path, RestartStrategy, default_restart
 from snapline.contracts.dead_letters import checked_on_error
@@ -21,7 +22,7 @@ from snapline.contracts.source import Source, Watermarks, checked_watermarks
 from snapline.errors import ConfigurationError
 from snapline.operators.source_head import SourceHead
 from snapline.storage.storage_factory import check_job_id, has_ended
-from snapline.text import shortened
+from snapline.text import duration_text, shortened
 from snapline.types import JobStatus
 
 _MAX_NAME = 200
@@ -150,8 +151,25 @@ class Job:
             "or remove what older runs left there"
         )
 
-    def start(self, where: Any) -> JobHandle:
-        """Start the job and return at once. `where` is a SparkSession, or an object with a method `start_job`."""
+    def __repr__(self) -> str:
+        checkpoints = self.checkpoints
+        every = "" if checkpoints.interval_ms is None else f" every {duration_text(checkpoints.interval_ms)}"
+        kept = "" if checkpoints.storage is None else f" in {checkpoints.storage}"
+        has_checkpoints = f"checkpoints{every}{kept}" if every or kept else "no checkpoints"
+        operators = f"{len(self._nodes)} operator{'' if len(self._nodes) == 1 else 's'}"
+        return f"<Job {self.name!r}: {operators}, parallelism {self.parallelism}, {has_checkpoints}>"
+
+    def start(self, where: Any, *, progress: bool = False) -> JobHandle:
+        """Start the job and return at once. `where` is a SparkSession, or an object with a method `start_job`.
+
+        `progress` shows on standard error how the job gets on until it ends: one line that changes on a terminal, a
+        line every 10 s elsewhere.
+        """
+        handle = self._launch(where)
+        show_progress(handle, wanted=progress)
+        return handle
+
+    def _launch(self, where: Any) -> JobHandle:
         if isinstance(where, Launcher):
             return where.start_job(self)
         if not any(kind.__module__.startswith("pyspark.") for kind in type(where).__mro__):
@@ -159,15 +177,16 @@ class Job:
         handle: JobHandle = spark_side("launcher").start_job(where, self)
         return handle
 
-    def run(self, where: Any) -> JobStatus:
-        """Run the job and wait for its end.
+    def run(self, where: Any, *, progress: bool = False) -> JobStatus:
+        """Run the job and wait for its end. `progress` is as in `start`.
 
         Ctrl-C suspends it: started again, it resumes from its last checkpoint. If checkpoints have no `storage`, and so
         are lost with this process, it is cancelled instead.
         """
-        handle = self.start(where)
+        handle = self._launch(where)
         try:
-            return handle.wait()
+            with showing_progress(handle, wanted=progress):
+                return handle.wait()
         except KeyboardInterrupt:
             if self.checkpoints.storage is None:
                 handle.cancel()

@@ -6,20 +6,27 @@ from typing import Protocol
 
 from snapline.config import Duration, Path
 from snapline.errors import SnaplineError
-from snapline.protocol.statistics import StatisticsSnapshot, TaskMetrics
+from snapline.protocol.statistics import Progress, StatisticsSnapshot, TaskMetrics
+from snapline.text import shortened
 from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 
 class JobFailedError(SnaplineError):
-    """The job has failed. The message is its first cause; `log` is the last output of the failed process.
+    """The job has failed. The message is its first cause, in one line, and how to go on.
 
     Its last checkpoints are kept unless `externalized` says otherwise: mended and started again under the same id, the
     job goes on from them.
+
+    `trace` is the traceback of the exception in the task, if one was raised there; Python shows it below the message.
+    `log` is the last output of the failed process.
     """
 
-    def __init__(self, message: str, *, log: str = "") -> None:
+    def __init__(self, message: str, *, trace: str = "", log: str = "") -> None:
         super().__init__(message)
+        self.trace = trace
         self.log = log
+        if trace:
+            self.add_note(trace)
 
 
 class SnapshotFailedError(SnaplineError):
@@ -46,7 +53,11 @@ class JobHandle(Protocol):
 
     @property
     def cause(self) -> str:
-        """Why the last attempt failed; empty if none did."""
+        """Why the last attempt failed, in one line; empty if none did."""
+
+    @property
+    def trace(self) -> str:
+        """The traceback of the exception that failed the last attempt; empty if no task raised one."""
 
     @property
     def log(self) -> str:
@@ -70,6 +81,9 @@ class JobHandle(Protocol):
 
     def metrics(self) -> dict[str, TaskMetrics]:
         """The latest metrics of every task, by `vertex/index`."""
+
+    def progress(self) -> Progress:
+        """How far the job has come: rows, event time, the latest checkpoints."""
 
     def memory_bytes(self) -> dict[int, int]:
         """The memory that each slot's operator process last reported, by slot."""
@@ -107,3 +121,10 @@ class JobHandle(Protocol):
 
     def suspend(self, timeout: Duration | None = None) -> None:
         """Leave the job to another driver and wait until that is done: checkpoints stay, slots are released."""
+
+
+def handle_text(handle: JobHandle) -> str:
+    """The `repr` of a handle, in one line."""
+    name = repr(handle.name) if handle.name == handle.id else f"{handle.name!r} (id {handle.id})"
+    cause = shortened(handle.cause)[1:-1] if handle.cause else ""
+    return f"<JobHandle {name}: {handle.status().value}, attempt {handle.attempt}{cause and ', last failure: '}{cause}>"

@@ -31,12 +31,14 @@ class Execution(Settings):
     Supervision
         heartbeat_interval: time between heartbeats of the driver and its slots.
         heartbeat_timeout: a slot or driver that has been silent for this long is considered lost.
+        executors_timeout: how long a job waits for Spark's executors, at its start and when some are lost.
         start_timeout: how long tasks may take to start.
         cancel_timeout: a task that does not stop within this time is killed with its process.
         latency_interval: time between the latency markers that sources send to sinks; 0 sends none.
         metrics_interval: time between the metric reports of a slot to the driver.
         same_error_limit: the job fails, whatever its restart strategy, when the same error of its code happens for this
             many times without a completed checkpoint in between; 0 or None sets no limit.
+        health_interval: time between the lines that the driver logs about a running job (level INFO); 0 logs none.
     Errors
         show_rows: whether messages, logs and traces may show the row that failed, and what the exception says about it.
     Network
@@ -52,11 +54,13 @@ class Execution(Settings):
     state_cache_entries: int
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
+    executors_timeout_ms: int
     start_timeout_ms: int
     cancel_timeout_ms: int
     latency_interval_ms: int
     metrics_interval_ms: int
     same_error_limit: int | None
+    health_interval_ms: int
     show_rows: bool
     host: str | None
     allow_plaintext: bool
@@ -72,11 +76,13 @@ class Execution(Settings):
         state_cache_entries: int = 2_000_000,
         heartbeat_interval: Duration = "1s",
         heartbeat_timeout: Duration = "5s",
+        executors_timeout: Duration = "60s",
         start_timeout: Duration = "60s",
         cancel_timeout: Duration = "3s",
         latency_interval: Duration = "1s",
         metrics_interval: Duration = "1s",
         same_error_limit: int | None = 10,
+        health_interval: Duration = "1min",
         show_rows: bool = True,
         host: str | None = None,
         allow_plaintext: bool = False,
@@ -90,6 +96,7 @@ class Execution(Settings):
             state_cache_entries=count(state_cache_entries, "state_cache_entries", least=1, most=None),
             heartbeat_interval_ms=duration_ms(heartbeat_interval, setting="heartbeat_interval"),
             heartbeat_timeout_ms=duration_ms(heartbeat_timeout, setting="heartbeat_timeout"),
+            executors_timeout_ms=duration_ms(executors_timeout, setting="executors_timeout"),
             start_timeout_ms=duration_ms(start_timeout, setting="start_timeout"),
             cancel_timeout_ms=duration_ms(cancel_timeout, setting="cancel_timeout"),
             latency_interval_ms=duration_ms(latency_interval, setting="latency_interval"),
@@ -97,6 +104,7 @@ class Execution(Settings):
             same_error_limit=None
             if same_error_limit is None
             else count(same_error_limit, "same_error_limit", least=0) or None,
+            health_interval_ms=duration_ms(health_interval, setting="health_interval"),
             show_rows=flag(show_rows, "show_rows"),
             host=host,
             allow_plaintext=allow_plaintext,

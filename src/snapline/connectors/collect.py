@@ -68,12 +68,15 @@ class Collect(Sink):
         os.replace(made, started)
 
     def writer(self, context: SinkContext) -> SinkWriter:
+        self.check_access()
+        return _CollectWriter(Path(self._directory, context.job_id), context, self._max_rows)
+
+    def check_access(self) -> None:
         if not Path(self._directory, self._mark).exists():
             raise StorageError(
                 f"Collect: {self._directory!r} is not the directory of the program that started the job, or was "
                 "deleted; give a directory that all executors share with that program: Collect(directory)"
             )
-        return _CollectWriter(Path(self._directory, context.job_id), context, self._max_rows)
 
     def table(self) -> pa.Table:
         """All rows of complete checkpoints; only rows of the same subtask are in order."""

@@ -72,6 +72,13 @@ class Sink(ABC):
     def check(self, schema: pa.Schema) -> None:
         """Raise `ConfigurationError` if rows of this schema cannot be written; called on the driver."""
 
+    def check_access(self) -> None:
+        """Raise an error that says what to do if nothing can be written from this process.
+
+        Called when a job starts: on the driver, then in every operator process before its tasks. Be quick, and leave
+        nothing behind that readers take for output.
+        """
+
     def starting(self, job_id: str) -> None:
         """A job with this id starts or resumes; called on the driver, before there are writers."""
 

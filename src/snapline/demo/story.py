@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from snapline.demo.clicks import SOURCE
 from snapline.demo.results import Results
 from snapline.protocol.statistics.checkpoint_records import CheckpointRecord, CheckpointStatus, StatisticsSnapshot
+from snapline.protocol.statistics.progress import RateMeter
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.types import JobStatus
 
 TOP_USERS = 5
 RECENT_CHECKPOINTS = 7
 RATE_WINDOW_MS = 2000
-STALL_MS = 700
 MAX_CAUSE_CHARACTERS = 120
 
 _FAILED = re.compile(r"attempt (\d+) failed: (.*)", re.DOTALL)
@@ -89,7 +88,7 @@ class Story:
     _rows: int = 0
     _kill: Restart | None = None
     _last_event: tuple[int, str] | None = None
-    _samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=1000))
+    _meter: RateMeter = field(default_factory=lambda: RateMeter(RATE_WINDOW_MS))
 
     def say(self, now_ms: int, text: str, mood: str = "info") -> None:
         self.moments.append(Moment(now_ms - self.started_ms, text, mood))
@@ -123,17 +122,13 @@ class Story:
         elif tasks or self._is_restoring:
             base = 0 if self._restored_id is None else results.rows_until(self._restored_id)
             self._rows = min(base + sum(task.rows_out for task in tasks), self.total_rows)
-        # Metrics arrive in steps: a sample between two of them would make the rate fluctuate.
-        if not self._samples or self._rows != self._samples[-1][1] or now_ms - self._samples[-1][0] >= STALL_MS:
-            self._samples.append((now_ms, self._rows))
-        while len(self._samples) > 1 and now_ms - self._samples[0][0] > RATE_WINDOW_MS:
-            self._samples.popleft()
+        self._meter.add(now_ms, self._rows)
         return View(
             elapsed_ms=now_ms - self.started_ms,
             status=status,
             rows=self._rows,
             total_rows=self.total_rows,
-            rows_per_second=self._rate(),
+            rows_per_second=self._meter.rows_per_second,
             committed_rows=results.rows,
             committed_files=results.files,
             top=results.top(TOP_USERS),
@@ -162,7 +157,7 @@ class Story:
         elif match := _RESTORED.match(text):
             self._attempt = int(match[1])
             self._restored_id = None if match[2] is None else int(match[2])
-            self._samples.clear()
+            self._meter.clear()
             if self.restarts:
                 self.restarts[-1].is_restored = True
                 self.restarts[-1].checkpoint_id = self._restored_id
@@ -179,11 +174,6 @@ class Story:
     def _is_restoring(self) -> bool:
         """Whether a new attempt has restored its position in the clicks, but is not running yet."""
         return bool(self.restarts) and self.restarts[-1].is_restored and self.restarts[-1].runs_ms is None
-
-    def _rate(self) -> float:
-        first, last = self._samples[0], self._samples[-1]
-        seconds = (last[0] - first[0]) / 1000
-        return max((last[1] - first[1]) / seconds, 0.0) if seconds > 0 else 0.0
 
 
 def _line(record: CheckpointRecord) -> CheckpointLine:

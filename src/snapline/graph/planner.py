@@ -16,6 +16,7 @@ from snapline.errors import ConfigurationError
 from snapline.graph.execution_plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex, edge_id
 from snapline.graph.job_spec import JobSpec, takes_last_checkpoint
 from snapline.graph.logical_graph import check_dead_letters, check_ends, in_order, parallelisms, uids
+from snapline.graph.requirements import check_packages, check_sinks
 from snapline.graph.setting_conflicts import check_settings
 from snapline.graph.shipment import pack
 from snapline.operators.sink_operator import SinkOperator
@@ -27,6 +28,8 @@ def make_spec(job: Job) -> JobSpec:
     """The job, ready to run, under the id of a new start; `ConfigurationError` says what is wrong."""
     check_settings(job, job.nodes)
     planned = plan(job)
+    check_packages(job.execution)
+    check_sinks((uid, node.operator) for node, uid in planned.uids.items())
     job_id = job.id_for_start()
     for node in planned.uids:
         if isinstance(node.operator, SinkOperator):

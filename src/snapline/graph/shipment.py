@@ -15,6 +15,12 @@ from snapline.graph.execution_plan import ExecutionPlan
 from snapline.operators.source_head import ChainMember
 from snapline.storage.known_roots import known_directories
 
+HOW_TO_SHIP = (
+    "install it where the executors run, or ship it: spark.sparkContext.addPyFile(...), or --py-files and --archives "
+    "of spark-submit"
+)
+"""What to do about a module that the executors do not have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
@@ -41,8 +47,7 @@ class Shipment:
             except ModuleNotFoundError as error:
                 raise UserCodeError(
                     f"operator {operator.uid!r} needs the module {error.name!r}, which the executors do not have; "
-                    "install it where they run, or ship it: spark.sparkContext.addPyFile(...), or --py-files and "
-                    "--archives of spark-submit"
+                    f"{HOW_TO_SHIP}"
                 ) from error
             except Exception as error:
                 raise UserCodeError(

@@ -11,13 +11,10 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from snapline.runtime.slot.slot_provider import SlotOrder
-from snapline.spark.capacity import is_local, task_slots
+from snapline.spark.capacity import ExecutorWait, is_local, task_slots
 from snapline.spark.own_interpreter import own_python
 from snapline.spark.slot_task import make_slot_main
 from snapline.spark.spark_failures import describe
-
-ROOM_TIMEOUT_S = 60.0
-"""How long to wait for replacements of lost executors."""
 
 CANCEL_TIMEOUT_S = 5.0
 """Spark kills the tasks of a cancelled job after about 3 s; tasks that outlive this are on a hung executor."""
@@ -28,10 +25,22 @@ _log = logging.getLogger(__name__)
 
 
 class BarrierJob:
-    """Runs one order. Calls `failed` from its own thread, at most once and never after `release` has begun."""
+    """Runs one order. Calls `failed` from its own thread, at most once.
 
-    def __init__(self, context: Any, pool: str | None, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
+    After `release` has begun only a failure of Spark's own is reported: it may say why slots are being released. Waits
+    up to `executors_timeout_s` for replacements of lost executors.
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        pool: str | None,
+        executors_timeout_s: float,
+        order: SlotOrder,
+        failed: Callable[[str, bool], None],
+    ) -> None:
         self._context = context
+        self._executors_timeout_s = executors_timeout_s
         self._pool = pool
         self._order = order
         self._failed = failed
@@ -39,6 +48,7 @@ class BarrierJob:
         self._guard = threading.Lock()
         self._released = threading.Event()
         self._has_returned = False
+        self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
 
     def start(self) -> None:
@@ -56,6 +66,7 @@ class BarrierJob:
         self._thread.join(timeout_s)
         if self._thread.is_alive() and not is_stopped(self._context):
             _log.warning("slots of %s did not return in time; cancelling their Spark job", self._order.job_name)
+            self._is_cancelled = True
             self._context.cancelJobGroup(self._group)
         deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
         self._thread.join(CANCEL_TIMEOUT_S)
@@ -79,25 +90,23 @@ class BarrierJob:
         except Exception as error:
             gone = why_gone(self._context)
             message, is_fatal = describe(error) if gone is None else (gone, True)
-            self._report(f"the Spark job with the slots has failed: {message}", is_fatal)
+            if self._is_cancelled:
+                _log.debug("after the release of %s: %s", self._order.job_name, message)
+            else:
+                self._failed(f"the Spark job with the slots has failed: {message}", is_fatal)
         else:
             self._has_returned = True
-            self._report("the Spark job with the slots has ended too early", False)
-
-    def _report(self, message: str, is_fatal: bool) -> None:
-        if self._released.is_set():
-            _log.debug("after the release of %s: %s", self._order.job_name, message)
-        else:
-            self._failed(message, is_fatal)
+            if not self._released.is_set():
+                self._failed("the Spark job with the slots has ended too early", False)
 
     def _await_room(self) -> bool:
         """Wait until lost executors are replaced; Spark itself would check only every 15 s, for up to 10 minutes."""
-        deadline_s = time.monotonic() + ROOM_TIMEOUT_S
+        wait = ExecutorWait(self._context, self._order.slots, self._executors_timeout_s, is_start=False)
         while (available := task_slots(self._context)) < self._order.slots:
-            if time.monotonic() > deadline_s:
-                self._report(
+            if not wait.goes_on(available):
+                self._failed(
                     f"the job needs {self._order.slots} slots and Spark has had room for only {available} tasks for "
-                    f"{ROOM_TIMEOUT_S:g} s; find out why executors are missing",
+                    f"{self._executors_timeout_s:g} s (executors_timeout); find out why executors are missing",
                     False,
                 )
                 return False

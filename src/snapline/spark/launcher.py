@@ -23,8 +23,13 @@ def start_job(spark: SparkSession, job: Job) -> JobHandle:
     settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}
     job = configured(job, settings)
     spec = make_spec(job)
-    provider = SparkProvider(spark, allow_plaintext=spec.execution.allow_plaintext)
-    frames = Materialised(spec)
+    provider = SparkProvider(spark, spec.execution)
+    try:
+        provider.check(spec.plan.slots)
+        frames = Materialised(spec)  # after the check: to compute DataFrames may take long
+    except BaseException:
+        provider.close()
+        raise
     try:
         handle = start_master(spec, provider)
     except BaseException:

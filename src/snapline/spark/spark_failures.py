@@ -20,12 +20,15 @@ _WRAPPING = re.compile(
 )
 _PYTHON_ERROR = re.compile(r"([A-Za-z_]\w*\.)*[A-Za-z_]\w*(: .*)?$")
 
-_WRONG_PYTHON = ("No module named", "PYTHON_VERSION_MISMATCH", "Cannot run program")
-_PYTHON_ADVICE = (
-    "Spark's executors use another Python, or one that lacks a package: install snapline with its dependencies where "
-    "they run and name that interpreter, with PYSPARK_PYTHON or spark.pyspark.python, before the SparkSession is "
-    f"created; on this machine it would be {sys.executable}"
-)
+_NAME_IT = "PYSPARK_PYTHON or spark.pyspark.python, before the SparkSession is created"
+_WRONG_PYTHON = {
+    "No module named": (
+        "install snapline with its dependencies and extras where the executors run, or name a Python that has them "
+        f"with {_NAME_IT} (on this machine it is {sys.executable})"
+    ),
+    "PYTHON_VERSION_MISMATCH": f"name a Python of the driver's version with {_NAME_IT}",
+    "Cannot run program": f"name a Python that the executors have with {_NAME_IT}",
+}
 _FATAL = {
     "SPARK-24942": "barrier stages need spark.dynamicAllocation.enabled=false",
     "SparkContext was shut down": "Spark was stopped while the job ran",
@@ -37,8 +40,10 @@ def describe(error: BaseException) -> tuple[str, bool]:
     """Returns what happened with advice, and whether the failure is fatal: a retry would fail the same way."""
     text = str(error) or type(error).__name__
     summary = summarize(text)
-    if any(mark in text for mark in _WRONG_PYTHON):
-        return f"{summary}\n{_PYTHON_ADVICE}", True
+    for mark, advice in _WRONG_PYTHON.items():
+        if mark in text:
+            line = next((line for line in summary.splitlines() if mark in line), summary)
+            return f"{line.rstrip('.')}; {advice}", True
     for mark, advice in _FATAL.items():
         if mark in text:
             return advice, True

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from snapline.config import Execution
 from snapline.errors import ConfigurationError
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.spark import capacity
@@ -28,15 +29,16 @@ _ENCRYPTION = (
 class SparkProvider:
     """A `SlotProvider` whose slots are the tasks of one Spark job."""
 
-    def __init__(self, spark: SparkSession, *, allow_plaintext: bool = False) -> None:
+    def __init__(self, spark: SparkSession, execution: Execution | None = None) -> None:
         check_session(spark)
         context: Any = spark.sparkContext
         self._context = context
-        self._allow_plaintext = allow_plaintext
+        self._execution = execution or Execution()
         self._pool: str | None = context.getLocalProperty("spark.scheduler.pool")
         self.driver_host = LOOPBACK if capacity.is_local(context) else str(context.getConf().get("spark.driver.host"))
         self._guard = threading.Lock()
         self._job: BarrierJob | None = None
+        self._checked_slots = 0
         self._is_closed = False
 
     @property
@@ -45,16 +47,23 @@ class SparkProvider:
             return LOOPBACK
         return str(self._context.getConf().get("spark.driver.bindAddress", self.driver_host))
 
+    @property
+    def _executors_timeout_s(self) -> float:
+        return self._execution.executors_timeout_ms / 1000
+
     def check(self, slots: int) -> None:
-        """Reserve slots until `close`.
+        """Reserve slots until `close`. Another call with the same number does nothing.
 
         Raises `ConfigurationError` if there are not enough, a Spark setting prevents it, or the executors' Python can't
         run Snapline.
         """
         check_running(self._context)
+        if slots == self._checked_slots:
+            return
         self._check_settings()
-        capacity.reserve(self._context, self, slots)
-        check_python(self._context)
+        capacity.reserve(self._context, self, slots, self._executors_timeout_s)
+        check_python(self._context, self._execution)
+        self._checked_slots = slots
 
     def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
         gone = why_gone(self._context)
@@ -63,7 +72,7 @@ class SparkProvider:
             return
         if order.slot_host is None and capacity.is_local(self._context):
             order = replace(order, slot_host=LOOPBACK)
-        job = BarrierJob(self._context, self._pool, order, failed)
+        job = BarrierJob(self._context, self._pool, self._executors_timeout_s, order, failed)
         with self._guard:
             if self._is_closed:
                 return
@@ -85,6 +94,7 @@ class SparkProvider:
         with self._guard:
             self._is_closed = True
         self.release(0)
+        self._checked_slots = 0
         capacity.give_back(self)
 
     def _check_settings(self) -> None:
@@ -95,7 +105,7 @@ class SparkProvider:
                 "set it to false and give the number of executors with spark.executor.instances"
             )
         encrypted = [name for name in _ENCRYPTION if _is_on(settings, name)]
-        if encrypted and not self._allow_plaintext:
+        if encrypted and not self._execution.allow_plaintext:
             raise ConfigurationError(
                 f"{encrypted[0]} is on, and Snapline does not encrypt the connections between its processes (it only "
                 "authenticates them); if the network is safe, say so with Execution(allow_plaintext=True)"

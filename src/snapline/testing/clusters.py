@@ -7,9 +7,9 @@ which is faster and can be debugged.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -27,6 +27,7 @@ from snapline.runtime.slot.supervisor import Supervisor
 LOOPBACK = "127.0.0.1"
 FORCE_TIMEOUT_S = 15.0
 
+_log = logging.getLogger(__name__)
 _task_attempts = itertools.count()
 
 
@@ -205,8 +206,9 @@ class _Order:
             supervisor.run()
         except SnaplineError as error:
             self._report(str(error))
-        except Exception:
-            self._report(traceback.format_exc())
+        except Exception as error:
+            _log.exception("a supervisor failed unexpectedly")
+            self._report(f"{type(error).__name__}: {error}")
         else:
             self._report("a slot has ended before its release")
 
@@ -242,10 +244,13 @@ class _OperatorThread:
             )
 
     def _run(self) -> None:
-        log = ""
+        how = "exited"
         try:
             self._process.run()
-        except Exception:
-            log = traceback.format_exc()
+        except SnaplineError as error:
+            how = f"exited: {error}"
+        except Exception as error:
+            _log.exception("the operator thread of slot %d failed unexpectedly", self._bootstrap.slot)
+            how = f"exited: {type(error).__name__}: {error}"
         if not self._is_killed:
-            self._ended(self.incarnation, "exited", log)
+            self._ended(self.incarnation, how, "")

@@ -170,3 +170,13 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     code = f"import sys, snapline; snapline.Checkpoints(); print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout.strip() == "[]"
+
+
+def test_a_job_is_shown_in_one_line(tmp_path: Path) -> None:
+    job = sl.Job("clicks")
+    assert repr(job) == "<Job 'clicks': 0 operators, parallelism 1, no checkpoints>"
+    job.source(sl.sources.Rate(), uid="rows")
+    job.parallelism, job.checkpoints = 4, sl.Checkpoints(interval="10s", storage=tmp_path)
+    assert repr(job) == f"<Job 'clicks': 1 operator, parallelism 4, checkpoints every 10 s in {tmp_path}>"
+    job.checkpoints = sl.Checkpoints(storage=tmp_path)
+    assert repr(job).endswith(f"checkpoints in {tmp_path}>")

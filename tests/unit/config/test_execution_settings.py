@@ -22,11 +22,13 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         "state_cache_entries": 3,
         "heartbeat_interval": "40ms",
         "heartbeat_timeout": "90ms",
+        "executors_timeout": "4ms",
         "start_timeout": "5ms",
         "cancel_timeout": "6ms",
         "latency_interval": "7ms",
         "metrics_interval": "80ms",
         "same_error_limit": 4,
+        "health_interval": "8ms",
         "show_rows": False,
         "host": "b",
         "allow_plaintext": True,
@@ -40,6 +42,7 @@ def test_every_setting_reaches_its_own_attribute() -> None:
     assert (execution.flush_timeout_ms, execution.latency_interval_ms, execution.metrics_interval_ms) == (1, 7, 80)
     assert (execution.heartbeat_interval_ms, execution.heartbeat_timeout_ms) == (40, 90)
     assert (execution.start_timeout_ms, execution.cancel_timeout_ms) == (5, 6)
+    assert (execution.executors_timeout_ms, execution.health_interval_ms) == (4, 8)
     assert pickle.loads(pickle.dumps(execution)) == execution != Execution()
 
 

@@ -23,6 +23,9 @@ class Scala:
     def resourceProfileManager(self) -> Any:
         return SimpleNamespace(defaultResourceProfile=lambda: None)
 
+    def getExecutorMemoryStatus(self) -> Any:
+        return SimpleNamespace(size=lambda: 3)
+
     def maxNumConcurrentTasks(self, profile: None) -> int:
         return next(self._slots)
 

@@ -12,7 +12,6 @@ from py4j.protocol import Py4JNetworkError
 from tests.unit.spark.spark_stub import make_session
 
 from snapline.runtime.slot.slot_provider import SlotOrder
-from snapline.spark import barrier_job
 from snapline.spark.barrier_job import BarrierJob
 
 WAIT_S = 30.0
@@ -76,13 +75,13 @@ def fail() -> None:
 
 def test_a_failed_job_is_reported() -> None:
     reports = Reports()
-    BarrierJob(make_context(fail), None, make_order(), reports).start()
+    BarrierJob(make_context(fail), None, WAIT_S, make_order(), reports).start()
     assert reports.only() == ("the Spark job with the slots has failed: an executor was lost", False)
 
 
 def test_a_job_that_ends_unreleased_is_reported() -> None:
     reports = Reports()
-    BarrierJob(make_context(lambda: None), None, make_order(), reports).start()
+    BarrierJob(make_context(lambda: None), None, WAIT_S, make_order(), reports).start()
     assert reports.only() == ("the Spark job with the slots has ended too early", False)
 
 
@@ -94,7 +93,7 @@ def test_a_stopped_spark_is_fatal() -> None:
         fail()
 
     context = make_context(stop)
-    BarrierJob(context, None, make_order(), reports).start()
+    BarrierJob(context, None, WAIT_S, make_order(), reports).start()
     assert reports.only() == ("the Spark job with the slots has failed: Spark was stopped", True)
 
 
@@ -107,18 +106,17 @@ def test_a_jvm_that_has_ended_is_fatal(error: Exception) -> None:
         raise Py4JNetworkError("Answer from Java side is empty")
 
     context = make_context(lose)
-    BarrierJob(context, None, make_order(), reports).start()
+    BarrierJob(context, None, WAIT_S, make_order(), reports).start()
     message, is_fatal = reports.only()
     assert is_fatal
     assert "Spark's JVM on the driver has ended" in message
 
 
-def test_too_few_executors_are_reported_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(barrier_job, "ROOM_TIMEOUT_S", 0.0)
+def test_too_few_executors_are_reported_after_a_while() -> None:
     reports = Reports()
-    BarrierJob(make_context(fail, slots=1), None, make_order(), reports).start()
+    BarrierJob(make_context(fail, slots=1), None, 0.0, make_order(), reports).start()
     message, is_fatal = reports.only()
-    assert "needs 2 slots and Spark has had room for only 1 tasks for 0 s" in message
+    assert "needs 2 slots and Spark has had room for only 1 tasks for 0 s (executors_timeout)" in message
     assert not is_fatal
 
 
@@ -132,7 +130,7 @@ def test_a_job_that_does_not_return_is_cancelled_and_nothing_is_reported() -> No
 
     context = make_context(run)
     context.cancelJobGroup = lambda group: cancelled.set()
-    job = BarrierJob(context, None, make_order(), reports)
+    job = BarrierJob(context, None, WAIT_S, make_order(), reports)
     job.start()
     assert running.wait(WAIT_S)
     job.release(0)
@@ -140,9 +138,26 @@ def test_a_job_that_does_not_return_is_cancelled_and_nothing_is_reported() -> No
     assert reports.calls == []
 
 
+def test_why_spark_failed_is_reported_also_while_slots_are_released() -> None:
+    reports, running = Reports(), threading.Event()
+    context = make_context(lambda: None)
+
+    def run() -> None:
+        running.set()
+        assert job._released.wait(WAIT_S)
+        fail()
+
+    context.parallelize = lambda items, slices: Stage(run)
+    job = BarrierJob(context, None, WAIT_S, make_order(), reports)
+    job.start()
+    assert running.wait(WAIT_S)
+    job.release(WAIT_S)
+    assert reports.only() == ("the Spark job with the slots has failed: an executor was lost", False)
+
+
 def test_a_job_released_before_it_was_started_never_runs() -> None:
     reports = Reports()
-    job = BarrierJob(make_context(fail), None, make_order(), reports)
+    job = BarrierJob(make_context(fail), None, WAIT_S, make_order(), reports)
     job.release(0)
     job.start()
     job.release(0)

@@ -66,19 +66,29 @@ def test_a_summary_has_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    "cause",
+    ("cause", "advice"),
     [
-        "ModuleNotFoundError: No module named 'snapline'",
-        "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different",
+        ("ModuleNotFoundError: No module named 'snapline'", "install snapline with its dependencies and extras where"),
+        (
+            "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has",
+            "name a Python of the driver's version",
+        ),
+        (
+            'java.io.IOException: Cannot run program "python9": error=2, No such file or directory',
+            "name a Python that the executors have",
+        ),
     ],
 )
-def test_a_wrong_interpreter_is_fatal_and_the_message_says_what_to_set(cause: str) -> None:
-    message, is_fatal = describe(RuntimeError(f"{BEGIN}{TRACEBACK}{cause}\n{STACK}"))
+def test_a_wrong_interpreter_is_fatal_and_one_line_says_what_to_set(cause: str, advice: str) -> None:
+    is_python = not cause.startswith("java")
+    message, is_fatal = describe(RuntimeError(f"{BEGIN}{TRACEBACK if is_python else ''}{cause}\n{STACK}"))
     assert is_fatal
-    assert message.startswith(cause.removeprefix("pyspark.errors.exceptions.base."))
+    assert message.startswith(
+        f"{cause.removeprefix('pyspark.errors.exceptions.base.').removeprefix('java.io.')}; {advice}"
+    )
+    assert "\n" not in message
     assert "PYSPARK_PYTHON" in message
     assert "spark.pyspark.python" in message
-    assert "\tat " not in message
 
 
 def test_the_end_of_spark_is_fatal() -> None:

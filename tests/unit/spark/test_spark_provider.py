@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.spark.spark_stub import make_session
 
+from snapline.config import Execution
 from snapline.errors import ConfigurationError
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.spark import spark_provider
@@ -32,8 +33,8 @@ def test_encryption_is_refused_unless_plaintext_is_allowed(setting: str, monkeyp
     session = make_session(**settings)
     with pytest.raises(ConfigurationError, match="allow_plaintext=True"):
         SparkProvider(session).check(1)
-    monkeypatch.setattr(spark_provider, "check_python", lambda context: None)
-    SparkProvider(session, allow_plaintext=True).check(1)
+    monkeypatch.setattr(spark_provider, "check_python", lambda context, execution: None)
+    SparkProvider(session, Execution(allow_plaintext=True)).check(1)
 
 
 def test_threads_that_are_not_pinned_are_refused() -> None:

@@ -70,6 +70,19 @@ class Files(Sink):
                 f"Files(format={self._format!r}) cannot hold these rows: {error}; change the columns with map_batches()"
             ) from error
 
+    def check_access(self) -> None:
+        pending = Path(self._directory) / PENDING
+        probe = pending / f"probe-{secrets.token_hex(8)}"
+        try:
+            pending.mkdir(parents=True, exist_ok=True)
+            probe.write_bytes(b"probe")
+            probe.unlink()
+        except OSError as error:
+            raise ConfigurationError(
+                f"Files({self._directory!r}): {error}; use a directory that the driver and all executors share and may "
+                "write to"
+            ) from error
+
     def writer(self, context: SinkContext) -> SinkWriter:
         return FilesWriter(Path(self._directory), self._format, context, self._max_file_bytes, self._earlier)
 

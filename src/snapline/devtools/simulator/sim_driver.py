@@ -17,6 +17,7 @@ from snapline.errors import StorageError
 from snapline.protocol.coordinator.coordinator_events import FailRequest
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.job import lifecycle as j
+from snapline.protocol.job.first_failure import FailureDetails
 from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.runtime.master.coordinator_shell import MasterCalls
@@ -172,9 +173,9 @@ class ObservedMaster(JobMaster):
         if lifecycle.errors.count > (self._spec.execution.same_error_limit or 0):
             raise self._kernel.violated(f"the same error came {lifecycle.errors.count} times: {lifecycle.cause}")
 
-    def _status_changed(self, before: JobStatus, after: JobStatus, trace: str, log: str) -> None:
+    def _status_changed(self, before: JobStatus, after: JobStatus, known: FailureDetails) -> None:
         self._kernel.tell(self._process.name, "job {}: {}", after.name, self._lifecycle.cause)
-        super()._status_changed(before, after, trace, log)
+        super()._status_changed(before, after, known)
 
     def _claimed(self, *claimed: Any) -> None:
         super()._claimed(*claimed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MAX_CAUSE_CHARACTERS = 4_000
 MAX_LOG_CHARACTERS = 200_000
 
 
@@ -16,39 +15,49 @@ class Failure:
     trace: str = ""
     log: str = ""
 
-    def with_more(self, text: str, log: str) -> Failure:
-        """The same failure with later information."""
-        both = "\n".join(filter(None, (self.log, log)))[-MAX_LOG_CHARACTERS:]
-        cause = f"{self.cause}; {text}" if len(self.cause) < MAX_CAUSE_CHARACTERS else self.cause
-        return Failure(cause, self.trace, both)
 
-    @property
-    def message(self) -> str:
-        return f"{self.cause}\n{self.trace}" if self.trace else self.cause
+@dataclass(frozen=True, slots=True)
+class FailureDetails:
+    """What a report says besides the cause. `lost_slot` is the slot that is lost for an unknown reason."""
+
+    trace: str = ""
+    log: str = ""
+    lost_slot: int | None = None
+
+
+NO_DETAILS = FailureDetails()
 
 
 class FirstFailure:
     """The failure of the newest attempt that failed.
 
     When a process dies its neighbours lose their connections at the same moment, so only the first report counts as
-    the cause. Later ones explain it: a connection reports the end of a process first, then its supervisor, which knows
-    why.
+    the cause, and what follows from it is left out. The end of a connection is the only failure that a later report
+    explains: the supervisor knows how the process of that slot ended, and the provider why all slots ended.
     """
 
     def __init__(self) -> None:
         self.failure: Failure | None = None
+        self._lost_slot: int | None = None
 
-    def failed(self, cause: str, trace: str, log: str) -> None:
+    @property
+    def trace(self) -> str:
+        return "" if self.failure is None else self.failure.trace
+
+    def failed(self, cause: str, details: FailureDetails) -> None:
         """An attempt that was running, or starting, fails."""
-        self.failure = Failure(cause, trace, log)
+        self.failure = Failure(cause, details.trace, details.log[-MAX_LOG_CHARACTERS:])
+        self._lost_slot = details.lost_slot
 
-    def explained(self, text: str, log: str) -> bool:
-        """Add information. Returns False if no attempt has failed yet."""
-        if self.failure is None:
+    def explained(self, text: str, log: str, slot: int | None) -> bool:
+        """Say why `slot` was lost, or every slot if None. Returns False if that is not what failed."""
+        if self.failure is None or self._lost_slot is None or slot not in (None, self._lost_slot):
             return False
-        self.failure = self.failure.with_more(text, log)
+        self.failure = Failure(f"{self.failure.cause}; {text}", self.failure.trace, log[-MAX_LOG_CHARACTERS:])
+        self._lost_slot = None
         return True
 
     def replaced(self, cause: str) -> None:
         """The job ended for another reason than its last failure."""
         self.failure = Failure(cause)
+        self._lost_slot = None

@@ -132,11 +132,16 @@ class ReportProcessGone:
 
 @dataclass(frozen=True, slots=True)
 class ReportSlotFailure:
-    """A slot or its process is lost; with `explains`, one that was reported and handled before."""
+    """A slot or its process failed; with `explains`, a failure that was reported and handled before.
+
+    `is_loss` means that a connection ended and nothing else is known: another report may say why `slot` was lost.
+    """
 
     cause: str
     log: str = ""
     explains: bool = False
+    slot: int | None = None
+    is_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,9 +318,9 @@ class SlotBoard:
         return self._advance()
 
     def process_unreached(self, index: int, incarnation: int, error: str) -> list[SlotEffect]:
-        """The data port of a process does not answer."""
+        """The data port of a process does not answer. Means nothing once the process is given back."""
         slot = self._slots[index]
-        if slot.incarnation != incarnation or slot.address is None:
+        if slot.incarnation != incarnation or slot.address is None or not self._is_held:
             return []
         host, port = slot.address
         cause = (
@@ -340,8 +345,8 @@ class SlotBoard:
             return []
         cause = f"the operator process of slot {index} on {slot.host} has ended: {error}"
         if incarnation < slot.incarnation:
-            return [ReportSlotFailure(cause, log, explains=True)]
-        return [*self._drop_process(slot), ReportProcessGone(index), ReportSlotFailure(cause, log)]
+            return [ReportSlotFailure(cause, log, explains=True, slot=index)]
+        return [*self._drop_process(slot), ReportProcessGone(index), ReportSlotFailure(cause, log, slot=index)]
 
     def process_lost(self, index: int, reason: str, *, may_live: bool) -> list[SlotEffect]:
         """The connection of the current process ended; `may_live` if this side closed it."""
@@ -352,7 +357,7 @@ class SlotBoard:
         slot.forget_process()
         if may_live and slot.is_registered:
             effects.append(KillSlotProcess(index, slot.incarnation))
-        return [*effects, ReportProcessGone(index), ReportSlotFailure(cause)]
+        return [*effects, ReportProcessGone(index), ReportSlotFailure(cause, slot=index, is_loss=True)]
 
     def supervisor_lost(self, index: int, reason: str) -> list[SlotEffect]:
         """The connection of a supervisor has ended."""
@@ -362,12 +367,15 @@ class SlotBoard:
         slot.is_registered = False
         self._doom()
         cause = f"slot {index} on {slot.host} is lost: {reason}"
-        return [*self._drop_process(slot), ReportProcessGone(index), ReportSlotFailure(cause)]
+        report = ReportSlotFailure(cause, slot=index, is_loss=True)
+        return [*self._drop_process(slot), ReportProcessGone(index), report]
 
     def provider_failed(self, generation: int, error: str, is_fatal: bool) -> list[SlotEffect]:
         """The slots of a generation have ended or never started; `is_fatal` if a retry would not help."""
-        if generation != self.generation or not self._is_held:
+        if generation != self.generation or self.possession is Possession.NONE:
             return []
+        if self.possession is Possession.RELEASING:
+            return [ReportSlotFailure(error, explains=True)]
         self._doom()
         return [ReportNoSlots(error, is_fatal)]
 

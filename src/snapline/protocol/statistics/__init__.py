@@ -17,6 +17,7 @@ from snapline.protocol.statistics.checkpoint_records import (
     VertexStatistics,
     VertexSummary,
 )
+from snapline.protocol.statistics.progress import Progress
 from snapline.protocol.statistics.summary import Summary
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 
@@ -29,6 +30,7 @@ __all__ = [
     "Completion",
     "Failure",
     "LatestCheckpoints",
+    "Progress",
     "RestoredCheckpoint",
     "StatisticsSnapshot",
     "SubtaskMetrics",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 
 from snapline.protocol.statistics.summary import EMPTY, Summary
+from snapline.text import duration_text, size_text
 from snapline.types import FailureReason, SavepointFormat, SnapshotKind
 
 NO_ACK = -1
@@ -121,6 +122,10 @@ class VertexStatistics:
         """From the trigger to the latest acknowledgement of a subtask; -1 without any."""
         return duration_ms(self.trigger_ms, self.totals.latest_ack_ms)
 
+    def __repr__(self) -> str:
+        done = f"{self.totals.acknowledged} of {self.totals.subtasks} subtasks"
+        return f"<{self.vertex}: {done}, {size_text(self.totals.checkpointed_bytes)}>"
+
     def summary(self) -> VertexSummary:
         """Computed on each call, since few vertices are looked at this closely."""
         reported = [subtask.metrics for subtask in self.subtasks if subtask.metrics is not None]
@@ -184,6 +189,14 @@ class CheckpointRecord:
         """From the trigger to the failure if it failed, else to the latest acknowledgement; -1 without any."""
         end_ms = self.totals.latest_ack_ms if self.failure is None else self.failure.failure_ms
         return duration_ms(self.trigger_ms, end_ms)
+
+    def __repr__(self) -> str:
+        kind = "Savepoint" if self.kind.is_savepoint else "Checkpoint"
+        done = f"{self.totals.acknowledged} of {self.totals.subtasks} subtasks"
+        took = "" if self.end_to_end_duration_ms < 0 else f", {duration_text(self.end_to_end_duration_ms)}"
+        why = "" if self.failure is None else f": {self.failure.reason.value}"
+        size = size_text(self.totals.checkpointed_bytes)
+        return f"<{kind} {self.id} {self.status.value}{why}, {done}{took}, {size}>"
 
     def vertex(self, vertex: str) -> VertexStatistics | None:
         """The part of `vertex`, or None."""
@@ -252,6 +265,14 @@ class StatisticsSnapshot:
     latest: LatestCheckpoints = LatestCheckpoints()
     history: tuple[CheckpointRecord, ...] = ()
     summary: CompletedSummary = CompletedSummary()
+
+    def __repr__(self) -> str:
+        counts, last = self.counts, self.latest.completed
+        newest = "" if last is None else f"; last {last!r}"
+        return (
+            f"<Checkpoints: {counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress"
+            f"{newest}>"
+        )
 
     def find(self, checkpoint_id: int) -> CheckpointRecord | None:
         """The record of a checkpoint that is in the history or one of the latest."""

@@ -22,6 +22,11 @@ class Summary:
     p99: float = 0.0
     p999: float = 0.0
 
+    def __repr__(self) -> str:
+        if self.count == 0:
+            return "<Summary of 0>"
+        return f"<Summary of {self.count}: min {self.min}, median {self.p50:g}, p99 {self.p99:g}, max {self.max}>"
+
     @staticmethod
     def of(values: Iterable[int]) -> Summary:
         """Summary of `values`. Negative ones were not measured and are left out."""

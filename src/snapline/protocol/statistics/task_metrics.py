@@ -34,6 +34,16 @@ class TaskMetrics:
     bad_rows: int = 0
     last_bad_row: str = ""
 
+    def __repr__(self) -> str:
+        busy, held_up = (
+            round(100 * spent_ms / max(self.interval_ms, 1)) for spent_ms in (self.busy_ms, self.backpressured_ms)
+        )
+        late = f", {self.late_rows:,} late" if self.late_rows else ""
+        return (
+            f"<{self.execution}: {self.rows_in:,} rows in, {self.rows_out:,} out{late}, {busy}% busy, "
+            f"{held_up}% back-pressured>"
+        )
+
 
 def bad_rows_event(before: TaskMetrics | None, now: TaskMetrics) -> str:
     """The text of an event if a task has more bad rows than before, at growing intervals; else empty."""

@@ -20,6 +20,7 @@ from snapline.runtime.wire.control_messages import (
     encode,
 )
 from snapline.runtime.wire.frames import FRAME_LIMIT_BYTES, read_frame, write_frame
+from snapline.runtime.wire.socket_errors import listen_advice
 
 MAX_HELLO_BYTES = 64 * 1024
 MAX_UNKNOWN_PEERS = 256
@@ -117,9 +118,11 @@ class ControlServer:
         try:
             self._server = await asyncio.start_server(self._accept, host, 0, backlog=BACKLOG)
         except OSError as error:
+            advice = listen_advice(
+                error, "set spark.driver.host to an address of this machine that the executors can reach"
+            )
             raise ConfigurationError(
-                f"the driver cannot listen at {host!r}, where its slots are to reach it: {error}; set "
-                "spark.driver.host to an address of this machine that the executors can reach"
+                f"the driver cannot listen at {host!r}, where its slots are to reach it: {error}; {advice}"
             ) from error
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -165,6 +168,9 @@ class ControlServer:
             return None
         finally:
             self._unknown -= 1
+        if isinstance(hello, ProcessUnable):
+            self._listener.unable(hello.error)
+            return None
         connection = PeerConnection(writer, host)
         refusal = self._listener.greeted(connection, hello)
         if refusal is not None:
@@ -174,7 +180,7 @@ class ControlServer:
 
     async def _hello(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> SupervisorHello | ProcessHello:
+    ) -> SupervisorHello | ProcessHello | ProcessUnable:
         secret = self._listener.secret
         if secret is None:
             raise PeerError("no slots are expected now")
@@ -185,10 +191,7 @@ class ControlServer:
         except TimeoutError:
             raise PeerError("it did not identify itself") from None
         hello = decode_to_master(data) if data is not None else None
-        if isinstance(hello, ProcessUnable):
-            self._listener.unable(hello.error)
-            raise PeerError(hello.error)
-        if not isinstance(hello, SupervisorHello | ProcessHello):
+        if not isinstance(hello, SupervisorHello | ProcessHello | ProcessUnable):
             raise PeerError("its first message does not identify it")
         return hello
 

@@ -15,7 +15,7 @@ from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.job import lifecycle as j
-from snapline.protocol.job.first_failure import FirstFailure
+from snapline.protocol.job.first_failure import NO_DETAILS, FailureDetails, FirstFailure
 from snapline.protocol.job.repeated_errors import has_moved
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.messages import Acknowledge, Decline, OperatorEventReceived, TaskReport
@@ -154,26 +154,29 @@ class JobMaster:
         self._events.add(f"attempt {self.attempt}: all slots ready, tasks deployed")
         self._deployment.slots_ready(addresses)
 
-    def slot_failed(self, cause: str, log: str) -> None:
+    def slot_failed(self, cause: str, log: str, slot: int | None, is_loss: bool) -> None:
         if self._lifecycle.status in _ACTIVE:
-            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), log=log)
-        else:
-            # The end is reported twice: first by the connection, then with its cause. Others may follow.
-            self.failure_explained(cause, log)
+            known = FailureDetails(log=log, lost_slot=slot if is_loss else None)
+            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), known)
+        elif not is_loss:
+            # The end is reported twice: first by the connection, then with its cause.
+            self.failure_explained(cause, log, slot)
 
-    def failure_explained(self, cause: str, log: str) -> None:
-        if self.failure.explained(cause, log):
-            self._events.add(cause)
+    def failure_explained(self, cause: str, log: str, slot: int | None) -> None:
+        self._events.add(cause)
+        if self.failure.explained(cause, log, slot):
+            _log.warning("job %s: %s", self._spec.name, cause)
 
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         if is_fatal:
             self._fatal = cause
-            # The environment is at fault, not the job: it can continue once that is fixed.
-            self._must_record = False
+            self._must_record = False  # the environment is at fault, not the job: it can continue once that is fixed
         if is_fatal and self._lifecycle.status is JobStatus.INITIALIZING:
             self._job_event(j.PreparationFailed(cause, recoverable=False))
-        else:
+        elif self._lifecycle.status in _ACTIVE:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause, recoverable=not is_fatal))
+        else:
+            self.failure_explained(cause, "", None)
 
     def process_unable(self, cause: str) -> None:
         # A job that ran before can run again, once the storage or whatever it lacks is back.
@@ -222,7 +225,7 @@ class JobMaster:
         if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
             # Another version of the job, another setting or a backup may fit: leave everything for it.
             self._must_record = False
-        self._job_event(report, trace=report.trace, log=report.log)
+        self._job_event(report, FailureDetails(report.trace, report.log))
 
     def _split_requested(self, execution: ExecutionId, operator: str) -> None:
         coordinator = self._coordinator
@@ -263,21 +266,21 @@ class JobMaster:
 
     # The job's lifecycle.
 
-    def _job_event(self, event: j.JobEvent, *, trace: str = "", log: str = "") -> None:
+    def _job_event(self, event: j.JobEvent, known: FailureDetails = NO_DETAILS) -> None:
         if self._is_closed:
             return
         before = self._lifecycle.status
         effects = self._lifecycle.handle(event, self._scheduler.now_ms(), self._random.uniform(-1.0, 1.0))
         after = self._lifecycle.status
         if after is not before:
-            self._status_changed(before, after, trace, log)
+            self._status_changed(before, after, known)
         self.effects.add(self._carry_out, effects)
 
-    def _status_changed(self, before: JobStatus, after: JobStatus, trace: str, log: str) -> None:
+    def _status_changed(self, before: JobStatus, after: JobStatus, known: FailureDetails) -> None:
         self._events.add(f"{before.value} -> {after.value}")
         cause = self._lifecycle.cause
         if before in _ACTIVE and after in _FAILED:
-            self.failure.failed(cause, trace, log)
+            self.failure.failed(cause, known)
             self._events.add(f"attempt {self._lifecycle.attempt} failed: {cause}")
             if self._lifecycle.errors.note:
                 self._events.add(self._lifecycle.errors.note)
@@ -316,7 +319,8 @@ class JobMaster:
             case j.CancelTasks(attempt):
                 self._deployment.cancel(attempt)
             case j.ScheduleRestart(delay_ms):
-                _log.info("job %s: starting again in %d ms", self._spec.name, delay_ms)
+                trace = self.failure.trace and f" after\n{self.failure.trace}"
+                _log.info("job %s: starting again in %d ms%s", self._spec.name, delay_ms, trace)
                 self._slots.warm_up()
                 self._set_timer("restart", delay_ms, self._job_event, j.RestartDue())
             case j.StopFailed(snapshot, cause):

@@ -100,8 +100,14 @@ def open_storage(
     elif objects is None:
         objects = open_objects(checkpoints)
     archive = open_archive(checkpoints, spec.job_id, token or uuid.uuid4().hex, objects, journal, sleep)
-    _probe(objects, archive)
-    return MasterStorage(archive, objects, _given(checkpoints, archive), checkpoints.storage is None, journal is None)
+    try:
+        _probe(objects, archive, has_own_journal=checkpoints.zookeeper is not None)
+        given = _given(checkpoints, archive)
+    except BaseException:
+        if journal is None:
+            archive.disconnect()
+        raise
+    return MasterStorage(archive, objects, given, checkpoints.storage is None, journal is None)
 
 
 def absolute(path: str) -> str:
@@ -109,7 +115,7 @@ def absolute(path: str) -> str:
     return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
-def _probe(objects: ObjectStore, archive: Archive) -> None:
+def _probe(objects: ObjectStore, archive: Archive, *, has_own_journal: bool) -> None:
     path = f"{archive.directory}/probe-{archive.token}"
     try:
         objects.create(path, b"probe")
@@ -119,6 +125,11 @@ def _probe(objects: ObjectStore, archive: Archive) -> None:
             f"checkpoints cannot be kept in {archive.directory}: {error}. The job was not started; name a directory "
             "in `storage` that this process and all executors may write to"
         ) from error
+    if has_own_journal:
+        try:
+            archive.read_journal()
+        except StorageError as error:
+            raise StorageError(f"the journal of the job cannot be read: {error}. The job was not started") from error
 
 
 def _given(checkpoints: Checkpoints, archive: Archive) -> Snapshot | None:

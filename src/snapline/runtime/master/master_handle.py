@@ -9,12 +9,14 @@ from dataclasses import replace
 from os import fspath
 from typing import TypeVar
 
-from snapline.api.job_handle import JobFailedError, SnapshotFailedError
+from snapline.api.job_handle import JobFailedError, SnapshotFailedError, handle_text
 from snapline.config import Duration, Path, duration_ms
 from snapline.errors import ConfigurationError
 from snapline.protocol.coordinator.request_decider import TriggerRequest, is_forced, savepoint_request
+from snapline.protocol.job.first_failure import Failure
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
+from snapline.protocol.statistics.progress import Progress
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master.job_log import Outcome
 from snapline.runtime.master.job_storage import absolute
@@ -32,6 +34,9 @@ class MasterHandle:
         self._thread = thread
         self._spec = thread.spec
 
+    def __repr__(self) -> str:
+        return handle_text(self)
+
     @property
     def id(self) -> str:
         return self._spec.job_id
@@ -47,7 +52,11 @@ class MasterHandle:
     @property
     def cause(self) -> str:
         failure = self._thread.master.failure.failure
-        return "" if failure is None else failure.message
+        return "" if failure is None else failure.cause
+
+    @property
+    def trace(self) -> str:
+        return self._thread.master.failure.trace
 
     @property
     def log(self) -> str:
@@ -65,10 +74,9 @@ class MasterHandle:
     def wait(self, timeout: Duration | None = None) -> JobStatus:
         outcome = self._outcome(timeout)
         if outcome.status is JobStatus.FAILED:
-            failure = outcome.failure
-            message = f"job {self.name!r} has failed" + ("" if failure is None else f": {failure.message}")
-            message = "\n".join(filter(None, (message.rstrip(), self._way_on())))
-            raise JobFailedError(message, log="" if failure is None else failure.log)
+            failure = outcome.failure or Failure("the cause is not known")
+            message = "\n".join(filter(None, (f"job {self.name!r} has failed: {failure.cause}", self._way_on())))
+            raise JobFailedError(message, trace=failure.trace, log=failure.log)
         return outcome.status
 
     def _way_on(self) -> str:
@@ -92,6 +100,9 @@ class MasterHandle:
     def metrics(self) -> dict[str, TaskMetrics]:
         master = self._thread.master
         return self._ask(lambda: dict(master.metrics), lambda: dict(master.metrics))
+
+    def progress(self) -> Progress:
+        return self._ask(self._thread.progress, self._thread.progress)
 
     def memory_bytes(self) -> dict[int, int]:
         """Memory of each slot's operator process, as last reported."""

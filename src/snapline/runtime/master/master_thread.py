@@ -12,8 +12,10 @@ from typing import Any
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.job.first_failure import Failure
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
+from snapline.protocol.statistics.progress import Progress, progress_of
 from snapline.runtime.master.control_server import ControlServer
 from snapline.runtime.master.coordinator_shell import MasterCalls
+from snapline.runtime.master.health_log import HealthLog
 from snapline.runtime.master.job_log import EventLog, Outcome
 from snapline.runtime.master.job_master import JobMaster
 from snapline.runtime.master.job_storage import MasterStorage
@@ -44,6 +46,7 @@ class MasterThread:
         self.master: JobMaster
         self._provider = provider
         self._storage = storage
+        self._sources = {vertex.id for vertex in spec.plan.vertices if vertex.is_source}
         self._gate = threading.Lock()
         self._is_open = False
         self._loop = asyncio.new_event_loop()
@@ -82,6 +85,13 @@ class MasterThread:
                 self._loop.call_soon_threadsafe(callback, *arguments)
             return self._is_open
 
+    def progress(self) -> Progress:
+        """How far the job has come. On the loop, or once the job has ended."""
+        master = self.master
+        statistics = master.statistics if self._is_open else self.last_statistics
+        cause = "" if master.failure.failure is None else master.failure.failure.cause
+        return progress_of(master.status, master.attempt, cause, master.metrics.values(), self._sources, statistics)
+
     # On the thread.
 
     def _run(self) -> None:
@@ -115,14 +125,17 @@ class MasterThread:
         )
         server = ControlServer(slots, spec.plan.slots, self._note_defect)
         await server.start(self._provider.bind_host)
+        health = HealthLog(scheduler, spec.name, spec.execution.health_interval_ms, self.progress)
         self._generations.port = server.port
         self._is_open = True
         has_ended = False
         try:
             self.started.set_result(None)
             master.start(slots)
+            health.start()
             status = await self._ending
             has_ended = status is not JobStatus.SUSPENDED
+            health.close()
             master.close()
         finally:
             closed = asyncio.Event()

@@ -48,11 +48,11 @@ class SlotsOwner(Protocol):
     def slots_ready(self, addresses: tuple[b.Address, ...]) -> None:
         """Every slot has an idle operator process; `addresses` are their data ports by slot."""
 
-    def failure_explained(self, cause: str, log: str) -> None:
-        """Why something was lost that is replaced already."""
+    def failure_explained(self, cause: str, log: str, slot: int | None) -> None:
+        """Why a slot was lost that is replaced already."""
 
-    def slot_failed(self, cause: str, log: str) -> None:
-        """A slot or its operator process is lost. May be called again for the same one, with the cause."""
+    def slot_failed(self, cause: str, log: str, slot: int | None, is_loss: bool) -> None:
+        """A slot or its operator process failed. After a loss, whose reason is not known, another call may say why."""
 
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         """There are no slots; `is_fatal` means that a retry would not help."""
@@ -236,11 +236,11 @@ class Slots:
                 owner.slots_ready(addresses)
             case b.ReportProcessGone(slot):
                 owner.process_gone(slot)
-            case b.ReportSlotFailure(cause, log, explains):
+            case b.ReportSlotFailure(cause, log, explains, slot, is_loss):
                 if explains:
-                    owner.failure_explained(cause, log)
+                    owner.failure_explained(cause, log, slot)
                 else:
-                    owner.slot_failed(cause, log)
+                    owner.slot_failed(cause, log, slot, is_loss)
             case b.ReportNoSlots(cause, is_fatal):
                 owner.slots_failed(cause, is_fatal)
 

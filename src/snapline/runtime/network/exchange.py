@@ -37,6 +37,7 @@ from snapline.runtime.wire.auth import (
     receive_within,
     send_within,
 )
+from snapline.runtime.wire.socket_errors import connect_advice
 
 Lost: TypeAlias = Callable[[int, str], None]
 """Called once per slot whose connection broke during the attempt, with its number and the reason."""
@@ -53,9 +54,8 @@ def _dialled(host: str, port: int, timeout_s: float) -> socket.socket:
     try:
         return socket.create_connection((host, port), timeout=timeout_s)
     except OSError as error:
-        raise PeerError(
-            f"{host}:{port} cannot be reached: {error}; check that the processes of the job can reach each other"
-        ) from error
+        advice = connect_advice(error, "check that the processes of the job can reach each other")
+        raise PeerError(f"{host}:{port} cannot be reached: {error}; {advice}") from error
 
 
 class Exchange:

@@ -12,6 +12,7 @@ from snapline.errors import PeerError
 from snapline.runtime.wire.auth import client_handshake
 from snapline.runtime.wire.control_messages import Message, encode
 from snapline.runtime.wire.frames import ControlConnection
+from snapline.runtime.wire.socket_errors import connect_advice
 
 CONNECT_TIMEOUT_S = 10.0
 CONNECT_RETRY_S = 0.1
@@ -75,6 +76,15 @@ def connect(
         sock.close()
         raise
     return SocketLink(sock, decode, name)
+
+
+def cannot_reach(address: tuple[str, int], error: OSError) -> str:
+    """Why there is no connection to the driver, and what to do."""
+    advice = connect_advice(
+        error,
+        "let spark.driver.host be an address the executors can reach, and open the driver's ports to them",
+    )
+    return f"cannot reach the driver at {address[0]}:{address[1]}: {error}; {advice}"
 
 
 def _dial(address: tuple[str, int], retry: bool) -> socket.socket:

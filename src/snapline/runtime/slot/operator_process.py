@@ -9,17 +9,18 @@ import signal
 import sys
 import threading
 from collections import deque
-from types import TracebackType
+from collections.abc import Callable
 
-from snapline.errors import SnaplineError
+from snapline.errors import PeerError, SnaplineError
 from snapline.graph.shipment import unpack
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.scheduler.system_threads import SystemThreads
 from snapline.runtime.slot import bootstrap as boot
 from snapline.runtime.slot.bootstrap import Bootstrap
-from snapline.runtime.slot.control_link import connect
+from snapline.runtime.slot.control_link import ControlLink, cannot_reach, connect
 from snapline.runtime.slot.process_directory import ProcessDirectory
-from snapline.runtime.slot.task_host import TaskHost, unpacking_failed
+from snapline.runtime.slot.start_problems import listening_failed, start_problem
+from snapline.runtime.slot.task_host import TaskHost
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.file_objects import FileObjects
@@ -39,61 +40,62 @@ _GARBAGE_THRESHOLD = 100_000
 
 
 class OperatorProcess:
-    """Serves in `run` until the driver is lost or `stop` is called."""
+    """Serves in `run` until the driver is lost or `stop` is called. `log_text` returns its last log lines."""
 
-    def __init__(self, bootstrap: Bootstrap) -> None:
+    def __init__(self, bootstrap: Bootstrap, log_text: Callable[[], str] = str) -> None:
         self._bootstrap = bootstrap
-        self._log_lines = LogLines()
+        self._log_text = log_text
         self._guard = threading.Lock()
         self._host: TaskHost | None = None
         self._is_stopped = False
 
     def run(self) -> None:
-        """Join the job and serve. Raises `PeerError` or `OSError` if the driver cannot be reached."""
+        """Join the job and serve. Raises `PeerError` if the driver cannot be reached or the job cannot run here."""
         bootstrap = self._bootstrap
-        with self._log_lines:
-            address = (bootstrap.driver_host, bootstrap.driver_port)
+        address = (bootstrap.driver_host, bootstrap.driver_port)
+        try:
             link = connect(address, bootstrap.secret, m.decode_to_process, "driver-reader")
-            try:
-                shipment = unpack(bootstrap.shipment)
-                settings = shipment.execution
-                exchange = Exchange(
-                    bootstrap.host,
-                    bootstrap.secret,
-                    slot=bootstrap.slot,
-                    batch_size_bytes=settings.batch_size_bytes,
-                    flush_timeout_ms=settings.flush_timeout_ms,
-                    channel_memory_bytes=settings.channel_memory_bytes,
-                )
-            except Exception as error:
-                link.send(m.ProcessUnable(unpacking_failed(error)))
-                link.close()
-                raise
-            threads = SystemThreads()
-            state = threads.executor(STATE_THREADS, "state")
-            channels = threads.executor(CHANNEL_THREADS, "in-flight")
-            background = threads.executor(BACKGROUND_THREADS, "background")
-            host = TaskHost(
-                bootstrap,
-                shipment,
-                exchange,
-                FileObjects(
-                    no_links_below=shipment.known_directories, directory_mode=shipment.checkpoints.directory_mode
-                ),
-                TaskEnvironment(threads, state, channels, background),
-                link,
-                ProcessDirectory(settings.state_directory),
-                self._log_lines.text,
+        except OSError as error:
+            raise PeerError(cannot_reach(address, error)) from error
+        try:
+            shipment = unpack(bootstrap.shipment)
+        except Exception as error:
+            raise _unable(link, start_problem(error)) from error
+        settings = shipment.execution
+        try:
+            exchange = Exchange(
+                bootstrap.host,
+                bootstrap.secret,
+                slot=bootstrap.slot,
+                batch_size_bytes=settings.batch_size_bytes,
+                flush_timeout_ms=settings.flush_timeout_ms,
+                channel_memory_bytes=settings.channel_memory_bytes,
             )
-            with self._guard:
-                self._host = host
-                if self._is_stopped:
-                    host.stop()
-            try:
-                host.run()
-            finally:
-                for pool in (state, channels, background):
-                    pool.shutdown(wait=False, cancel_futures=True)
+        except OSError as error:
+            raise _unable(link, listening_failed(bootstrap.host, error)) from error
+        threads = SystemThreads()
+        state = threads.executor(STATE_THREADS, "state")
+        channels = threads.executor(CHANNEL_THREADS, "in-flight")
+        background = threads.executor(BACKGROUND_THREADS, "background")
+        host = TaskHost(
+            bootstrap,
+            shipment,
+            exchange,
+            FileObjects(no_links_below=shipment.known_directories, directory_mode=shipment.checkpoints.directory_mode),
+            TaskEnvironment(threads, state, channels, background),
+            link,
+            ProcessDirectory(settings.state_directory),
+            self._log_text,
+        )
+        with self._guard:
+            self._host = host
+            if self._is_stopped:
+                host.stop()
+        try:
+            host.run()
+        finally:
+            for pool in (state, channels, background):
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def stop(self) -> None:
         """Make `run` return. Any thread."""
@@ -103,8 +105,15 @@ class OperatorProcess:
                 self._host.stop()
 
 
+def _unable(link: ControlLink, problem: str) -> PeerError:
+    """Tell the driver why this process cannot run the job; returns the error to end with."""
+    link.send(m.ProcessUnable(problem))
+    link.close()
+    return PeerError(problem)
+
+
 class LogLines(logging.Handler):
-    """Keeps the last log lines, for failure reports. Active as a context manager."""
+    """Keeps the last log lines of a process, for failure reports."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -116,15 +125,6 @@ class LogLines(logging.Handler):
 
     def text(self) -> str:
         return "\n".join(self._lines)
-
-    def __enter__(self) -> LogLines:
-        logging.getLogger().addHandler(self)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        logging.getLogger().removeHandler(self)
 
 
 def main() -> None:
@@ -143,9 +143,11 @@ def main() -> None:
         format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    lines = LogLines()
+    logging.getLogger().addHandler(lines)
     status = 0
     try:
-        OperatorProcess(bootstrap).run()
+        OperatorProcess(bootstrap, lines.text).run()
     except SnaplineError as error:
         _log.error("the operator process of slot %d ends: %s", bootstrap.slot, error)
         status = 1

@@ -9,6 +9,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from snapline.errors import StorageError
+
 _PREFIX = "snapline-"
 _LOCK = ".lock"
 
@@ -23,11 +25,18 @@ class ProcessDirectory:
 
     @property
     def path(self) -> Path:
+        """Raises `StorageError` if it cannot be created."""
         if self._path is None:
-            self._root.mkdir(parents=True, exist_ok=True)
+            try:
+                self._root.mkdir(parents=True, exist_ok=True)
+                # Renamed once locked, or another process might take it for an abandoned one.
+                made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=self._root))
+            except OSError as error:
+                raise StorageError(
+                    f"state cannot be kept in {self._root}: {error}; set Execution(state_directory=...) to a directory "
+                    "that can be written on every executor"
+                ) from error
             remove_abandoned(self._root)
-            # Renamed once locked, or another process might take it for an abandoned one.
-            made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=self._root))
             self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._path = made.rename(made.with_name(made.name.removeprefix(".")))

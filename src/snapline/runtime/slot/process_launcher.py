@@ -21,6 +21,7 @@ MAX_LINE_BYTES = 2000
 """Longer lines are kept in pieces."""
 
 KILL_TIMEOUT_S = 10.0
+MAX_REASON_CHARACTERS = 500
 
 _EXIT_POLL_S = 0.1
 _READ_BYTES = 1 << 16
@@ -131,7 +132,7 @@ class LaunchedProcess:
                 killed = self._killed
             self._take_output()
         if not killed:
-            self._ended(self._incarnation, describe_exit(status), self._tail.text())
+            self._ended(self._incarnation, describe_exit(status, self._tail.text()), self._tail.text())
 
     def _take_output(self) -> bool:
         """Keep what was printed and copy it to our standard error. Returns whether more may come."""
@@ -168,9 +169,12 @@ class LogTail:
         return "\n".join(line.decode(errors="replace") for line in lines[-MAX_LOG_LINES:])
 
 
-def describe_exit(status: int) -> str:
-    """Describes the result of `Popen.wait`."""
-    return f"killed by signal {-status}" if status < 0 else f"exited with status {status}"
+def describe_exit(status: int, output: str = "") -> str:
+    """Describes the result of `Popen.wait`, with the last line of output if the process gave up by itself."""
+    if status < 0:
+        return f"killed by signal {-status}"
+    last = output.strip().rpartition("\n")[2].strip() if status else ""
+    return f"exited with status {status}{last and ': '}{last[:MAX_REASON_CHARACTERS]}"
 
 
 def _pieces(line: bytes) -> list[bytes]:

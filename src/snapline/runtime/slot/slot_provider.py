@@ -45,8 +45,8 @@ class SlotProvider(Protocol):
     def start(self, order: SlotOrder, failed: Callable[[str, bool], None]) -> None:
         """Begin to start supervisors and return; may first wait until all of them fit.
 
-        Any thread calls `failed(error, is_fatal)` if they cannot be started or end without `release`; `is_fatal`
-        means that a retry would not help.
+        Any thread calls `failed(error, is_fatal)` if they cannot be started or fail; `is_fatal` means that a retry
+        would not help. A failure during `release` is not one of the release: it says why slots were lost before.
         """
 
     def release(self, timeout_s: float) -> None:

@@ -10,7 +10,7 @@ from snapline.errors import PeerError
 from snapline.runtime.scheduler.scheduler import Threads
 from snapline.runtime.scheduler.system_threads import SystemThreads
 from snapline.runtime.slot.bootstrap import Bootstrap
-from snapline.runtime.slot.control_link import ControlLink, connect
+from snapline.runtime.slot.control_link import ControlLink, cannot_reach, connect
 from snapline.runtime.slot.process_launcher import Child, LaunchedProcess, StartChild
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.wire.control_messages import (
@@ -58,10 +58,7 @@ class Supervisor:
         try:
             link = connect(address, order.secret, decode_to_supervisor, "supervisor-reader", retry=True)
         except OSError as error:
-            raise PeerError(
-                f"slot {self._slot} on {self._host} cannot reach the driver at {address[0]}:{address[1]}: {error}; let "
-                "spark.driver.host be an address the executors can reach, and open the driver's ports to them"
-            ) from error
+            raise PeerError(f"slot {self._slot} on {self._host} {cannot_reach(address, error)}") from error
         self.serve(link)
 
     def serve(self, link: ControlLink) -> None:

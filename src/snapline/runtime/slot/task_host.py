@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from snapline.config import StateBackend
 from snapline.errors import (
     ConfigurationError,
     EngineError,
@@ -16,6 +17,7 @@ from snapline.errors import (
     StorageError,
     UserCodeError,
 )
+from snapline.graph.requirements import check_packages, check_sinks
 from snapline.graph.shipment import Shipment
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import (
@@ -33,6 +35,7 @@ from snapline.runtime.slot.attempt import Attempt, all_tasks
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.control_link import ControlLink
 from snapline.runtime.slot.process_directory import ProcessDirectory
+from snapline.runtime.slot.start_problems import start_problem
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.object_store import ObjectStore
@@ -85,7 +88,8 @@ class TaskHost:
             self._send(
                 m.ProcessHello(bootstrap.generation, bootstrap.slot, bootstrap.incarnation, os.getpid(), host, port)
             )
-            self._check_operators()
+            # Before any deployment, on the same thread; heartbeats continue while modules are imported.
+            self._orders.submit(self._guarded, self._check_requirements, "the check of the job's requirements")
             self._beat()
             self._report_metrics()
             self._mailbox.serve(lambda: self._is_over)
@@ -109,14 +113,20 @@ class TaskHost:
         self._link.close()
         self._remove_directory()
 
-    def _check_operators(self) -> None:
-        """Find out at the start, not in some task, whether the job's code works here."""
-        for vertex in self._shipment.plan.vertices:
-            try:
-                self._shipment.make_operators(vertex.id)
-            except Exception as error:
-                self._send(m.ProcessUnable(unpacking_failed(error)))
-                return
+    def _check_requirements(self) -> None:
+        """Find out at the start, not in some task, whether everything the job needs is here."""
+        shipment = self._shipment
+        try:
+            check_packages(shipment.execution)
+            for vertex in shipment.plan.vertices:
+                uids = [operator.uid for operator in vertex.operators]
+                check_sinks(zip(uids, shipment.make_operators(vertex.id), strict=True))
+            if shipment.execution.state_backend is StateBackend.ROCKSDB:
+                self._own_directory()
+        except Exception as error:
+            problem = start_problem(error)
+            _log.error("the job cannot run in slot %d: %s", self._bootstrap.slot, problem)
+            self._send(m.ProcessUnable(problem))
 
     def _time_ms(self) -> int:
         return round(self._time_s() * 1000)
@@ -226,7 +236,7 @@ class TaskHost:
         try:
             self._objects.write(path, b"probe")
             self._objects.delete([path])
-        except StorageError as error:
+        except (StorageError, ConfigurationError) as error:
             self._send(
                 m.ProcessUnable(
                     f"the executor on {bootstrap.host} cannot write checkpoints to {deploy.shared}: {error}; use a "
@@ -305,21 +315,6 @@ class TaskHost:
         if attempt is not None:
             self._send(m.Metrics(attempt.metrics(), _memory_bytes()))
         self._at(self._shipment.execution.metrics_interval_ms, self._report_metrics)
-
-
-def unpacking_failed(error: Exception) -> str:
-    """Why the job's code does not work here, and what to do."""
-    if isinstance(error, UserCodeError):
-        return str(error)
-    if isinstance(error, ModuleNotFoundError):
-        return (
-            f"the executors lack the module {error.name!r}; install it where they run, or ship it: "
-            "spark.sparkContext.addPyFile(...), or --py-files and --archives of spark-submit"
-        )
-    return (
-        f"the job cannot be unpacked on the executors: {type(error).__name__}: {error}; do driver and executors have "
-        "the same versions of Python, Snapline and all packages?"
-    )
 
 
 def _memory_bytes() -> int:

@@ -17,9 +17,10 @@ from snapline.operators.row_batches import row_at
 from snapline.operators.source_head import ChainMember, SourceHead
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.restore.restore_plan import SubtaskRestore
+from snapline.runtime.task.task_failure import one_line
 from snapline.state.subtask_states import PendingSnapshot, SubtaskStates
 from snapline.storage.snapshot_reader import SnapshotReader
-from snapline.text import error_text, for_batch
+from snapline.text import for_batch
 from snapline.types import IDLE, MAX_WATERMARK, Barrier, SavepointFormat
 
 Emit: TypeAlias = Callable[[pa.RecordBatch], None]
@@ -157,7 +158,7 @@ class OperatorChain:
 
     def described(self, error: BaseException) -> str:
         """Describe an error in one line, with the operator that raised it."""
-        message, (found, rows) = error_text(error), self._raised_in(error)
+        message, (found, rows) = one_line(error), self._raised_in(error)
         if isinstance(error, DamagedError):
             message += "; restore it from a backup, or start under a new id from another checkpoint or a savepoint"
         where = "" if found is None or repr(found) in message else f" (in the operator {found!r})"

@@ -31,6 +31,7 @@ from snapline.runtime.task.source_turns import SourceTurns
 from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
 from snapline.runtime.task.subtask_storage import SubtaskStorage
 from snapline.runtime.task.task_environment import Reporter, TaskEnvironment, TaskPlan
+from snapline.runtime.task.task_failure import trace
 from snapline.runtime.task.task_meter import TaskMeter, Waiting
 from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
 from snapline.runtime.wire.channel_items import Item, ItemKind
@@ -180,11 +181,10 @@ class Task:
             self._report_failure(error)
 
     def _report_failure(self, error: BaseException) -> None:
-        trace = trace_text(error)
-        message = self._chain.described(error)
-        _log.warning("%s failed: %s\n%s", self.execution, message, trace)
-        final, identity = is_final(error), self._chain.identity_of(error)
-        self.reporter.task_changed(self.execution, self.status, message, trace, is_final=final, identity=identity)
+        text, shown, identity = self._chain.described(error), trace(error), self._chain.identity_of(error)
+        _log.warning("%s failed: %s", self.execution, text)  # the driver shows the first traceback
+        final = is_final(error)
+        self.reporter.task_changed(self.execution, self.status, text, shown, is_final=final, identity=identity)
 
     def _open(self) -> None:
         plan = self._plan

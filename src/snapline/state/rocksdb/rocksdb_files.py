@@ -113,12 +113,22 @@ def decode_listing(data: bytes, path: str) -> Listing:
     return Listing(entries, wire.sequence, wire.files)
 
 
+def load_rocksdict() -> None:
+    """Raises `ConfigurationError` if the package is missing or does not load."""
+    try:
+        import rocksdict  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            "state_backend='rocksdb' needs the package rocksdict, on the driver and where the tasks run: "
+            f"pip install 'snapline[rocksdb]' ({error})"
+        ) from error
+
+
 def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
     """Open a database, or create an empty one."""
-    try:
-        from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
-    except ImportError as error:
-        raise ConfigurationError("the rocksdb backend needs rocksdict: pip install 'snapline[rocksdb]'") from error
+    load_rocksdict()
+    from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
+
     options = Options(raw_mode=True)
     options.create_if_missing(not read_only)
     options.set_compression_type(DBCompressionType.lz4())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from snapline.protocol.journal import Journal, Record
 from snapline.storage.journals.journal_store import JournalStore, encode_record, is_record_name, read_at_one_moment
 
 DEFAULT_TIMEOUT_MS = 10_000
+DEFAULT_PORT = 2181
 
 READ_TRIES = 4
 """Tries of a read or deletion when the connection keeps breaking, all within the timeout."""
@@ -22,6 +24,9 @@ PARENT_TRIES = 4
 
 PIPELINED = 256
 """Maximum requests in flight."""
+
+DIAL_TIMEOUT_S = 1.0
+"""A server that neither accepts nor refuses within this time is left to the client."""
 
 RECONNECT_PAUSE_S = 1.0
 """Longest pause between connection attempts."""
@@ -208,6 +213,7 @@ class ZooKeeperJournal(JournalStore):
             if self._is_closed:
                 raise StorageError(f"{self!r} is closed")
             if self._client is None:
+                self._dial()
                 self._client = self._start()
             client = self._client
         if not self._is_connected.wait(max(deadline_s - time.monotonic(), 0)):
@@ -216,6 +222,21 @@ class ZooKeeperJournal(JournalStore):
                 "there, and that it accepts the credentials, if any"
             )
         return client
+
+    def _dial(self) -> None:
+        """Raises at once if no server listens; the client would keep trying until the time is up."""
+        problems = []
+        for host, port in _addresses(self._hosts):
+            try:
+                socket.create_connection((host, port), min(DIAL_TIMEOUT_S, self._timeout_s)).close()
+                return
+            except TimeoutError:
+                return  # it may be slow: the client has more patience
+            except OSError as error:
+                problems.append(f"{host}:{port}: {error.strerror or error}")
+        raise StorageError(
+            f"no ZooKeeper at {self._hosts} ({'; '.join(problems)}); check the address, and that a server runs there"
+        )
 
     def _start(self) -> Any:
         from kazoo.client import KazooClient, KazooState
@@ -242,6 +263,13 @@ class ZooKeeperJournal(JournalStore):
             f"ZooKeeper at {self._hosts} refused to {verb} {self._path}: {type(error).__name__} {error}; check that "
             "the path is this job's, and was created with the same credentials"
         )
+
+
+def _addresses(hosts: str) -> Iterator[tuple[str, int]]:
+    """The servers in kazoo's notation, which may end with a path."""
+    for server in hosts.partition("/")[0].split(","):
+        host, _, port = server.strip().rpartition(":")
+        yield (host.strip("[]"), int(port)) if host and port.isdigit() else (server.strip("[] "), DEFAULT_PORT)
 
 
 def _broken() -> tuple[type[Exception], ...]:

@@ -37,6 +37,9 @@ MAX_BACKOFF_MS = 30_000
 MAX_PARALLELISM = 256
 READ_BUFFER_BYTES = 1 << 20
 
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError")
+"""Classes of botocore."""
+
 _SECRET_OPTION = re.compile(r"key|secret|token|pass|credential|connection_string", re.IGNORECASE)
 
 T = TypeVar("T")
@@ -322,6 +325,8 @@ def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
 def _advice(error: Exception, outlook: Outlook) -> str:
     if isinstance(error, PermissionError):
         return "check the permissions and credentials"
+    if type(error).__name__ in _NO_CREDENTIALS:
+        return "give the driver and the executors credentials: an instance role, ~/.aws or AWS_ACCESS_KEY_ID"
     if isinstance(error, FileNotFoundError):
         return "create the bucket or directory first, and check the path"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

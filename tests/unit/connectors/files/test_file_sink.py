@@ -265,3 +265,24 @@ def test_a_relative_directory_is_that_of_the_driver(tmp_path: Path, monkeypatch:
 def test_names_as_long_as_they_may_be_fit_into_the_file_system(tmp_path: Path) -> None:
     made = writer(tmp_path, attempt=10**6, subtask=32767, job="j" * 128, uid="u" * 128)
     assert made.commit(prepared(made, 10**12, 1), PERMIT) is sl.CommitResult.COMMITTED
+
+
+def test_a_directory_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    Files(tmp_path / "a" / "b").check_access()
+    Files(tmp_path / "a" / "b").check_access()
+    assert seen(tmp_path / "a" / "b") == []
+    assert [path.name for path in tmp_path.rglob("*")] == ["a", "b", ".pending"]
+
+
+@pytest.mark.parametrize("below", ["file", "file/out"])
+def test_a_directory_that_cannot_be_written_is_refused(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=rf"Files\('{tmp_path}/{below}'\): .*; use a directory that"):
+        Files(tmp_path / below).check_access()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(ConfigurationError, match="Permission denied"):
+        Files(tmp_path / "out").check_access()

@@ -133,7 +133,7 @@ def test_a_process_that_died_is_replaced_in_place_when_slots_are_wanted_again() 
     assert effects == [
         DropProcess(1),
         ReportProcessGone(1),
-        ReportSlotFailure("the operator process of slot 1 on node has ended: killed by signal 9", "log"),
+        ReportSlotFailure("the operator process of slot 1 on node has ended: killed by signal 9", "log", slot=1),
     ]
     assert board.possession is Possession.HELD
     assert board.wanted() == [StartSlotProcess(1, 2)]
@@ -145,7 +145,7 @@ def test_the_death_of_an_older_process_only_explains() -> None:
     assert board.wanted() == [StartSlotProcess(0, 2)]
     (report,) = board.process_ended(0, 1, "killed by signal 9", "log")
     assert isinstance(report, ReportSlotFailure)
-    assert (report.explains, report.log) == (True, "log")
+    assert (report.explains, report.log, report.slot) == (True, "log", 0)
     assert isinstance(greeted(board, 0, 2)[0], ProbeProcess), "the new one counts on"
     assert board.process_ended(0, 7, "from the future", "") == []
 
@@ -157,7 +157,9 @@ def test_a_process_this_side_hung_up_on_is_killed(may_live: bool) -> None:
     assert (effects[0] == KillSlotProcess(1, 1)) is may_live
     assert effects[-2:] == [
         ReportProcessGone(1),
-        ReportSlotFailure("the operator process of slot 1 on node (process 1001) is lost: silent"),
+        ReportSlotFailure(
+            "the operator process of slot 1 on node (process 1001) is lost: silent", slot=1, is_loss=True
+        ),
     ]
 
 
@@ -167,7 +169,7 @@ def test_one_lost_slot_dooms_all() -> None:
     assert effects == [
         DropProcess(0),
         ReportProcessGone(0),
-        ReportSlotFailure("slot 0 on node is lost: reset by peer"),
+        ReportSlotFailure("slot 0 on node is lost: reset by peer", slot=0, is_loss=True),
     ]
     assert board.idle() == [GiveSlotsBack()]
     assert board.wanted() == [], "nothing is ordered before all are given back"
@@ -196,7 +198,7 @@ def test_nothing_of_slots_that_are_being_given_back_counts() -> None:
     assert board.process_ended(0, 1, "killed", "") == []
     assert board.process_lost(1, "closed", may_live=False) == []
     assert board.supervisor_lost(1, "closed") == []
-    assert board.provider_failed(1, "ended", True) == []
+    assert board.provider_failed(1, "why they ended", True) == [ReportSlotFailure("why they ended", explains=True)]
     assert isinstance(board.supervisor_greeted(1, 0, "node")[0], RefusePeer)
 
 
@@ -216,6 +218,13 @@ def test_a_port_nobody_reaches_is_the_end_of_its_process() -> None:
     assert "slot 0 cannot be reached at node:100: connection refused" in report.cause
     assert board.process_unreached(0, 1, "again") == [], "it is gone"
     assert board.process_reached(0, 1) == []
+
+
+def test_a_port_of_slots_that_are_given_back_is_not_missed() -> None:
+    board = registered()
+    greeted(board, 0)
+    board.release()
+    assert board.process_unreached(0, 1, "connection refused") == [], "it was asked to end"
 
 
 # A start that takes too long.

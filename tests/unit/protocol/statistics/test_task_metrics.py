@@ -33,3 +33,7 @@ def test_bad_rows_are_an_event_at_growing_intervals_in_each_attempt() -> None:
     assert bad_rows_event(two, ten) != ""
     again = replace(one, execution=ExecutionId(SubtaskId("map", 1), 4))
     assert bad_rows_event(ten, again) != ""
+
+
+def test_they_are_shown_in_one_line() -> None:
+    assert repr(METRICS) == "<map/1#3: 10 rows in, 8 out, 60% busy, 10% back-pressured>"

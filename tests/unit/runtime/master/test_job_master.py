@@ -166,6 +166,31 @@ def test_a_lost_process_is_explained_by_whoever_knows_more() -> None:
     assert bench.deployed().attempt == 2
 
 
+def test_what_follows_from_a_failure_that_says_why_is_left_out_of_the_cause() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.say(failed("no module named numby"))
+    bench.slots.closed(bench.worker, "reset by peer")
+    bench.slots.received(bench.supervisor, m.ProcessDied(1, "exited with status 1", ""))
+    bench.provider.failed("the stage has failed", False)
+    bench.settle()
+    failure = bench.master.failure.failure
+    assert failure is not None
+    assert failure.cause == f"{running(READ)}: no module named numby"
+
+
+def test_the_provider_says_why_a_slot_was_lost(caplog: pytest.LogCaptureFixture) -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.slots.closed(bench.supervisor, "reset by peer")
+    bench.provider.failed("Python worker exited unexpectedly", False)
+    bench.settle()
+    failure = bench.master.failure.failure
+    assert failure is not None
+    assert failure.cause == "slot 0 on node is lost: reset by peer; Python worker exited unexpectedly"
+    assert "Python worker exited unexpectedly" in caplog.text
+
+
 def test_a_job_that_may_not_restart_fails_and_that_is_recorded() -> None:
     bench = MasterBench(make_spec(checkpoints=CHECKPOINTS, restart=NoRestart()))
     bench.begin()

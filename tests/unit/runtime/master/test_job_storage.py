@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.runtime.master.master_kit import make_spec
 
-from snapline.errors import ObjectNotFoundError
-from snapline.runtime.master.job_storage import DriverObjects, absolute
+from snapline.config import Checkpoints
+from snapline.errors import ObjectNotFoundError, StorageError
+from snapline.runtime.master.job_storage import DriverObjects, absolute, open_storage
 from snapline.storage.objects.file_objects import FileObjects
 
 
@@ -42,3 +44,9 @@ def test_paths_mean_the_same_in_every_process(monkeypatch: pytest.MonkeyPatch, t
     assert absolute("saved/") == f"{tmp_path}/saved"
     assert absolute("../saved") == f"{tmp_path.parent}/saved"
     assert absolute("s3://bucket/saved/") == "s3://bucket/saved"
+
+
+def test_a_zookeeper_that_is_down_is_noticed_before_the_job_starts(tmp_path: Path) -> None:
+    spec = make_spec(checkpoints=Checkpoints(storage=tmp_path, zookeeper="127.0.0.1:1"))
+    with pytest.raises(StorageError, match=r"no ZooKeeper at 127\.0\.0\.1:1 .*Connection refused.*was not started"):
+        open_storage(spec, None, None)

@@ -131,8 +131,8 @@ def test_a_lost_process_is_reported_and_its_death_explains_it() -> None:
     setup.slots.acquire()
     assert setup.supervisors[0].said() == [m.StartProcess(2)]
     setup.slots.received(setup.supervisors[0], m.ProcessDied(1, "killed by signal 9", "log"))
-    ((kind, cause, log),) = setup.reported()
-    assert (kind, log) == ("failure_explained", "log")
+    ((kind, cause, log, slot),) = setup.reported()
+    assert (kind, log, slot) == ("failure_explained", "log", 0)
     assert "killed by signal 9" in cause
 
 
@@ -167,8 +167,8 @@ def test_a_port_that_is_not_reached_is_reported_later_than_a_death() -> None:
     setup.advance(round(DEATH_IS_REPORTED_S * 1000) - 1)
     assert setup.reported() == []
     setup.advance(1)
-    ((kind, cause, _),) = setup.reported()
-    assert (kind, "connection refused" in cause) == ("slot_failed", True)
+    ((kind, cause, _, _, is_loss),) = setup.reported()
+    assert (kind, "connection refused" in cause, is_loss) == ("slot_failed", True, False)
     assert setup.processes[0].is_closed
 
 

@@ -45,7 +45,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 def is_alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
 
@@ -181,7 +181,7 @@ def test_what_a_process_said_before_it_exited_is_reported() -> None:
     with driving(shell("echo out; echo err >&2; exit 3")) as driver:
         driver.accept()
         driver.send(m.StartProcess(1))
-        assert driver.died() == m.ProcessDied(1, "exited with status 3", "out\nerr")
+        assert driver.died() == m.ProcessDied(1, "exited with status 3: err", "out\nerr")
 
 
 def test_a_killed_process_is_reported(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_process_gets_its_bootstrap_through_the_pipe_and_nowhere_else(tmp_path
         driver.send(m.StartProcess(4))
         died = driver.died()
         assert died.log == "j 7 3 4 127.0.0.1 20 Bootstrap('j', slot=3, incarnation=4)"
-        assert died.error == "exited with status 5"
+        assert died.error == f"exited with status 5: {died.log}"
 
 
 def test_a_process_that_is_killed_on_order_is_not_reported(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from tests.unit.runtime.slot.slot_kit import (
     DEADLINE_S,
     DriverLink,
@@ -19,10 +18,10 @@ from tests.unit.runtime.slot.slot_kit import (
     make_shipment,
 )
 
-from snapline.errors import StorageError, UserCodeError
+from snapline.errors import StorageError
 from snapline.protocol.messages import Acknowledge, OperatorEvent, OperatorEventReceived, TriggerCheckpoint
 from snapline.runtime.slot.process_directory import ProcessDirectory
-from snapline.runtime.slot.task_host import TaskHost, unpacking_failed
+from snapline.runtime.slot.task_host import TaskHost
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.types import Barrier, ExecutionId, TaskStatus
@@ -165,15 +164,3 @@ def test_a_machine_that_cannot_write_checkpoints_says_so() -> None:
         assert "cannot write checkpoints to memory:shared" in unable.error
         assert "permission denied" in unable.error
         assert host.link.status(TaskStatus.FAILED).log == "the log"
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ModuleNotFoundError("no", name="shapely"), "the executors lack the module 'shapely'; install it"),
-        (UserCodeError("operator 'x' needs the module 'y'"), "operator 'x' needs the module 'y'"),
-        (AttributeError("no f in m"), "AttributeError: no f in m; do driver and executors have the same versions"),
-    ],
-)
-def test_code_that_does_not_work_here_is_explained(error: Exception, text: str) -> None:
-    assert text in unpacking_failed(error)
