@@ -62,6 +62,10 @@ class DamagedError(StorageError):
     """Stored data is truncated, altered, or in a format this version does not know."""
 
 
+class StorageLostError(StorageError):
+    """The checkpoints of a running job were deleted or replaced. It has nothing left that it could recover from."""
+
+
 class FencedError(SnaplineError):
     """A newer attempt of the same job has taken over; this one must stop and leave everything as it is."""
 
@@ -114,8 +118,8 @@ def is_of_environment(error: BaseException) -> bool:
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether no restart can help: stored state is damaged or does not fit the code, or a setting is wrong."""
-    return isinstance(error, RestoreError | ConfigurationError | DamagedError)
+    """Whether no restart can help: stored state is damaged, gone or does not fit the code, or a setting is wrong."""
+    return isinstance(error, RestoreError | ConfigurationError | DamagedError | StorageLostError)
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -119,6 +119,14 @@ class Barrier:
     def is_timed_out(self, now_ms: int) -> bool:
         return self.is_timeoutable and self.timeout_ms is not None and self.timeout_ms < now_ms - self.timestamp_ms
 
+    def times_out_ms(self, now_ms: int) -> int:
+        """Returns when alignment has taken too long: `timeout_ms` after the trigger, but at most that far from now.
+
+        The trigger was on another machine, whose clock may be ahead of this one.
+        """
+        assert self.timeout_ms is not None
+        return now_ms + max(self.timeout_ms - max(now_ms - self.timestamp_ms, 0), 0)
+
     def with_kind(self, kind: BarrierKind) -> Barrier:
         return self if kind is self.kind else replace(self, kind=kind)
 

@@ -688,7 +688,7 @@ def test_a_cleaner_deletes_in_the_background(job: Job) -> None:
     errors: list[Exception | None] = []
     cleaner = Cleaner(driver.archive, ThreadPoolExecutor(1))
     cleaner.delete_snapshot(old, driver.retained, errors.append)
-    cleaner.close(wait=True)
+    cleaner.close()
     assert errors == [None]
     assert old == one
     assert driver.leftovers(two) == []

@@ -17,7 +17,7 @@ from typing import TypeVar
 import pytest
 
 from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
-from snapline.errors import DamagedError, FencedError, StorageError
+from snapline.errors import DamagedError, FencedError, StorageError, StorageLostError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.journals.journal_client import PRUNE_ABOVE, JournalClient, PublicationFencedError
@@ -211,11 +211,12 @@ def test_a_new_attempt_of_the_same_driver_fences_its_old_one(place: Place) -> No
 
 def test_ids_are_never_shared(place: Place) -> None:
     drivers = [driver(place.open(), f"driver-{index}") for index in range(DRIVERS)]
+    attempts = [client.claim()[0].attempt for client in drivers]
 
-    def reserve(client: JournalClient) -> list[int]:
-        return [client.reserve_id(1, f"request-{number}", after=10) for number in range(5)]
+    def reserve(client: JournalClient, attempt: int) -> list[int]:
+        return [client.reserve_id(attempt, f"request-{number}", after=10) for number in range(5)]
 
-    reserved = in_parallel([partial(reserve, client) for client in drivers])
+    reserved = in_parallel([partial(reserve, *pair) for pair in zip(drivers, attempts, strict=True)])
     ids = [checkpoint_id for own in reserved for checkpoint_id in own]
     assert len(set(ids)) == 5 * DRIVERS
     assert min(ids) > 10
@@ -224,6 +225,7 @@ def test_ids_are_never_shared(place: Place) -> None:
 
 def test_an_id_is_reserved_once_for_one_request(place: Place) -> None:
     client = driver(place.open(), "driver")
+    client.claim()
     first = client.reserve_id(1, "request", after=0)
     assert client.reserve_id(1, "request", after=0) == first
     assert client.reserve_id(1, "another", after=0) == first + 1
@@ -241,6 +243,27 @@ def test_a_job_that_has_ended_is_never_claimed_again(place: Place) -> None:
     assert journal.latest.kind is RecordKind.STOP
     with pytest.raises(PublicationFencedError):
         client.publish(snapshot(2, attempt=1))
+
+
+@pytest.mark.parametrize("has_successor", [False, True])
+def test_a_journal_that_was_deleted_under_its_driver_is_never_made_again(place: Place, has_successor: bool) -> None:
+    client = driver(place.open(), "driver")
+    attempt = client.claim()[0].attempt
+    client.publish(snapshot(1, attempt=attempt))
+    place.open().delete(client.read_journal().records)
+    if has_successor:
+        driver(place.open(), "another").claim()
+    before = place.open().read().records
+    calls: list[Callable[[], object]] = [
+        lambda: client.reserve_id(attempt, "request"),
+        lambda: client.publish(snapshot(2, attempt=attempt)),
+        lambda: client.claim(own_attempt=attempt),
+        lambda: client.close(attempt, JobStatus.CANCELED),
+    ]
+    for call in calls:
+        with pytest.raises(StorageLostError, match=r"journal was deleted while it ran.*Bring the directory back"):
+            call()
+    assert place.open().read().records == before
 
 
 def test_a_driver_that_has_run_nothing_closes_the_job_all_the_same(place: Place) -> None:

@@ -22,7 +22,8 @@ from snapline.runtime.network.admission import PROBE, REFUSED, WELCOME, Hello
 from snapline.runtime.network.channels import OutputChannel, RemoteChannel
 from snapline.runtime.network.data_connection import DataConnection, _send
 from snapline.runtime.network.exchange import Exchange, Wiring
-from snapline.runtime.network.item_codec import HEADER_BYTES, ChannelKey, decode_header
+from snapline.runtime.network.heartbeat import HeartbeatSettings
+from snapline.runtime.network.item_codec import HEADER_BYTES, ChannelKey, decode_header, encode_heartbeat
 from snapline.runtime.wire.auth import client_handshake, server_handshake
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 from snapline.types import Barrier, BarrierKind
@@ -31,6 +32,7 @@ SECRET = b"a secret of 32 bytes, or about it"
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 BATCH_BYTES = 4096
 WINDOW = 16_384
+HEARTBEAT = HeartbeatSettings(interval_ms=1_000, timeout_ms=5_000)
 
 
 def probe(host: str, port: int, secret: bytes) -> None:
@@ -42,6 +44,10 @@ def probe(host: str, port: int, secret: bytes) -> None:
 def batch(start: int, rows: int = 10) -> pa.RecordBatch:
     numbers = list(range(start, start + rows))
     return pa.record_batch([numbers, [f"row {number}" for number in numbers]], schema=SCHEMA)
+
+
+def read_to_end(sock: socket.socket) -> bytes:
+    return b"".join(iter(lambda: sock.recv(4096), b""))
 
 
 def eventually(condition: Callable[[], Any], timeout_s: float = 10) -> None:
@@ -102,7 +108,14 @@ class World:
         self.lost: list[tuple[int, int]] = []
         self.reasons: list[str] = []
 
-    def slots(self, count: int, *, flush_timeout_ms: int = 1, window: int = WINDOW) -> None:
+    def slots(
+        self,
+        count: int,
+        *,
+        flush_timeout_ms: int = 1,
+        window: int = WINDOW,
+        heartbeat: HeartbeatSettings = HEARTBEAT,
+    ) -> None:
         for slot in range(count):
             exchange = Exchange(
                 "127.0.0.1",
@@ -111,6 +124,7 @@ class World:
                 batch_size_bytes=BATCH_BYTES,
                 flush_timeout_ms=flush_timeout_ms,
                 channel_memory_bytes=window,
+                heartbeat=heartbeat,
             )
             self.exchanges.append(exchange)
 
@@ -339,7 +353,7 @@ def test_channels_of_a_connection_take_turns(world: World) -> None:
             RemoteChannel(ChannelKey(edge, 0, 1), SCHEMA, Task(), limits, flusher, may_be_unaligned=True)
             for edge in range(3)
         ]
-        connection = DataConnection(ours, "test", channels, (), lambda reason: None)
+        connection = DataConnection(ours, "test", channels, (), lambda reason: None, HEARTBEAT)
         connection._is_writing = True
         for channel in channels:
             for number in range(3):
@@ -518,6 +532,68 @@ def test_a_lost_connection_is_told_once(world: World) -> None:
     assert len(receiver.lost) == 1
 
 
+class Relay:
+    """Stands between two slots. Once it is cut it forwards nothing, and both sides keep their connections."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address: tuple[str, int] = self._listener.getsockname()
+        self._target = target
+        self._is_cut = threading.Event()
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(self._target)
+                self._sockets += [near, far]
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
+
+    def _forward(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                if not self._is_cut.is_set():
+                    sink.sendall(data)
+
+    def cut(self) -> None:
+        self._is_cut.set()
+
+    def close(self) -> None:
+        for sock in (self._listener, *self._sockets):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            sock.close()
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_slots_that_lose_each_other_notice_it_within_the_timeout(world: World, is_busy: bool) -> None:
+    world.slots(2, heartbeat=HeartbeatSettings(interval_ms=50, timeout_ms=400))
+    relay = Relay(world.exchanges[1].address)
+    try:
+        peers = [world.exchanges[0].address, relay.address]
+        wirings = [exchange.begin(1, peers, world._lost_at(exchange.slot)) for exchange in world.exchanges]
+        output, _, receiver = join(wirings, 0, 1)
+        connect(wirings)
+        output.send(data_item(batch(0)))
+        eventually(lambda: receiver.numbers() == list(range(10)))
+        quiet_until = time.monotonic() + 1.0
+        eventually(lambda: time.monotonic() > quiet_until)
+        assert world.lost == [], "heartbeats keep an idle connection alive"
+        relay.cut()
+        cut_s = time.monotonic()
+        if is_busy:
+            output.send(data_item(batch(10)))
+        eventually(lambda: len(world.lost) == 2)
+        assert time.monotonic() - cut_s < 3
+        assert sorted(world.lost) == [(0, 1), (1, 0)]
+        assert set(world.reasons) == {"nothing has come from it for 0.4 s (heartbeat_timeout)"}
+    finally:
+        relay.close()
+
+
 def test_close_is_quick_although_the_other_side_hangs(world: World) -> None:
     world.slots(1, window=1 << 30)
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -662,6 +738,6 @@ def test_a_peer_that_talks_nonsense_is_dropped(world: World, frame: bytes, compl
         eventually(lambda: world.lost == [(1, 0)])
         assert complaint in world.reasons[0]
         assert len(receiver.lost) == 1
-        assert sock.recv(1) == b""
+        assert read_to_end(sock).replace(encode_heartbeat(), b"") == b""
     healthy.send(data_item(batch(0)))
     eventually(lambda: reader.numbers() == list(range(10)))

@@ -64,3 +64,12 @@ def test_kinds_and_reasons_know_their_groups() -> None:
 def test_ids_are_short_in_messages() -> None:
     subtask = SubtaskId("map", 3)
     assert (str(subtask), str(ExecutionId(subtask, 2))) == ("map/3", "map/3#2")
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "due_ms"),
+    [(10_000, 10_500), (10_200, 10_500), (10_500, 10_500), (99_000, 99_000), (9_000, 9_500), (0, 500)],
+)
+def test_alignment_never_waits_longer_than_its_timeout_whatever_the_clocks_say(now_ms: int, due_ms: int) -> None:
+    barrier = Barrier(1, 10_000, BarrierKind.ALIGNED_WITH_TIMEOUT, timeout_ms=500)
+    assert barrier.times_out_ms(now_ms) == due_ms

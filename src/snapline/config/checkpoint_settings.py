@@ -45,7 +45,8 @@ class Checkpoints(Settings):
         min_pause: least time from the completion of one to the start of the next periodic one, at most 365 days;
             a shorter interval is raised to the pause.
         max_concurrent: how many may be in progress at once; must be 1 with `unaligned` and with `min_pause`.
-        timeout: a checkpoint that takes longer is aborted; at least 10 ms.
+        timeout: a checkpoint is aborted if it is not complete this long after its request, a periodic one after its
+            start; at least 10 ms.
         pause_sources_until_first: sources wait for the first checkpoint to complete, which then starts early; needs
             `interval`.
         after_tasks_finish: whether checkpoints continue once some tasks have finished. False is refused for a job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable
@@ -47,7 +48,7 @@ class Cleaner:
         self._retry_pause_s = retry_pause_s
         self._pool = pool
         self._lock = threading.Lock()
-        self._count = 0
+        self._futures: set[Future[None]] = set()
         self._closed = threading.Event()
 
     def delete_snapshot(self, snapshot: Snapshot, retained: RetainedSnapshots, done: Done) -> None:
@@ -59,24 +60,30 @@ class Cleaner:
             refusal = None
             if self._closed.is_set():
                 refusal = "the cleaner is closed"
-            elif self._count >= self._queue_limit:
-                refusal = f"{self._count} deletions are waiting; storage is too slow for the number of checkpoints"
+            elif len(self._futures) >= self._queue_limit:
+                refusal = f"{len(self._futures)} deletions are waiting; storage is too slow for so frequent checkpoints"
             else:
-                self._count += 1
                 future = self._pool.submit(self._clean, name, operation)
+                self._futures.add(future)
         if refusal is not None:
             self._report(name, StorageError(f"{name} was not deleted: {refusal}"), done)
             return
         future.add_done_callback(lambda over: self._over(name, over, done))
 
-    def close(self, *, wait: bool) -> None:
-        """End all threads. With `wait`, finish all submitted deletions first; otherwise only those that have begun.
-
-        Idempotent; later submissions are refused.
-        """
+    def close(self) -> None:
+        """Finish all submitted deletions, then end all threads. Idempotent; later submissions are refused."""
         with self._lock:
             self._closed.set()
-        self._pool.shutdown(wait=True, cancel_futures=not wait)
+        self._pool.shutdown(wait=True)
+
+    def abandon(self, timeout_s: float) -> bool:
+        """Drop deletions that have not begun and end all threads. Returns False if one does not return in time."""
+        with self._lock:
+            self._closed.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            begun = {future for future in self._futures if not future.cancelled()}
+        return not concurrent.futures.wait(begun, timeout_s).not_done
 
     def _clean(self, name: str, operation: Callable[[], None]) -> None:
         for remaining in reversed(range(self._retries)):
@@ -96,7 +103,7 @@ class Cleaner:
             raised = future.exception()
             error = raised if raised is None or isinstance(raised, Exception) else StorageError(f"{name}: {raised!r}")
         with self._lock:
-            self._count -= 1
+            self._futures.discard(future)
         self._report(name, error, done)
 
     def _report(self, name: str, error: Exception | None, done: Done) -> None:

@@ -53,7 +53,7 @@ def test_a_cleaner_deletes_several_things_at_once(archive: Archive) -> None:
 
     for index in range(3):
         cleaner.submit(f"thing {index}", meet, results)
-    cleaner.close(wait=True)
+    cleaner.close()
     assert results.errors == [None] * 3
 
 
@@ -75,7 +75,7 @@ def test_a_cleaner_repeats_what_fails_and_reports_what_fails_for_good(
     cleaner.submit("permanent", lambda: fail("permanent", 9), results)
     cleaner.submit("defective", defect, results)
     cleaner.submit("badly told", lambda: None, lambda error: defect())
-    cleaner.close(wait=True)
+    cleaner.close()
     assert tries == ["transient"] * 3 + ["permanent"] * 3
     assert [type(error) for error in results.errors] == [type(None), StorageError, ZeroDivisionError]
     warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
@@ -98,14 +98,14 @@ def test_a_cleaner_counts_what_waits_and_takes_no_more_than_its_limit(archive: A
     cleaner.submit("too much", lambda: None, results)
     (error,) = results.errors
     assert "2 deletions are waiting" in str(error)
-    closing = threading.Thread(target=lambda: cleaner.close(wait=False))
-    closing.start()
+    assert not cleaner.abandon(0.01), "one does not return"
     results.await_count(2)
     go_on.set()
-    closing.join(WAIT_S)
-    assert not closing.is_alive()
+    assert cleaner.abandon(WAIT_S)
+    results.await_count(3)
     assert "closed before it began" in str(results.errors[1])
     assert results.errors[2] is None
     cleaner.submit("late", lambda: None, results)
     assert "is closed" in str(results.errors[3])
+    cleaner.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("snapline-cleaner")]

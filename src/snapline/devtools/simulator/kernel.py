@@ -17,6 +17,10 @@ from greenlet import GreenletExit, getcurrent, greenlet
 T = TypeVar("T")
 
 
+WALL_START_MS = 1_700_000_000_000
+"""The wall clock when a run begins. Far from its monotonic clock, so that nothing can mix them up."""
+
+
 class ViolationError(Exception):
     """A checker caught the system doing something it must never do.
 
@@ -27,12 +31,13 @@ class ViolationError(Exception):
 class Process:
     """Something that can die or freeze for a while. Its scheduled calls die or wait with it."""
 
-    __slots__ = ("alive", "frozen_until_ms", "name", "on_death")
+    __slots__ = ("alive", "frozen_until_ms", "name", "on_death", "wall_ahead_ms")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
         self.frozen_until_ms = 0
+        self.wall_ahead_ms = 0
         self.on_death: list[Callable[[], None]] = []
 
     def die(self) -> None:
@@ -72,6 +77,10 @@ class Kernel:
     def __init__(self, seed: int, *, story: bool = False) -> None:
         self.random = random.Random(seed)  # noqa: S311  # a seed repeats it; no secret
         self.now_ms = 0
+        self.wall_ahead_ms = WALL_START_MS
+        """How far the wall clocks of all machines are ahead of `now_ms`."""
+        self.max_delay_ms: int | None = None
+        """Nothing is planned further ahead; what is was planned by a clock that was set."""
         self.steps = 0
         self.coverage: Counter[str] = Counter()
         self.story: list[str] | None = [] if story else None
@@ -86,10 +95,15 @@ class Kernel:
 
     def after(self, delay_ms: int, owner: Process | None, call: Callable[..., None], *args: Any) -> Scheduled:
         """Schedule a call. Calls happen in order of time, then of scheduling."""
+        self.check_delay(delay_ms)
         scheduled = Scheduled(owner, call, args)
         self._sequence += 1
         heappush(self._heap, (self.now_ms + delay_ms, self._sequence, scheduled))
         return scheduled
+
+    def check_delay(self, delay_ms: int) -> None:
+        if self.max_delay_ms is not None and delay_ms > self.max_delay_ms:
+            raise self.violated(f"something is planned {delay_ms} ms ahead; was a clock set?")
 
     def step(self) -> bool:
         """Make the next call. Returns False if none is left."""

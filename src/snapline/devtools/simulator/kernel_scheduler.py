@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from snapline.devtools.simulator.kernel import Fiber, Kernel, Process, Scheduled
-from snapline.runtime.scheduler.mailbox import Mailbox
+from snapline.runtime.scheduler.mailbox import Mail, Mailbox, MailboxTimer
+from snapline.runtime.scheduler.steady_clock import SteadyClock
 
 MAX_CALL_DELAY_MS = 4
 
@@ -23,6 +24,9 @@ class KernelScheduler:
 
     def now_ms(self) -> int:
         return self._kernel.now_ms
+
+    def wall_ms(self) -> int:
+        return self._kernel.now_ms + self._kernel.wall_ahead_ms + self._process.wall_ahead_ms
 
     def time_s(self) -> float:
         return self._kernel.now_ms / 1000
@@ -43,6 +47,10 @@ class KernelThreads(KernelScheduler):
     def __init__(self, kernel: Kernel, process: Process, turn_ms: Callable[[str], int]) -> None:
         super().__init__(kernel, process)
         self._turn_ms = turn_ms
+        self._clock = SteadyClock(lambda: self.wall_ms() * 1_000_000, lambda: kernel.now_ms * 1_000_000)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def thread(self, call: Callable[[], None], name: str) -> KernelThread:
         return KernelThread(self._kernel, self._process, call, name)
@@ -104,6 +112,11 @@ class KernelMailbox(Mailbox):
         self._process = process
         self._turn_ms = turn_ms
         self._sleeper: Fiber | None = None
+        self._latest_ms = clock()
+
+    def at(self, at_ms: int, call: Mail) -> MailboxTimer:
+        self._kernel.check_delay(at_ms - self._clock())
+        return super().at(at_ms, call)
 
     def wake(self) -> None:
         self._is_woken = True
@@ -131,6 +144,10 @@ class KernelMailbox(Mailbox):
 
     def clear(self) -> None:
         self._is_woken = False
+        now_ms = self._clock()
+        if now_ms < self._latest_ms:
+            raise self._kernel.violated(f"a clock went back by {self._latest_ms - now_ms} ms")
+        self._latest_ms = now_ms
         turn_ms = self._turn_ms(self._kernel.fiber.name)
         if turn_ms:
             self._kernel.sleep(turn_ms)

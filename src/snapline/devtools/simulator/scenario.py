@@ -83,6 +83,7 @@ class Fault(Enum):
     METADATA_FAILS = "storage fails for metadata"
     ZOMBIE_SLOT = "zombie slot"
     ZOMBIE_DRIVER = "zombie driver"
+    CLOCK_SET = "clock set"
     COMMIT_FAILS_ONCE = "commit fails once"
     COMMIT_FAILS_ALWAYS = "commit fails until the faults stop"
     COMMIT_ANSWER_LOST = "commit succeeds without its answer"
@@ -186,6 +187,8 @@ def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
         policy = ExternalizedRetention.DELETE_ON_CANCELLATION  # else the job would begin anew once it is mended
     settings = _make_settings(rng, mode, policy, incremental=incremental)
     slow = frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5)
+    if rng.random() < 0.3:
+        faults.add(Fault.CLOCK_SET)
     return Scenario(
         seed,
         topology,

@@ -16,6 +16,7 @@ from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.master.coordinator_shell import CoordinatorShell
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.effect_queue import EffectQueue
+from snapline.runtime.scheduler.steady_clock import SteadyClock
 from snapline.runtime.slot import attempt as attempt_module
 from snapline.runtime.task import restored_inputs
 from snapline.runtime.task.input_gate import GateChannel, InputGate
@@ -146,6 +147,14 @@ def _metadata_unwritten(_original: Any) -> Any:
     return write_metadata
 
 
+def _wall_clock(_original: Any) -> Any:
+    return lambda self: self._scheduler.wall_ms()
+
+
+def _raw_wall_clock(_original: Any) -> Any:
+    return lambda self: self._wall_ns() // 1_000_000
+
+
 SHELL_MUTANTS: tuple[Mutant, ...] = (
     Mutant("task-prepares-nothing", "the task drops PrepareSnapshot", Task, "_carry_out", _drops(s.PrepareSnapshot)),
     Mutant(
@@ -234,4 +243,6 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "finished-not-told", "a finished subtask does not end its partitions", attempt_module, "end_partitions", nothing
     ),
+    Mutant("wall-clock-schedule", "checkpoints go by the wall clock", CoordinatorShell, "_now_ms", _wall_clock),
+    Mutant("clock-goes-back", "processing time goes back with the wall clock", SteadyClock, "now_ms", _raw_wall_clock),
 )

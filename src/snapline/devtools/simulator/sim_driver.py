@@ -82,7 +82,7 @@ class SimDriver:
                 self._kernel.tell(self.process.name, "storage cannot be opened: {}", error)
                 self._kernel.sleep(OPEN_AGAIN_MS)
         spec, scheduler = self._spec, self._scheduler
-        events = EventLog(scheduler.now_ms)
+        events = EventLog(scheduler.wall_ms)
         calls = MasterCalls(
             storage=BackgroundCalls(scheduler, STORAGE_THREADS, "storage"),
             journal=BackgroundCalls(scheduler, 1, "journal"),

@@ -38,7 +38,8 @@ class SimStorage:
         delay_ms = kernel.between(2, 20)
         if Fault.STORAGE_SLOW in self._faults and not self.is_quiet and kernel.chance(0.1):
             kernel.cover(f"fault: {Fault.STORAGE_SLOW.value}")
-            delay_ms += kernel.between(200, 1500)
+            # Now and then longer than a checkpoint may take.
+            delay_ms += kernel.between(200, 1500) if kernel.chance(0.8) else kernel.between(1500, 6000)
 
         def happen() -> T:
             if self._fails(metadata, 0.5):

@@ -26,6 +26,8 @@ PROGRESS_LIMIT_MS = 90_000
 
 MAX_STEPS = 300_000
 _SAVEPOINTS_WANTED = {Ending.CANCEL_AND_RESTORE_SAVEPOINT: 1, Ending.CANCEL_AND_RESTORE_OLDER_SAVEPOINT: 2}
+MAX_DELAY_MS = 600_000
+CLOCK_STEP_MS = 7_200_000
 USER_PATIENCE_MS = 400
 USER_PATIENCE_GROWTH = 1.4
 
@@ -71,6 +73,7 @@ class Simulation:
         self.scenario = scenario
         self.world = World(scenario, story=story)
         self.kernel = self.world.kernel
+        self.kernel.max_delay_ms = MAX_DELAY_MS
         self.checker = self.world.checker
         self._run_number = -1
         self._incarnation = 0
@@ -264,6 +267,8 @@ class Simulation:
                     self._freeze_driver(driver)
             case Fault.ZOMBIE_SLOT:
                 self._cut_slot(driver)
+            case Fault.CLOCK_SET:
+                self._set_clock(driver)
             case Fault.TWO_CRASHES:
                 self._crash_subtask(driver, Fault.TWO_CRASHES)
                 again = self._crash_slot if self.kernel.chance(0.5) else self._crash_subtask
@@ -309,6 +314,18 @@ class Simulation:
             self.world.network.cut(slot.process, until_ms)
             if slot.child is not None:
                 self.world.network.cut(slot.child.process, until_ms)
+
+    def _set_clock(self, driver: SimDriver) -> None:
+        """Set the wall clock of one machine, or of all, back or forward."""
+        kernel = self.kernel
+        children = [slot.child.process for slot in self._live_slots(driver) if slot.child is not None]
+        process = None if kernel.chance(0.5) else kernel.random.choice([driver.process, *children])
+        step_ms = kernel.between(1, CLOCK_STEP_MS) * kernel.random.choice((-1, 1))
+        self._struck(Fault.CLOCK_SET, f"{'all' if process is None else process.name} by {step_ms} ms")
+        if process is None:
+            kernel.wall_ahead_ms += step_ms
+        else:
+            process.wall_ahead_ms += step_ms
 
     def _crash_driver(self, driver: SimDriver) -> None:
         self._struck(Fault.DRIVER_CRASH, driver.process.name)

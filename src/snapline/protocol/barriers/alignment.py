@@ -43,10 +43,8 @@ class Alignment:
         self._triggered = False
         self.processed_bytes = 0
         if self._may_time_out and barrier.is_timeoutable:
-            assert barrier.timeout_ms is not None
-            delay_ms = max(barrier.timeout_ms - (self.now_ms - barrier.timestamp_ms), 0)
             self._timer_set = True
-            self.effects.append(b.SetAlignmentTimer(barrier.id, self.now_ms + delay_ms))
+            self.effects.append(b.SetAlignmentTimer(barrier.id, barrier.times_out_ms(self.now_ms)))
 
     def align(self, channel: int, barrier: Barrier) -> None:
         """Count a channel whose barrier was read, or which has ended."""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
-from enum import Enum
 
 from snapline.config import Checkpoints
 from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.coordinator.aborted_checkpoints import AbortedCheckpoints
+from snapline.protocol.coordinator.activity import ACTIVITY, Activity
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_plan import PlanFailure
 from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
-from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.coordinator.request_decider import TriggerRequest, was_dropped
 from snapline.protocol.coordinator.request_queue import RequestQueue
 from snapline.protocol.coordinator.start_sequence import StartSequence
 from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
-from snapline.protocol.machine import Story, TransitionTable, recorded
+from snapline.protocol.machine import Story, recorded
 from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
@@ -27,32 +27,6 @@ from snapline.protocol.messages import (
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, SubtaskState
 from snapline.types import NO_CHECKPOINT, ExecutionId, FailureReason, SnapshotKind, SubtaskId
-
-
-class Activity(Enum):
-    """Whether the coordinator takes checkpoints."""
-
-    WAITING = "WAITING"
-    ACTIVE = "ACTIVE"
-    STOPPING = "STOPPING"
-    CLOSED = "CLOSED"
-
-
-_A = Activity
-ACTIVITY = TransitionTable(
-    "Checkpoint coordinator",
-    "Each attempt has its own coordinator. While the job stops with a savepoint, nothing else is triggered.",
-    _A.WAITING,
-    [
-        (_A.WAITING, "all tasks running", _A.ACTIVE),
-        (_A.ACTIVE, "stop with savepoint", _A.STOPPING),
-        (_A.STOPPING, "savepoint failed", _A.ACTIVE),
-        (_A.WAITING, "job left running", _A.CLOSED),
-        (_A.ACTIVE, "job left running", _A.CLOSED),
-        (_A.STOPPING, "job left running", _A.CLOSED),
-        (_A.CLOSED, "job left running", _A.CLOSED),
-    ],
-)
 
 
 class CheckpointCoordinator:
@@ -87,7 +61,8 @@ class CheckpointCoordinator:
         self._effects: list[c.CoordinatorEffect] = []
         self._pending: dict[int, PendingCheckpoint] = {}
         self._cleaning: set[int] = set()
-        self._aborted: deque[tuple[int, SnapshotKind]] = deque(maxlen=config.remembered_expired)
+        self._timeout_ms = config.timeout_ms
+        self._aborted = AbortedCheckpoints(config.remembered_expired)
         self._stop_request: str | None = None
         self._last_notified: tuple[int, int, tuple[SubtaskId, ...]] | None = None
         self._requests = RequestQueue(attempt, config, carryover, self._effects)
@@ -103,8 +78,13 @@ class CheckpointCoordinator:
         )
 
     @recorded
-    def handle(self, event: c.CoordinatorEvent, now_ms: int) -> list[c.CoordinatorEffect]:
-        """Takes an event and returns the effects that follow, to be carried out in order."""
+    def handle(self, event: c.CoordinatorEvent, now_ms: int, wall_ms: int | None = None) -> list[c.CoordinatorEffect]:
+        """Takes an event and returns the effects that follow, to be carried out in order.
+
+        `now_ms` never goes back; `wall_ms` is the time that people see, if it differs.
+        """
+        wall_ms = now_ms if wall_ms is None else wall_ms
+        self._statistics.clock(now_ms, wall_ms)
         match event:
             case Acknowledge():
                 self._on_acknowledgement(event, now_ms)
@@ -117,7 +97,7 @@ class CheckpointCoordinator:
             case c.CheckpointRequested(request):
                 self._on_request(request, now_ms)
             case c.IdReserved(request_name, checkpoint_id):
-                self._starting.id_reserved(request_name, checkpoint_id, now_ms)
+                self._starting.id_reserved(request_name, checkpoint_id, now_ms, wall_ms)
             case c.StepFailed():
                 self._on_step_failed(event, now_ms)
             case c.LocationCreated(checkpoint_id, location, is_inline):
@@ -161,11 +141,26 @@ class CheckpointCoordinator:
 
     def _on_timer(self, timer: c.Timer, now_ms: int) -> None:
         if timer.kind is c.TimerKind.TIMEOUT:
-            pending = self._pending.get(timer.checkpoint_id)
-            if pending is not None and not pending.is_final:
-                self._abort(pending, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out", now_ms)
+            self._on_timeout(timer.request, now_ms)
         elif (request := self._requests.timer_fired(now_ms)) is not None:
             self._start_next(now_ms, request)
+
+    def _on_timeout(self, name: str, now_ms: int) -> None:
+        reason, begin = (
+            FailureReason.CHECKPOINT_EXPIRED,
+            f"not complete within {self._timeout_ms / 1000:g} s; it waited",
+        )
+        pending = next((pending for pending in self._pending.values() if pending.request.name == name), None)
+        if pending is not None:
+            # Nobody knows yet whether the record gets into the journal.
+            is_unclear = pending.phase is PendingPhase.PUBLISHING
+            self._abort(pending, reason, f"{begin} for {pending.waits_for}", now_ms, keep=is_unclear)
+            self._complete_next(now_ms)
+        elif self._starting.is_reserving(name):
+            self._drop_start(reason, f"{begin} for an id from the journal", now_ms)
+            self._poll(now_ms)
+        elif (request := self._requests.take(name)) is not None:
+            self._fail_request(request, reason, f"{begin} for its turn", now_ms)
 
     def _on_request(self, request: TriggerRequest, now_ms: int) -> None:
         if self.activity is Activity.CLOSED:
@@ -221,7 +216,9 @@ class CheckpointCoordinator:
 
     def _fail_request(self, request: TriggerRequest, reason: FailureReason, message: str, now_ms: int) -> None:
         """A request failed before it had a checkpoint."""
-        self._statistics.failed(None, now_ms, reason, message, kind=request.kind)
+        if not was_dropped(request, reason):
+            self._statistics.failed(None, now_ms, reason, message, kind=request.kind)
+        self._requests.ended(request)
         self._effects.append(c.FailRequest(request, reason, message))
         self._count_failure(NO_CHECKPOINT, request.kind, reason, message, from_task=False)
         self._stop_failed(request, now_ms)
@@ -273,7 +270,7 @@ class CheckpointCoordinator:
         subtask, attempt = event.execution
         pending = self._pending.get(event.checkpoint_id)
         # A repeated acknowledgement of a complete checkpoint must not register objects that have been deleted since.
-        kind = dict(self._aborted).get(event.checkpoint_id) if pending is None else pending.request.kind
+        kind = self._aborted.kind(event.checkpoint_id) if pending is None else pending.request.kind
         is_sharing = kind is SnapshotKind.CHECKPOINT
         if attempt == self.attempt and is_sharing:
             missing = self.retained.register_all(event.state.values(), event.checkpoint_id)
@@ -317,13 +314,14 @@ class CheckpointCoordinator:
             self._abort(pending, reason, message, now_ms)
             return
         pending.step("fully acknowledged")
-        self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
         pending.snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
         self._effects.append(c.WriteMetadata(pending.snapshot))
 
     def _on_metadata_written(self, checkpoint_id: int, size_bytes: int) -> None:
         pending = self._pending.get(checkpoint_id)
         if pending is None or pending.phase is not PendingPhase.WRITING_METADATA:
+            if (location := self._aborted.location(checkpoint_id)) is not None:
+                self._effects.append(c.Discard(checkpoint_id, (), location))
             return
         pending.metadata_bytes = size_bytes
         pending.step("metadata written")
@@ -342,6 +340,7 @@ class CheckpointCoordinator:
         assert snapshot is not None
         kind, metadata_bytes = snapshot.kind, pending.metadata_bytes
         del self._pending[pending.id]
+        self._requests.ended(pending.request)
         self._failures.completed(pending.id)
         self._carryover.last_completed_ms = now_ms
         subsumed_id = NO_CHECKPOINT
@@ -416,10 +415,10 @@ class CheckpointCoordinator:
         del self._pending[pending.id]
         pending.step("aborted")
         self._starting.aborted(pending.id)
-        self._effects.append(c.CancelTimer(c.Timer(c.TimerKind.TIMEOUT, pending.id)))
+        self._requests.ended(pending.request)
         self._statistics.failed(pending.id, now_ms, reason, message)
         if not keep:
-            self._aborted.append((pending.id, pending.request.kind))
+            self._aborted.add(pending.id, pending.request.kind, pending.location)
             own = tuple(item for item in pending.objects() if item.shared_key is None)
             self._effects.append(c.Discard(pending.id, own, pending.location))
         self._effects.append(c.FailRequest(pending.request, reason, message, pending.id))

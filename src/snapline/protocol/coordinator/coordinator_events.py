@@ -36,13 +36,13 @@ class TimerKind(Enum):
 
 
 class Timer(NamedTuple):
-    """Names a timer. Setting it again replaces it."""
+    """Names a timer. Setting it again replaces it. `request` is the one that times out."""
 
     kind: TimerKind
-    checkpoint_id: int = 0
+    request: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind.name} {self.checkpoint_id}"
+        return f"{self.kind.name} {self.request}".rstrip()
 
 
 # Events.

@@ -12,6 +12,9 @@ from snapline.protocol.machine import TransitionTable
 from snapline.protocol.snapshot import OperatorState, Snapshot, StoredObject, SubtaskState, VertexInfo
 from snapline.types import SubtaskId
 
+MAX_NAMES = 5
+"""How many names a message lists."""
+
 
 class PendingPhase(Enum):
     """The state of a checkpoint in the coordinator."""
@@ -77,6 +80,24 @@ class PendingCheckpoint:
     def is_final(self) -> bool:
         """Whether all parts are in, so that only its metadata can still fail."""
         return self.phase in (PendingPhase.WRITING_METADATA, PendingPhase.PUBLISHING)
+
+    @property
+    def waits_for(self) -> str:
+        """What its next step waits for, in words."""
+        match self.phase:
+            case PendingPhase.COORDINATORS:
+                missing = self._missing_coordinators or ("events that are not confirmed",)
+                return f"operator coordinators: {_listed(missing)}"
+            case PendingPhase.HOOKS:
+                return f"master hooks: {_listed(self._missing_hooks)}"
+            case PendingPhase.COLLECTING:
+                return f"{len(self._missing_tasks)} of {len(self.plan.wait)} subtasks: {_listed(self._missing_tasks)}"
+            case PendingPhase.LOCATING:
+                return "its directory"
+            case PendingPhase.WRITING_METADATA:
+                return "its metadata to be written"
+            case _:
+                return "its record in the journal"
 
     @property
     def coordinators_done(self) -> bool:
@@ -154,3 +175,8 @@ class PendingCheckpoint:
                 subtasks[subtask.index] = self._tasks[subtask].get(uid, SubtaskState())
         coordinator = self._coordinators.get(uid)
         return OperatorState(uid, vertex.parallelism, vertex.max_parallelism, subtasks, coordinator, is_finished)
+
+
+def _listed(names: Iterable[object]) -> str:
+    first = sorted(map(str, names))
+    return ", ".join(first[:MAX_NAMES]) + (", …" if len(first) > MAX_NAMES else "")

@@ -59,6 +59,19 @@ def is_forced(kind: SnapshotKind, *, unaligned: bool) -> bool:
     return kind.is_savepoint and not unaligned
 
 
+_NOT_STARTED = (
+    FailureReason.TOO_MANY_CHECKPOINT_REQUESTS,
+    FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS,
+    FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+    FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
+)
+
+
+def was_dropped(request: TriggerRequest, reason: FailureReason) -> bool:
+    """Whether a periodic request was dropped before its turn: then no checkpoint has failed."""
+    return request.periodic and reason in _NOT_STARTED
+
+
 class RequestDecider:
     """A bounded priority queue of requests, from which each step takes at most one.
 
@@ -115,6 +128,13 @@ class RequestDecider:
                 failed = ((first, FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS),)
                 return Decision(failed=failed, retry_in_ms=too_early_ms)
         return Decision(chosen=first)
+
+    def take(self, name: str) -> TriggerRequest | None:
+        """Take a waiting request out of the queue. Returns None if it does not wait."""
+        found = next((request for request in self._queue if request.name == name), None)
+        if found is not None:
+            self._queue.remove(found)
+        return found
 
     def drop_all(self) -> tuple[TriggerRequest, ...]:
         """Empties the queue and returns its requests; the caller fails them."""

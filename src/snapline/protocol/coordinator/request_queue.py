@@ -1,4 +1,4 @@
-"""The requests that wait to become checkpoints, and the timer that adds periodic ones."""
+"""The requests that wait to become checkpoints, the timer that adds periodic ones, and when each times out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ _PERIODIC = Timer(TimerKind.PERIODIC)
 
 
 class RequestQueue:
-    """The queue of one attempt. Orders about the periodic timer go to `effects`, the coordinator's own list."""
+    """The queue of one attempt. Orders about timers go to `effects`, the coordinator's own list.
+
+    A request of a user has to be a complete checkpoint within the timeout. A periodic one may have waited for the one
+    before, so its time begins with its turn; at most one waits.
+    """
 
     def __init__(
         self, attempt: int, config: Checkpoints, carryover: Carryover, effects: list[CoordinatorEffect]
@@ -22,6 +26,7 @@ class RequestQueue:
         self._schedule = carryover.schedule
         self._decider = RequestDecider(config.max_queued_requests, config.max_concurrent, config.min_pause_ms)
         self._effects = effects
+        self._timeout_ms = config.timeout_ms
         self._periodic_count = 0
 
     def start(self, now_ms: int, chance: float, hold_ms: int = 0) -> None:
@@ -36,11 +41,11 @@ class RequestQueue:
         return self._decider.drop_all()
 
     def timer_fired(self, now_ms: int) -> TriggerRequest | None:
-        """The periodic request that is due, or None if the timer fired early."""
+        """The periodic request that is due, or None: the timer fired early, or the last request still waits."""
         is_due = self._schedule.fired(now_ms)
         if is_due or self._schedule.next_ms is not None:
             self._set_timer()
-        if not is_due:
+        if not is_due or any(request.periodic for request in self._decider.queued):
             return None
         self._periodic_count += 1
         name = f"periodic-{self._attempt}-{self._periodic_count}"
@@ -59,6 +64,8 @@ class RequestQueue:
         self, offered: TriggerRequest | None, now_ms: int, *, triggering: bool, pending: int, cleaning: int
     ) -> Decision:
         """Which request starts now, and which fail; `offered` joins the queue first."""
+        if offered is not None and not offered.periodic:
+            self._set_timeout(offered, offered.timestamp_ms)
         load = Load(
             triggering=triggering,
             pending=pending,
@@ -66,7 +73,21 @@ class RequestQueue:
             now_ms=now_ms,
             last_completed_ms=self._carryover.last_completed_ms,
         )
-        return self._decider.poll(**load) if offered is None else self._decider.offer(offered, **load)
+        decision = self._decider.poll(**load) if offered is None else self._decider.offer(offered, **load)
+        if decision.chosen is not None and decision.chosen.periodic:
+            self._set_timeout(decision.chosen, now_ms)
+        return decision
+
+    def take(self, name: str) -> TriggerRequest | None:
+        """Take a waiting request out of the queue. Returns None if it does not wait."""
+        return self._decider.take(name)
+
+    def ended(self, request: TriggerRequest) -> None:
+        """A request is complete or has failed: it no longer times out."""
+        self._effects.append(CancelTimer(Timer(TimerKind.TIMEOUT, request.name)))
+
+    def _set_timeout(self, request: TriggerRequest, since_ms: int) -> None:
+        self._effects.append(SetTimer(Timer(TimerKind.TIMEOUT, request.name), since_ms + self._timeout_ms))
 
     def _set_timer(self) -> None:
         next_ms = self._schedule.next_ms

@@ -9,7 +9,7 @@ LEAST_HOLD_LIMIT_MS = 1000
 
 
 class PeriodicSchedule:
-    """A fixed-rate schedule: the next time is the last planned time plus the interval, so late ticks fire at once.
+    """A fixed-rate schedule: planned times are whole intervals apart. A late tick fires at once, missed ones never do.
 
     While any source reports backlog, the interval during backlog applies; it may switch periodic checkpoints off.
     """
@@ -62,7 +62,7 @@ class PeriodicSchedule:
         if interval_ms is None:
             self.next_ms = None
             return False
-        self.next_ms += interval_ms
+        self.next_ms += interval_ms * (1 + (now_ms - self.next_ms) // interval_ms)
         return True
 
     def postpone(self, now_ms: int, delay_ms: int) -> None:

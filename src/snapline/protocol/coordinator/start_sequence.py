@@ -71,7 +71,7 @@ class StartSequence:
         if self._checkpoint_id == checkpoint_id:
             self._request = None
 
-    def id_reserved(self, name: str, checkpoint_id: int, now_ms: int) -> None:
+    def id_reserved(self, name: str, checkpoint_id: int, now_ms: int, wall_ms: int) -> None:
         request, plan = self._request, self._plan
         if request is None or plan is None or not self.is_reserving(name):
             return
@@ -80,7 +80,7 @@ class StartSequence:
             checkpoint_id,
             request,
             plan,
-            timestamp_ms=now_ms,
+            timestamp_ms=wall_ms,
             coordinators=self._coordinators,
             hooks=self._shape.hooks,
         )
@@ -94,7 +94,6 @@ class StartSequence:
         )
         for subtask in plan.finished_subtasks:
             self._statistics.acknowledged(checkpoint_id, subtask.vertex, subtask.index, now_ms, SubtaskMetrics())
-        self._effects.append(c.SetTimer(c.Timer(c.TimerKind.TIMEOUT, checkpoint_id), now_ms + self._config.timeout_ms))
         self._effects.append(c.CreateLocation(checkpoint_id, request))
 
     def location_created(self, checkpoint_id: int, location: str, is_inline: bool) -> PendingCheckpoint | None:

@@ -49,6 +49,7 @@ class CheckpointStatistics:
         if history < 0 or percentile_window < 1:
             raise EngineError(f"history {history} or percentile window {percentile_window} is too small")
         self._restored_count = self._completed_count = self._failed_count = 0
+        self._wall_ahead_ms = 0
         self._in_progress: dict[int, _Checkpoint] = {}
         self._history: deque[_Checkpoint] = deque(maxlen=history)
         self._latest: dict[str, _Checkpoint] = {}
@@ -56,6 +57,13 @@ class CheckpointStatistics:
         self._not_started: Failure | None = None
         self._tallies = {field.name: Tally(percentile_window) for field in fields(CompletedSummary)}
         self._snapshot: StatisticsSnapshot | None = StatisticsSnapshot()
+
+    def clock(self, now_ms: int, wall_ms: int) -> None:
+        """The time of what is reported next, by the clock of `now_ms` and by the wall clock, which people see.
+
+        A checkpoint goes by the wall clock of its trigger: its durations are right even if that is set meanwhile.
+        """
+        self._wall_ahead_ms = wall_ms - now_ms
 
     def created(
         self,
@@ -78,20 +86,23 @@ class CheckpointStatistics:
             raise EngineError(f"more than {MAX_IN_PROGRESS} checkpoints are in progress")
         if any(count < 1 for count in subtasks.values()) or sum(subtasks.values()) > MAX_SUBTASKS:
             raise EngineError(f"checkpoint {checkpoint_id} has a vertex without subtasks, or more than {MAX_SUBTASKS}")
+        trigger_ms += self._wall_ahead_ms
         vertices = {vertex: _Vertex(vertex, trigger_ms, count) for vertex, count in subtasks.items()}
         statistics = tuple(vertex.statistics for vertex in vertices.values())
         totals = Totals(sum(subtasks.values()))
         checkpoint = _Checkpoint(
-            CheckpointRecord(checkpoint_id, kind, savepoint_format, trigger_ms, unaligned, totals, statistics), vertices
+            CheckpointRecord(checkpoint_id, kind, savepoint_format, trigger_ms, unaligned, totals, statistics),
+            vertices,
+            self._wall_ahead_ms,
         )
         self._in_progress[checkpoint_id] = checkpoint
         self._history.append(checkpoint)
         self._snapshot = None
 
-    def acknowledged(self, checkpoint_id: int, vertex: str, index: int, ack_ms: int, metrics: SubtaskMetrics) -> bool:
+    def acknowledged(self, checkpoint_id: int, vertex: str, index: int, now_ms: int, metrics: SubtaskMetrics) -> bool:
         """A subtask has acknowledged. False if the checkpoint has ended, or the subtask is unknown or a repeat."""
         checkpoint = self._in_progress.get(checkpoint_id)
-        if checkpoint is None or not checkpoint.acknowledge(vertex, index, ack_ms, metrics):
+        if checkpoint is None or not checkpoint.acknowledge(vertex, index, now_ms, metrics):
             return False
         self._snapshot = None
         return True
@@ -101,7 +112,7 @@ class CheckpointStatistics:
         checkpoint = self._in_progress.pop(checkpoint_id, None)
         if checkpoint is None:
             return False
-        checkpoint.end(completion=Completion(now_ms, external_path, metadata_bytes))
+        checkpoint.end(completion=Completion(checkpoint.wall_ms(now_ms), external_path, metadata_bytes))
         record = checkpoint.record
         self._note_latest("savepoint" if record.kind.is_savepoint else "completed", checkpoint)
         for name, tally in self._tallies.items():
@@ -123,17 +134,18 @@ class CheckpointStatistics:
 
         Returns False if it is not in progress.
         """
-        failure = Failure(now_ms, reason, _shortened(message))
+        message = _shortened(message)
         if checkpoint_id is None:
-            self._not_started = failure
+            wall_ms = now_ms + self._wall_ahead_ms
+            self._not_started = failure = Failure(wall_ms, reason, message)
             if not reason.is_routine:
-                record = CheckpointRecord(NO_CHECKPOINT, kind, None, now_ms, False, Totals(0), (), failure=failure)
-                self._latest["failed"] = _Checkpoint(record, {})
+                record = CheckpointRecord(NO_CHECKPOINT, kind, None, wall_ms, False, Totals(0), (), failure=failure)
+                self._latest["failed"] = _Checkpoint(record, {}, self._wall_ahead_ms)
         else:
             checkpoint = self._in_progress.pop(checkpoint_id, None)
             if checkpoint is None:
                 return False
-            checkpoint.end(failure=failure)
+            checkpoint.end(failure=Failure(checkpoint.wall_ms(now_ms), reason, message))
             self._note_latest("failed", checkpoint)
         self._failed_count += 1
         self._snapshot = None
@@ -147,9 +159,9 @@ class CheckpointStatistics:
         self._snapshot = None
         return True
 
-    def restored(self, checkpoint_id: int, now_ms: int, *, is_savepoint: bool, external_path: str | None) -> None:
+    def restored(self, checkpoint_id: int, wall_ms: int, *, is_savepoint: bool, external_path: str | None) -> None:
         """An attempt has started from a snapshot."""
-        self._restored = RestoredCheckpoint(checkpoint_id, now_ms, is_savepoint, external_path)
+        self._restored = RestoredCheckpoint(checkpoint_id, wall_ms, is_savepoint, external_path)
         self._restored_count += 1
         self._snapshot = None
 
@@ -180,9 +192,10 @@ class CheckpointStatistics:
 class _Checkpoint:
     """One checkpoint in progress; its record is rebuilt only after a change."""
 
-    __slots__ = ("_record", "_totals", "_vertices")
+    __slots__ = ("_record", "_totals", "_vertices", "_wall_ahead_ms")
 
-    def __init__(self, record: CheckpointRecord, vertices: Mapping[str, _Vertex]) -> None:
+    def __init__(self, record: CheckpointRecord, vertices: Mapping[str, _Vertex], wall_ahead_ms: int) -> None:
+        self._wall_ahead_ms = wall_ahead_ms
         self._record = record
         self._totals = record.totals
         self._vertices = vertices
@@ -198,8 +211,11 @@ class _Checkpoint:
             self._record = replace(self._record, totals=self._totals, vertices=vertices)
         return self._record
 
-    def acknowledge(self, vertex: str, index: int, ack_ms: int, metrics: SubtaskMetrics) -> bool:
-        known = self._vertices.get(vertex)
+    def wall_ms(self, now_ms: int) -> int:
+        return now_ms + self._wall_ahead_ms
+
+    def acknowledge(self, vertex: str, index: int, now_ms: int, metrics: SubtaskMetrics) -> bool:
+        known, ack_ms = self._vertices.get(vertex), self.wall_ms(now_ms)
         if known is None or not known.acknowledge(index, ack_ms, metrics):
             return False
         self._totals = self._totals.with_ack(ack_ms, metrics)

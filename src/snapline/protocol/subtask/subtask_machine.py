@@ -222,8 +222,7 @@ class SubtaskMachine:
         effects.append(s.PrepareSnapshot(barrier.id))
         effects.append(s.BroadcastBarrier(barrier))
         if barrier.is_timeoutable and self._has_outputs:
-            assert barrier.timeout_ms is not None
-            effects.append(s.SetOutputTimer(barrier.id, max(barrier.timestamp_ms + barrier.timeout_ms, now_ms)))
+            effects.append(s.SetOutputTimer(barrier.id, barrier.times_out_ms(now_ms)))
         is_last = self.life in (Life.ENDED, Life.LEAVING) and barrier.id >= self._final_from
         effects.append(s.TakeSnapshot(barrier, ended=is_last or barrier.drain))
         return effects

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from snapline.errors import FencedError, PeerError, SnaplineError, StorageError
+from snapline.errors import FencedError, PeerError, SnaplineError, StorageError, StorageLostError
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
@@ -21,9 +22,10 @@ from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators, inline, snapshot_hook
 from snapline.runtime.master.split_discovery import Discovery
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
+from snapline.runtime.scheduler.call_watch import CallWatch
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
-from snapline.storage.cleaner import Cleaner
+from snapline.storage.cleaner import Cleaner, Done
 from snapline.storage.journals.journal_client import PublicationFencedError
 from snapline.types import FailureReason, SubtaskId
 
@@ -38,6 +40,9 @@ class Owner(Protocol):
     def request_failed(self, failed: c.FailRequest) -> None: ...
 
     def failure_requested(self, attempt: int, cause: str, identity: ErrorIdentity | None = None) -> None: ...
+
+    def storage_lost(self, attempt: int, cause: str) -> None:
+        """The checkpoints of this attempt were deleted; `cause` says what to do."""
 
     def publication_fenced(self, newest_attempt: int) -> None:
         """A snapshot was not published, because another driver has claimed the job with this attempt."""
@@ -102,7 +107,7 @@ class CoordinatorShell:
         self._decide(event)
 
     def _decide(self, event: c.CoordinatorEvent) -> None:
-        self._effects.add(self._carry_out, self._coordinator.handle(event, self._scheduler.now_ms()))
+        self._effects.add(self._carry_out, self._coordinator.handle(event, self._now_ms(), self._scheduler.wall_ms()))
 
     # A job that is drained first reads all splits that were there.
 
@@ -114,7 +119,8 @@ class CoordinatorShell:
     def _drained(self) -> None:
         requests, self._draining = self._draining, []
         for request in requests:
-            self._decide(c.CheckpointRequested(request))
+            # Reading may have taken long; only now does its time begin.
+            self._decide(c.CheckpointRequested(replace(request, timestamp_ms=self._now_ms())))
 
     def _give_up_draining(self) -> None:
         requests, self._draining = self._draining, []
@@ -186,9 +192,12 @@ class CoordinatorShell:
 
     # Timers.
 
+    def _now_ms(self) -> int:
+        return self._scheduler.now_ms()
+
     def _set_timer(self, timer: c.Timer, at_ms: int) -> None:
         self._cancel_timer(timer)
-        delay_s = max(at_ms - self._scheduler.now_ms(), 0) / 1000
+        delay_s = max(at_ms - self._now_ms(), 0) / 1000
         self._timers[timer] = self._scheduler.call_later(delay_s, self._timer_fired, timer)
 
     def _timer_fired(self, timer: c.Timer) -> None:
@@ -203,10 +212,15 @@ class CoordinatorShell:
     # The start of a checkpoint.
 
     def _reserve_id(self, request_name: str) -> None:
+        def failed(error: Exception) -> None:
+            self.feed(c.StepFailed(request_name, None, _text(error), io=_is_storage(error)))
+            self._check_lost(error)
+
         self._calls.journal.run(
             lambda: self._archive.reserve_id(self.attempt, request_name, self._ids_after),
             lambda checkpoint_id: self.feed(c.IdReserved(request_name, checkpoint_id)),
-            lambda error: self.feed(c.StepFailed(request_name, None, _text(error), io=_is_storage(error))),
+            failed,
+            self._named(f"reserving a checkpoint id in {self._archive.directory}"),
         )
 
     def _create_location(self, checkpoint_id: int, request: TriggerRequest) -> None:
@@ -220,6 +234,7 @@ class CoordinatorShell:
             lambda: self._archive.savepoint_location(target, self._spec.job_id),
             lambda location: self.feed(c.LocationCreated(checkpoint_id, location)),
             lambda error: self.feed(c.StepFailed(request.name, checkpoint_id, _text(error), io=_is_storage(error))),
+            self._named(f"looking for a directory in {target}"),
         )
 
     def _snapshot_coordinator(self, checkpoint_id: int, operator: str) -> None:
@@ -240,6 +255,7 @@ class CoordinatorShell:
             lambda: snapshot_hook(self._spec, hook, checkpoint_id),
             done,
             lambda error: self.feed(c.StepFailed("", checkpoint_id, _text(error), io=False)),
+            self._named(f"snapshot of the master hook {hook!r} for checkpoint {checkpoint_id}"),
         )
 
     # Its end.
@@ -249,6 +265,7 @@ class CoordinatorShell:
             lambda: self._archive.write_metadata(snapshot),
             lambda size_bytes: self.feed(c.MetadataWritten(snapshot.id, size_bytes)),
             lambda error: self.feed(c.FinalizeFailed(snapshot.id, _text(error))),
+            self._named(f"writing {snapshot.metadata_path}"),
         )
 
     def _publish(self, snapshot: Snapshot) -> None:
@@ -257,29 +274,47 @@ class CoordinatorShell:
             self.feed(c.FinalizeFailed(snapshot.id, _text(error), possibly_inconsistent=is_unclear))
             if isinstance(error, PublicationFencedError) and not error.is_own:
                 self._owner.publication_fenced(error.current)
+            self._check_lost(error)
 
         self._calls.journal.run(
-            lambda: self._archive.publish(snapshot), lambda _: self.feed(c.Published(snapshot.id)), failed
+            lambda: self._archive.publish(snapshot),
+            lambda _: self.feed(c.Published(snapshot.id)),
+            failed,
+            self._named(f"recording {snapshot.location} in the journal"),
         )
+
+    def _check_lost(self, error: Exception) -> None:
+        if isinstance(error, StorageLostError):
+            self._owner.storage_lost(self.attempt, str(error))
 
     def _clean(self, effect: c.Discard | c.DeleteSnapshot | c.DeleteShared) -> None:
         archive, retained = self._archive, self._coordinator.retained
         match effect:
             case c.Discard(checkpoint_id, objects, location):
                 name = f"the rest of checkpoint {checkpoint_id}"
-                self._cleaner.submit(name, lambda: archive.discard(objects, location, self.attempt), _ignore)
+                operation = partial(archive.discard, objects, location, self.attempt)
+                self._cleaner.submit(name, operation, self._deletion(name))
             case c.DeleteShared(objects):
-                self._cleaner.submit("shared objects", lambda: archive.delete_shared(objects, retained), _ignore)
+                name, operation = "shared objects", partial(archive.delete_shared, objects, retained)
+                self._cleaner.submit(name, operation, self._deletion(name))
             case c.DeleteSnapshot(snapshot):
-                self._cleaner.delete_snapshot(snapshot, retained, lambda _: self._cleaned(snapshot.id))
+                done = self._deletion(f"snapshot {snapshot.id}", c.Cleaned(snapshot.id))
+                self._cleaner.delete_snapshot(snapshot, retained, done)
 
-    def _cleaned(self, checkpoint_id: int) -> None:
-        """Any thread. Failed deletions count too: the next recovery sweeps them."""
-        self._scheduler.post(self.feed, c.Cleaned(checkpoint_id))
+    def _deletion(self, name: str, cleaned: c.Cleaned | None = None) -> Done:
+        """Watches a deletion that begins now. Returns what to call at its end, on any thread."""
+        watch = CallWatch(self._scheduler, self._named(f"deleting {name}"))
 
+        def ended() -> None:
+            watch.end()
+            if cleaned is not None:
+                self.feed(cleaned)
 
-def _ignore(_: Exception | None) -> None:
-    """The cleaner has logged it."""
+        # Failed deletions count too: the cleaner has logged them, and the next recovery sweeps them.
+        return lambda _: self._scheduler.post(ended)
+
+    def _named(self, what: str) -> str:
+        return f"job {self._spec.name}: {what}"
 
 
 def _is_storage(error: Exception) -> bool:

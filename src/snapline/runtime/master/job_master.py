@@ -132,10 +132,9 @@ class JobMaster:
     def request(self, request: TriggerRequest, answer: Future[str]) -> None:
         """Take a snapshot once the job runs; `answer` gets its path or the error."""
         self.requests.add(request, answer)
+        self._early_requests.append(request)
         if self._lifecycle.status is JobStatus.RUNNING:
-            self._coordinator_event(c.CheckpointRequested(request))
-        else:
-            self._early_requests.append(request)
+            self._submit_early_requests()
 
     def _submit_early_requests(self) -> None:
         requests, self._early_requests = self._early_requests, []
@@ -258,6 +257,11 @@ class JobMaster:
     def failure_requested(self, attempt: int, cause: str, identity: ErrorIdentity | None = None) -> None:
         self._job_event(j.FailureRequested(attempt, cause, identity=identity))
 
+    def storage_lost(self, attempt: int, cause: str) -> None:
+        if attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
+            self._must_record = False  # or the directory would be made again
+            self._job_event(j.FailureRequested(attempt, cause, recoverable=False))
+
     def publication_fenced(self, newest_attempt: int) -> None:
         self._job_event(j.DriverFenced(newest_attempt))
 
@@ -358,8 +362,9 @@ class JobMaster:
         if self._fatal is not None:
             self._job_event(j.PreparationFailed(self._fatal, recoverable=False))
             return
-        own_attempt = self._lifecycle.attempt
-        self._calls.journal.run(lambda: claim(self._archive, own_attempt), self._claimed, self._preparation_failed)
+        own = self._lifecycle.attempt
+        what = f"job {self._spec.name}: claiming it in {self._archive.directory}"
+        self._calls.journal.run(lambda: claim(self._archive, own), self._claimed, self._preparation_failed, what)
 
     def _claimed(self, found: Claim) -> None:
         journal = found.journal
@@ -404,9 +409,11 @@ class JobMaster:
                 lambda: prepare_coordinators(spec, recovery, storage.objects),
                 lambda coordinators: self._prepared(recovery, coordinators),
                 self._preparation_failed,
+                f"job {spec.name}: splits() of its sources, and its master hooks",
             )
 
-        self._calls.storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed)
+        what = f"job {spec.name}: reading its checkpoints in {self._archive.directory}"
+        self._calls.storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed, what)
 
     def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
@@ -433,7 +440,7 @@ class JobMaster:
         start = recovery.snapshot
         if start is not None:
             self._memory.statistics.restored(
-                start.id, self._scheduler.now_ms(), is_savepoint=start.kind.is_savepoint, external_path=start.location
+                start.id, self._scheduler.wall_ms(), is_savepoint=start.kind.is_savepoint, external_path=start.location
             )
         what = "the beginning" if start is None else start.location
         self._events.add(f"attempt {recovery.attempt} starts from {what}")

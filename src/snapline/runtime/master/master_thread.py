@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -29,7 +30,8 @@ from snapline.storage.cleaner import PARALLELISM, Cleaner
 from snapline.types import JobStatus
 
 STORAGE_THREADS = 4
-CLOSE_TIMEOUT_S = 30.0
+CLOSE_TIMEOUT_S = 10.0
+"""How long all calls under way together may take to return at the end of a job."""
 
 _log = logging.getLogger(__name__)
 
@@ -174,11 +176,15 @@ class MasterThread:
             self.last_statistics = self.master.statistics
         # Runs everything posted before; nothing can follow.
         self._loop.run_until_complete(asyncio.sleep(0))
-        self._cleaner.close(wait=False)
         self._generations.close_threads()
-        calls = self._calls
-        for pool, what in ((calls.hooks, "a master hook"), (calls.storage, "storage"), (calls.journal, "the journal")):
-            if not pool.close(CLOSE_TIMEOUT_S):
+        calls, deadline_s = self._calls, time.monotonic() + CLOSE_TIMEOUT_S
+        for close, what in (
+            (self._cleaner.abandon, "a deletion"),
+            (calls.hooks.close, "a master hook or a source's discovery"),
+            (calls.storage.close, "storage"),
+            (calls.journal.close, "the journal"),
+        ):
+            if not close(max(deadline_s - time.monotonic(), 0.0)):
                 _log.warning("job %s: %s does not return; its thread is left behind", self.spec.name, what)
         self._storage.close()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())

@@ -111,7 +111,9 @@ class Discovery:
             if self._is_running:
                 self._failed(error)
 
-        self._on_hooks.run(self._coordinators.discovery(operator), found, failed)
+        self._on_hooks.run(
+            self._coordinators.discovery(operator), found, failed, f"discover() of the source {operator!r}"
+        )
 
     def _looked(self, operator: str) -> None:
         if self._drained is None:

@@ -7,6 +7,8 @@ from snapline.runtime.master.job_storage import open_storage
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.master.master_thread import MasterThread
 from snapline.runtime.master.program_exit import suspend_at_exit
+from snapline.runtime.scheduler.call_watch import CallWatch
+from snapline.runtime.scheduler.system_threads import ThreadTimers
 from snapline.runtime.slot.slot_provider import SlotProvider
 from snapline.storage.journals.journal_store import JournalStore
 from snapline.storage.objects.object_store import ObjectStore
@@ -26,7 +28,11 @@ def start_master(
     """
     try:
         provider.check(spec.plan.slots)
-        storage = open_storage(spec, objects, journal)
+        opening = CallWatch(ThreadTimers(), f"job {spec.name}: opening its storage {spec.checkpoints.storage or ''}")
+        try:
+            storage = open_storage(spec, objects, journal)
+        finally:
+            opening.end()
         try:
             thread = MasterThread(spec, provider, storage)
             thread.start()

@@ -14,6 +14,7 @@ import pyarrow as pa
 from snapline.errors import PeerError
 from snapline.runtime.network import item_codec as codec
 from snapline.runtime.network.channels import RemoteChannel, RemoteInput
+from snapline.runtime.network.heartbeat import HeartbeatSettings, keep_alive
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.wire.channel_items import ItemKind
 
@@ -22,6 +23,8 @@ _SMALL_BODY_BYTES = 64 * 1024
 """Limit for the body of any frame that is not data."""
 _DIRECT_FRAMES = 8
 """A caller's thread sends at most this many frames before it hands over to the writer."""
+_MAX_READ_BYTES = 1024 * 1024
+"""The most that one call reads, so that a large frame on a slow connection counts as a sign of life all along."""
 _JOIN_TIMEOUT_S = 5.0
 
 
@@ -35,12 +38,14 @@ class DataConnection:
         outputs: Iterable[RemoteChannel],
         inputs: Iterable[RemoteInput],
         lost: Callable[[str], None],
+        heartbeat: HeartbeatSettings,
     ) -> None:
         sock.settimeout(None)
         # The first read reports a peer that is gone already.
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+            keep_alive(sock, heartbeat.timeout_ms)
         self._sock = sock
         self._outputs = {channel.key: channel for channel in outputs}
         self._inputs = {channel.key: channel for channel in inputs}
@@ -56,6 +61,7 @@ class DataConnection:
         self._is_writing = False
         self._is_handed_over = False
         self._is_ending = False
+        self._is_heard = False
         self._threads = [
             threading.Thread(target=self._read_all, name=f"{name}-reader", daemon=True),
             threading.Thread(target=self._write_all, name=f"{name}-writer", daemon=True),
@@ -111,6 +117,24 @@ class DataConnection:
             if not self._may_write():
                 return
         self._write_directly()
+
+    # For its heartbeat.
+
+    @property
+    def is_ending(self) -> bool:
+        return self._is_ending
+
+    def take_heard(self) -> bool:
+        is_heard, self._is_heard = self._is_heard, False
+        return is_heard
+
+    def send_heartbeat(self) -> None:
+        """Says nothing if something else waits to be sent."""
+        if not self._replies and not self._ready:
+            self._reply(codec.encode_heartbeat())
+
+    def give_up(self, reason: str) -> None:
+        self._fail(PeerError(reason))
 
     # Writing: one thread at a time.
 
@@ -223,7 +247,8 @@ class DataConnection:
             body = bytearray(header.length)
             self._fill(memoryview(body))
         if header.kind >= codec.CREDIT:
-            self._answered(header, body)
+            if header.kind != codec.HEARTBEAT:
+                self._answered(header, body)
             return
         channel = self._inputs.get(header.key)
         if channel is None:
@@ -246,7 +271,8 @@ class DataConnection:
         """Read until the view is full. Returns False if `may_end` and the connection ended before the first byte."""
         position, size = 0, len(view)
         while position < size:
-            count = self._sock.recv_into(view[position:], 0, socket.MSG_WAITALL)
+            count = self._sock.recv_into(view[position : position + _MAX_READ_BYTES], 0, socket.MSG_WAITALL)
+            self._is_heard = True
             if not count:
                 if may_end and not position:
                     return False

@@ -27,6 +27,7 @@ from snapline.runtime.network.channels import (
 )
 from snapline.runtime.network.data_connection import SOCKET_BUFFER_BYTES, DataConnection
 from snapline.runtime.network.flusher import Flusher
+from snapline.runtime.network.heartbeat import Heartbeat, HeartbeatSettings
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.output_queue import ChannelLimits
 from snapline.runtime.wire.auth import (
@@ -70,7 +71,9 @@ class Exchange:
         batch_size_bytes: int,
         flush_timeout_ms: int,
         channel_memory_bytes: int,
+        heartbeat: HeartbeatSettings,
     ) -> None:
+        self.heartbeat = heartbeat
         self.slot = slot
         self.secret = secret
         self.limits = ChannelLimits(batch_size_bytes, flush_timeout_ms, channel_memory_bytes)
@@ -341,7 +344,7 @@ class Wiring:
             with self._condition:
                 self._check_not_closed()
                 del self._dialling[slot]
-                self._start(slot, sock)
+                self._start(slot, sock, is_dialled=True)
             return
 
     def _hang_up(self, slot: int) -> None:
@@ -360,20 +363,24 @@ class Wiring:
                     _log.info("slot %d hung up before it was answered: %s", slot, error)
                     sock.close()
                     return
-                self._start(slot, sock)
+                self._start(slot, sock, is_dialled=False)
                 return
         self._exchange.refuse(sock, host, f"slot {slot} is not expected, or is connected already")
 
-    def _start(self, slot: int, sock: socket.socket) -> None:
+    def _start(self, slot: int, sock: socket.socket, *, is_dialled: bool) -> None:
         connection = DataConnection(
             sock,
             f"exchange-{slot}",
             self._outputs.get(slot, {}).values(),
             self._inputs.get(slot, {}).values(),
             lambda reason: self._connection_lost(slot, reason),
+            self._exchange.heartbeat,
         )
         self._connections[slot] = connection
         connection.start()
+        now_s = time.monotonic()
+        heartbeat = Heartbeat(connection, self._exchange.heartbeat, now_s, has_begun=is_dialled)
+        self._exchange.flusher.watch(heartbeat, now_s)
         self._condition.notify_all()
 
     def _connection_lost(self, slot: int, reason: str) -> None:

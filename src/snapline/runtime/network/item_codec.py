@@ -19,6 +19,9 @@ CREDIT = 64
 END_READ = 65
 """Frame kind, from the receiver: END_OF_DATA was read."""
 
+HEARTBEAT = 66
+"""Frame kind, from either side, of no channel: this side lives."""
+
 _STREAM = 1
 """Flag: the body is an IPC stream with its own schema and dictionaries."""
 
@@ -26,6 +29,7 @@ _HEADER = struct.Struct("<BBHHHIQ")
 HEADER_BYTES = _HEADER.size
 _NUMBER = struct.Struct("<q")
 _NUMBERS = frozenset({ItemKind.WATERMARK, ItemKind.LATENCY, ItemKind.CANCEL, ItemKind.END_OF_DATA, CREDIT})
+_REPLIES = frozenset({CREDIT, END_READ, HEARTBEAT})
 _KINDS = {int(kind): kind for kind in ItemKind}
 
 _encoder = msgspec.msgpack.Encoder()
@@ -84,12 +88,16 @@ def encode_end_read(key: ChannelKey) -> bytes:
     return _small(key, END_READ, b"")
 
 
+def encode_heartbeat() -> bytes:
+    return _small(ChannelKey(0, 0, 0), HEARTBEAT, b"")
+
+
 def decode_header(data: bytes | bytearray | memoryview) -> Header:
     """Raises `PeerError` if the kind is unknown or the body too large."""
     kind, flags, edge, upstream, downstream, length, size = _HEADER.unpack(data)
     if length > FRAME_LIMIT_BYTES:
         raise PeerError(f"a frame of {length} bytes; no more than {FRAME_LIMIT_BYTES} are allowed")
-    if kind not in _KINDS and kind != CREDIT and kind != END_READ:
+    if kind not in _KINDS and kind not in _REPLIES:
         raise PeerError(f"a frame of the unknown kind {kind}")
     return Header(kind, flags, ChannelKey(edge, upstream, downstream), length, size)
 

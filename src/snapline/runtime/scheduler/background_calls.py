@@ -8,6 +8,7 @@ from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
 from snapline.errors import UserCodeError
+from snapline.runtime.scheduler.call_watch import CallWatch
 from snapline.runtime.scheduler.scheduler import Scheduler
 
 T = TypeVar("T")
@@ -17,15 +18,23 @@ class BackgroundCalls:
     """A thread pool that serves one loop. Call `run` on the loop."""
 
     def __init__(self, scheduler: Scheduler, threads: int, name: str) -> None:
-        self._post = scheduler.post
+        self._scheduler = scheduler
         self._pool: Executor = scheduler.executor(threads, name)
         self._futures: set[Future[Any]] = set()
 
-    def run(self, call: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """Make the call on a thread; `done` or `failed` gets its result or error on the loop."""
+    def run(
+        self, call: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None], what: str = ""
+    ) -> None:
+        """Make the call on a thread; `done` or `failed` gets its result or error on the loop.
+
+        A warning says so while it does not return: `what` names it, and is empty if somebody else warns.
+        """
+        watch = CallWatch(self._scheduler, what) if what else None
 
         def answer(over: Future[T]) -> None:
             self._futures.discard(over)
+            if watch is not None:
+                watch.end()
             error = over.exception()
             if error is None:
                 done(over.result())
@@ -36,7 +45,7 @@ class BackgroundCalls:
             if over.cancelled():
                 self._futures.discard(over)  # `wait` does not count it as done
             else:
-                self._post(answer, over)
+                self._scheduler.post(answer, over)
 
         future = self._pool.submit(call)
         self._futures.add(future)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import Any
 
 from snapline.runtime.scheduler.system_threads import wall_clock_ms
+from snapline.storage.objects.daemon_pool import DaemonPool
 
 
 class LoopScheduler:
     """`Scheduler` on the loop of another thread."""
 
-    now_ms = staticmethod(wall_clock_ms)
+    wall_ms = staticmethod(wall_clock_ms)
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.time_s = loop.time
         self._loop = loop
+
+    def now_ms(self) -> int:
+        return int(self.time_s() * 1000)
 
     def call_later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> asyncio.TimerHandle:
         return self._loop.call_later(delay_s, call, *arguments)
@@ -28,4 +32,4 @@ class LoopScheduler:
             self._loop.call_soon_threadsafe(call, *arguments)
 
     def executor(self, threads: int, name: str) -> Executor:
-        return ThreadPoolExecutor(threads, name)
+        return DaemonPool(threads, name)

@@ -13,8 +13,8 @@ from typing import Any
 
 Mail = Callable[[], None]
 
-_LONGEST_WAIT_S = 3600.0
-"""Timers can lie further ahead than one wait may last."""
+_LONGEST_WAIT_S = 10.0
+"""A timer of processing time is due at most this late after the wall clock was set forward."""
 
 _FEW_TIMERS = 64
 

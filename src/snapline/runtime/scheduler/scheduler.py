@@ -21,10 +21,13 @@ class Scheduler(Protocol):
     """The event loop of a shell. Everything but `post` is called on the loop."""
 
     def now_ms(self) -> int:
-        """Returns wall-clock time: barriers carry it to other machines."""
+        """Returns time that never goes back nor jumps, for machines. Its beginning means nothing."""
+
+    def wall_ms(self) -> int:
+        """Returns wall-clock time, for people and for barriers, which carry it to other machines."""
 
     def time_s(self) -> float:
-        """Returns monotonic time, for intervals."""
+        """Returns `now_ms` in seconds."""
 
     def call_later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> Cancellable: ...
 
@@ -32,7 +35,7 @@ class Scheduler(Protocol):
         """Make the call on the loop soon; does nothing once the loop is closed. Any thread."""
 
     def executor(self, threads: int, name: str) -> Executor:
-        """Returns a new pool for blocking calls."""
+        """Returns a new pool for blocking calls. One that never returns does not keep the process alive."""
 
 
 class Thread(Protocol):
@@ -47,7 +50,7 @@ class Threads(Protocol):
     """For the shells with threads of their own: a slot's tasks and its two processes."""
 
     def now_ms(self) -> int:
-        """Returns wall-clock time, which is processing time."""
+        """Returns processing time: wall-clock time that never goes back."""
 
     def time_s(self) -> float:
         """Returns monotonic time, for intervals."""
@@ -59,4 +62,4 @@ class Threads(Protocol):
         """Returns a mailbox whose timers use `clock`, in milliseconds."""
 
     def executor(self, threads: int, name: str) -> Executor:
-        """Returns a new pool for blocking calls."""
+        """Returns a new pool for blocking calls. One that never returns does not keep the process alive."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
+from typing import Any
 
 from snapline.runtime.scheduler.mailbox import Mailbox, ThreadMailbox
+from snapline.runtime.scheduler.steady_clock import SteadyClock
+from snapline.storage.objects.daemon_pool import DaemonPool
+
+_CLOCK = SteadyClock()
 
 
 def wall_clock_ms() -> int:
@@ -17,7 +22,7 @@ def wall_clock_ms() -> int:
 class SystemThreads:
     """`Threads` of this process."""
 
-    now_ms = staticmethod(wall_clock_ms)
+    now_ms = staticmethod(_CLOCK.now_ms)
     time_s = staticmethod(time.monotonic)
 
     def thread(self, call: Callable[[], None], name: str) -> threading.Thread:
@@ -27,4 +32,16 @@ class SystemThreads:
         return ThreadMailbox(clock)
 
     def executor(self, threads: int, name: str) -> Executor:
-        return ThreadPoolExecutor(threads, name)
+        return DaemonPool(threads, name)
+
+
+class ThreadTimers:
+    """Makes calls later, each on a thread of its own; for code that has no loop."""
+
+    time_s = staticmethod(time.monotonic)
+
+    def call_later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> threading.Timer:
+        timer = threading.Timer(delay_s, call, arguments)
+        timer.daemon = True
+        timer.start()
+        return timer

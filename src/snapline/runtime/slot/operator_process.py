@@ -14,6 +14,7 @@ from collections.abc import Callable
 from snapline.errors import PeerError, SnaplineError
 from snapline.graph.shipment import unpack
 from snapline.runtime.network.exchange import Exchange
+from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.scheduler.system_threads import SystemThreads
 from snapline.runtime.slot import bootstrap as boot
 from snapline.runtime.slot.bootstrap import Bootstrap
@@ -70,6 +71,7 @@ class OperatorProcess:
                 batch_size_bytes=settings.batch_size_bytes,
                 flush_timeout_ms=settings.flush_timeout_ms,
                 channel_memory_bytes=settings.channel_memory_bytes,
+                heartbeat=HeartbeatSettings(bootstrap.heartbeat_interval_ms, bootstrap.heartbeat_timeout_ms),
             )
         except OSError as error:
             raise _unable(link, listening_failed(bootstrap.host, error)) from error

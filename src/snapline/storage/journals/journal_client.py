@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from snapline.errors import DamagedError, FencedError, ObjectNotFoundError, StorageError
+from snapline.errors import DamagedError, FencedError, ObjectNotFoundError, StorageError, StorageLostError
 from snapline.protocol.journal import Journal, Publication, Record
 from snapline.protocol.snapshot import Snapshot
 from snapline.storage.journals.journal_store import JournalStore
@@ -25,6 +25,12 @@ MAX_APPENDS = 100
 
 PRUNE_ABOVE = 8
 """Obsolete records a journal may hold before they are deleted without a checkpoint's deletion."""
+
+LOST_ADVICE = (
+    "The job has nothing left to recover from, so it was stopped. Bring the directory back and start it again: it "
+    "continues from its last checkpoint. Or start it under another id, from a savepoint or from the beginning. Under "
+    "the same id and without the directory it would begin anew and repeat its output"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +99,7 @@ class JournalClient:
             return journal.attempt > own_attempt and journal.owns(journal.attempt, self.token)
 
         def make(journal: Journal) -> Record | None:
+            self._check_claim(own_attempt, journal)
             is_foreign = own_attempt > 0 and journal.attempt > own_attempt
             if journal.is_closed or is_ours(journal) or is_foreign:
                 return None
@@ -105,12 +112,19 @@ class JournalClient:
     def reserve_id(self, attempt: int, request: str, after: int = 0) -> int:
         """Reserve a checkpoint id above `after`, unique across all drivers.
 
-        Repeating the last `request` of the same attempt returns the same id.
+        Repeating the last `request` of the same attempt returns the same id. Raises `StorageLostError` if the journal
+        or the snapshot to recover from was deleted.
         """
         token = f"{self.token}:{request}"
-        appended = self._append(lambda journal: journal.reserve_id(attempt, token, after=after))
+
+        def make(journal: Journal) -> Record:
+            self._check_claim(attempt, journal)
+            return journal.reserve_id(attempt, token, after=after)
+
+        appended = self._append(make)
         assert appended.record is not None
         assert appended.record.checkpoint_id is not None
+        self._check_latest(appended.journal)
         self._prune(appended.journal)
         return appended.record.checkpoint_id
 
@@ -120,7 +134,12 @@ class JournalClient:
         Raises `PublicationFencedError` if a newer attempt has taken over. After a `possibly_inconsistent`
         `StorageError` the snapshot may be canonical: keep it.
         """
-        appended = self._append(lambda journal: journal.publish(snapshot, self.token))
+
+        def make(journal: Journal) -> Record:
+            self._check_claim(snapshot.attempt, journal)
+            return journal.publish(snapshot, self.token)
+
+        appended = self._append(make)
         if appended.record is None:
             journal = appended.journal
             raise PublicationFencedError(
@@ -143,6 +162,7 @@ class JournalClient:
         def make(journal: Journal) -> Record | None:
             if journal.ended is not None:
                 return None
+            self._check_claim(attempt, journal)
             if journal.owns(journal.attempt, self.token):
                 return journal.close(self.token, status)
             return journal.take_over(self.token) if attempt == 0 else None
@@ -188,6 +208,22 @@ class JournalClient:
             "stop all but one",
             possibly_inconsistent=True,
         )
+
+    def _check_claim(self, attempt: int, journal: Journal) -> None:
+        """Raise `StorageLostError` if this driver's claim on `attempt` (0 if it has none) is gone without a newer one.
+
+        Nobody deletes the newest claim: whoever did has deleted or replaced the whole journal.
+        """
+        if attempt == 0 or journal.attempt > attempt or journal.owns(attempt, self.token):
+            return
+        found = f"attempt {journal.attempt} of another driver" if journal.attempt else "nothing"
+        raise StorageLostError(
+            f"the job's journal was deleted while it ran: it has {found} where attempt {attempt} had claimed the job. "
+            f"{LOST_ADVICE}"
+        )
+
+    def _check_latest(self, journal: Journal) -> None:
+        """Raise `StorageLostError` if the snapshot that a recovery would start from is gone."""
 
     def _prune(self, journal: Journal) -> None:
         """Keep the journal short even while no checkpoint completes or is deleted."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Protocol
 
@@ -13,6 +12,7 @@ import msgspec
 
 from snapline.errors import DamagedError, ObjectNotFoundError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
+from snapline.storage.objects.daemon_pool import DaemonPool
 from snapline.storage.objects.object_paths import TEMPORARY, is_below
 from snapline.storage.objects.object_store import ObjectStore
 from snapline.types import JobStatus
@@ -249,7 +249,7 @@ class ObjectJournal(JournalStore):
     def _load(self, names: Sequence[str]) -> dict[str, bytes]:
         if not names:
             return {}
-        with ThreadPoolExecutor(min(PARALLEL_READS, len(names)), "snapline-journal") as pool:
+        with DaemonPool(min(PARALLEL_READS, len(names)), "snapline-journal") as pool:
             contents = pool.map(self._read, names)
             return {name: data for name, data in zip(names, contents, strict=True) if data is not None}
 

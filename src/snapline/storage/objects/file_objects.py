@@ -10,11 +10,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from snapline.errors import ConfigurationError, ObjectNotFoundError, SnaplineError, StorageError
+from snapline.storage.objects.daemon_pool import DaemonPool
 from snapline.storage.objects.local_backend import LocalBackend
 from snapline.storage.objects.object_backend import MISSING, Backend, BulkDeleteError, NotDoneError, Outlook
 from snapline.storage.objects.object_paths import (
@@ -172,7 +172,7 @@ class FileObjects:
             batch.append((path, name))
         if not batches:
             return
-        with ThreadPoolExecutor(min(self._parallelism, len(batches)), "snapline-delete") as pool:
+        with DaemonPool(min(self._parallelism, len(batches)), "snapline-delete") as pool:
             failures = [failure for failure in pool.map(lambda batch: self._delete_batch(*batch), batches) if failure]
         if failures:
             failed = sum(count for count, _ in failures)

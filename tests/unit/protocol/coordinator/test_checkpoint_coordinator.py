@@ -10,11 +10,9 @@ import pytest
 
 from snapline.config import Checkpoints
 from snapline.errors import IllegalTransitionError
+from snapline.protocol.coordinator.activity import Activity
 from snapline.protocol.coordinator.carryover import Carryover
-from snapline.protocol.coordinator.checkpoint_coordinator import (
-    Activity,
-    CheckpointCoordinator,
-)
+from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.coordinator_events import (
     BacklogReported,
@@ -120,8 +118,8 @@ def sharing(*names: str) -> SubtaskState:
     return SubtaskState(keyed=(KeyedPart(KeyGroupRange(0, 127), tuple(map(shared, names))),))
 
 
-def timeout(checkpoint_id: int) -> Timer:
-    return Timer(TimerKind.TIMEOUT, checkpoint_id)
+def timeout(name: str) -> Timer:
+    return Timer(TimerKind.TIMEOUT, name)
 
 
 def of(kind: type[F], effects: Iterable[CoordinatorEffect]) -> list[F]:
@@ -129,7 +127,10 @@ def of(kind: type[F], effects: Iterable[CoordinatorEffect]) -> list[F]:
 
 
 class Bench:
-    """A coordinator, its carryover and a clock. `tell` takes facts in turn and returns all that was ordered."""
+    """A coordinator, its carryover and a clock. `tell` takes facts in turn and returns all that was ordered.
+
+    `timeouts_ms` says when requests time out; the orders about those timers are left out elsewhere.
+    """
 
     def __init__(
         self,
@@ -143,6 +144,8 @@ class Bench:
         **settings: Any,
     ) -> None:
         self.now_ms = 1000
+        self.wall_ahead_ms = 0
+        self.timeouts_ms: dict[str, int] = {}
         self.config = Checkpoints(**{"incremental": True, **settings})
         self.carryover = carryover if carryover is not None else Carryover.fresh(self.config)
         self.machine = CheckpointCoordinator(
@@ -161,7 +164,20 @@ class Bench:
             self.tell(JobRunning(0.0))
 
     def tell(self, *events: CoordinatorEvent) -> list[CoordinatorEffect]:
-        return [effect for event in events for effect in self.machine.handle(event, self.now_ms)]
+        effects: list[CoordinatorEffect] = []
+        for event in events:
+            effects += self.machine.handle(event, self.now_ms, self.now_ms + self.wall_ahead_ms)
+        return [effect for effect in effects if not self._is_about_timeouts(effect)]
+
+    def _is_about_timeouts(self, effect: CoordinatorEffect) -> bool:
+        match effect:
+            case SetTimer(Timer(TimerKind.TIMEOUT, name), at_ms):
+                self.timeouts_ms[name] = at_ms
+            case CancelTimer(Timer(TimerKind.TIMEOUT, name)):
+                self.timeouts_ms.pop(name, None)
+            case _:
+                return False
+        return True
 
     def pending(self) -> tuple[int, ...]:
         history = reversed(self.statistics().history)
@@ -250,7 +266,8 @@ def test_the_start_sequence_waits_for_each_step() -> None:
     request = bench.request()
     assert bench.tell(CheckpointRequested(request)) == [ReserveId("r")]
     assert bench.pending() == ()
-    assert bench.tell(IdReserved("r", 7)) == [SetTimer(timeout(7), 61_000), CreateLocation(7, request)]
+    assert bench.timeouts_ms == {"r": 61_000}
+    assert bench.tell(IdReserved("r", 7)) == [CreateLocation(7, request)]
     assert bench.pending() == (7,)
     assert bench.tell(LocationCreated(7, "chk-7")) == [SnapshotOperatorCoordinator(7, "read")]
     assert bench.tell(OperatorCoordinatorSnapshotted(7, "read", StoredObject("c", 1))) == [
@@ -440,7 +457,6 @@ def test_with_an_id_a_failed_step_aborts_the_checkpoint(step: str, io: bool, rea
         collected = (state,)
     bench.ask("next")
     assert bench.tell(StepFailed("r", 7, "out of order", io)) == [
-        CancelTimer(timeout(7)),
         Discard(7, collected, location),
         FailRequest(request, reason, "out of order", 7),
         *[CheckpointAborted(running(subtask), 7) for subtask in EVERYONE],
@@ -482,8 +498,7 @@ def test_the_last_acknowledgement_writes_the_metadata() -> None:
     bench.tell(OperatorCoordinatorSnapshotted(7, "read", StoredObject("c", 1)))
     bench.tell(HookSnapshotted(7, "hook", StoredObject("h", 1)))
     assert bench.acknowledge(7, READ0, WRITE) == []
-    cancel, write = bench.acknowledge(7, READ1)
-    assert cancel == CancelTimer(timeout(7))
+    (write,) = bench.acknowledge(7, READ1)
     assert isinstance(write, WriteMetadata)
     snapshot = write.snapshot
     assert (snapshot.id, snapshot.attempt, snapshot.location, snapshot.timestamp_ms) == (7, ATTEMPT, "chk-7", 1000)
@@ -499,7 +514,7 @@ def test_an_acknowledgement_may_come_before_the_start_is_over() -> None:
     bench.tell(IdReserved("r", 1), LocationCreated(1, "chk-1"))
     assert bench.acknowledge(1, *EVERYONE) == []
     effects = bench.tell(HookSnapshotted(1, "hook", None))
-    assert [type(effect) for effect in effects] == [TriggerCheckpoint, TriggerCheckpoint, CancelTimer, WriteMetadata]
+    assert [type(effect) for effect in effects] == [TriggerCheckpoint, TriggerCheckpoint, WriteMetadata]
 
 
 def test_an_acknowledgement_that_comes_twice_counts_once_and_nothing_is_discarded() -> None:
@@ -817,17 +832,25 @@ def test_a_checkpoint_that_times_out_is_aborted() -> None:
     bench.tell(CheckpointRequested(request), IdReserved("r", 1), LocationCreated(1, "chk-1"))
     bench.tell(OperatorCoordinatorSnapshotted(1, "read", StoredObject("c", 1)))
     bench.acknowledge(1, READ0)
-    assert bench.tell(TimerFired(timeout(1))) == [
-        CancelTimer(timeout(1)),
+    message = "not complete within 600 s; it waited for 2 of 3 subtasks: read/1, write/0"
+    assert bench.tell(TimerFired(timeout("r"))) == [
         Discard(1, (StoredObject("read/0-1", 1), StoredObject("c", 1)), "chk-1"),
-        FailRequest(request, FailureReason.CHECKPOINT_EXPIRED, "the checkpoint timed out", 1),
+        FailRequest(request, FailureReason.CHECKPOINT_EXPIRED, message, 1),
         *[CheckpointAborted(running(subtask), 1) for subtask in EVERYONE],
     ]
-    assert bench.tell(TimerFired(timeout(1))) == []
+    assert bench.timeouts_ms == {}
+    assert bench.tell(TimerFired(timeout("r"))) == []
 
 
-@pytest.mark.parametrize("step", ["reserved", "located", "coordinated"])
-def test_a_timeout_ends_the_start_too_and_the_next_request_begins(step: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        ("reserved", "its directory"),
+        ("located", "operator coordinators: read"),
+        ("coordinated", "master hooks: hook"),
+    ],
+)
+def test_a_timeout_ends_the_start_too_and_the_next_request_begins(step: str, what: str) -> None:
     bench = Bench(shape(coordinators=("read",), hooks=("hook",)))
     bench.ask("slow")
     bench.ask("next")
@@ -836,17 +859,70 @@ def test_a_timeout_ends_the_start_too_and_the_next_request_begins(step: str) -> 
         bench.tell(LocationCreated(1, "chk-1"))
     if step == "coordinated":
         bench.tell(OperatorCoordinatorSnapshotted(1, "read", StoredObject("c", 1)))
-    effects = bench.tell(TimerFired(timeout(1)))
-    assert failed(effects) == [("slow", FailureReason.CHECKPOINT_EXPIRED)]
+    effects = bench.tell(TimerFired(timeout("slow")))
+    (fail,) = of(FailRequest, effects)
+    assert (fail.request.name, fail.reason) == ("slow", FailureReason.CHECKPOINT_EXPIRED)
+    assert fail.message == f"not complete within 600 s; it waited for {what}"
     assert effects[-1] == ReserveId("next")
 
 
-def test_what_is_being_written_cannot_time_out_any_more() -> None:
+def test_a_request_that_gets_no_id_times_out_and_the_next_begins() -> None:
+    bench = Bench()
+    assert bench.ask("slow") == [ReserveId("slow")]
+    bench.ask("next")
+    effects = bench.tell(TimerFired(timeout("slow")))
+    assert failed(effects) == [("slow", FailureReason.CHECKPOINT_EXPIRED)]
+    assert effects[-1] == ReserveId("next")
+    assert bench.tell(IdReserved("slow", 1)) == [], "its id came too late"
+    assert bench.statistics().counts.failed == 1
+
+
+def test_a_request_that_gets_no_turn_times_out() -> None:
+    bench = Bench()
+    bench.start(1)
+    assert bench.ask("waiting") == []
+    bench.now_ms += bench.config.timeout_ms
+    assert bench.timeouts_ms["waiting"] == bench.now_ms
+    effects = bench.tell(TimerFired(timeout("waiting")))
+    assert failed(effects) == [("waiting", FailureReason.CHECKPOINT_EXPIRED)]
+    assert bench.pending() == (1,)
+    assert of(ReserveId, bench.decline(1)) == []
+
+
+def test_metadata_that_is_not_written_in_time_fails_the_checkpoint_and_is_deleted_when_it_comes() -> None:
+    bench = Bench(max_concurrent=2)
+    bench.start(1, "slow")
+    bench.start(2, "next")
+    bench.acknowledge(1, *EVERYONE)
+    assert bench.acknowledge(2, *EVERYONE) == [], "one after the other"
+    effects = bench.tell(TimerFired(timeout("slow")))
+    (fail,) = of(FailRequest, effects)
+    assert fail.message == "not complete within 600 s; it waited for its metadata to be written"
+    (discard,) = of(Discard, effects)
+    assert (discard.checkpoint_id, discard.location) == (1, "chk-1")
+    assert [effect.snapshot.id for effect in of(WriteMetadata, effects)] == [2]
+    assert bench.tell(MetadataWritten(1)) == [Discard(1, (), "chk-1")]
+    assert of(CompleteRequest, bench.publish(2))
+
+
+def test_a_record_that_is_not_written_in_time_fails_the_checkpoint_whose_state_stays() -> None:
     bench = Bench()
     bench.start(1)
     bench.acknowledge(1, *EVERYONE)
-    assert bench.tell(TimerFired(timeout(1))) == []
-    assert of(CompleteRequest, bench.publish(1))
+    bench.tell(MetadataWritten(1))
+    effects = bench.tell(TimerFired(timeout("r")))
+    (fail,) = of(FailRequest, effects)
+    assert fail.message == "not complete within 600 s; it waited for its record in the journal"
+    assert of(Discard, effects) == [], "it may be in the journal by now"
+    assert bench.tell(Published(1)) == []
+    bench.complete(2)
+
+
+def test_a_complete_checkpoint_no_longer_times_out() -> None:
+    bench = Bench()
+    bench.complete(1)
+    assert bench.timeouts_ms == {}
+    assert bench.tell(TimerFired(timeout("r"))) == []
 
 
 def test_a_decline_aborts_the_checkpoint() -> None:
@@ -942,7 +1018,7 @@ def test_only_some_reasons_count(reason: FailureReason, fails: bool) -> None:
 
 
 def test_timeouts_metadata_and_failed_steps_count() -> None:
-    for last in (TimerFired(timeout(1)), StepFailed("r", 1, "x"), FinalizeFailed(1, "x")):
+    for last in (TimerFired(timeout("r")), StepFailed("r", 1, "x"), FinalizeFailed(1, "x")):
         bench = Bench(tolerable_failures=0)
         bench.start(1)
         if isinstance(last, FinalizeFailed):
@@ -1076,7 +1152,7 @@ def test_while_a_job_stops_all_other_requests_are_refused_and_it_goes_on_stoppin
 def failed_stop(bench: Bench) -> list[CoordinatorEffect]:
     """A stop whose savepoint expires."""
     bench.start(1, "stop", STOP)
-    return bench.tell(TimerFired(timeout(1)))
+    return bench.tell(TimerFired(timeout("stop")))
 
 
 def test_a_stop_that_failed_lets_checkpoints_go_on_after_the_pause() -> None:
@@ -1122,7 +1198,7 @@ def test_a_task_that_declines_a_stop_fails_the_job() -> None:
 def test_a_declined_plain_savepoint_counts_like_a_checkpoint_but_a_timeout_does_not() -> None:
     bench = Bench(tolerable_failures=0)
     bench.start(1, "s", SAVEPOINT)
-    assert not of(FailJob, bench.tell(TimerFired(timeout(1))))
+    assert not of(FailJob, bench.tell(TimerFired(timeout("s"))))
     bench.start(2, "s", SAVEPOINT)
     assert of(FailJob, bench.decline(2))
 
@@ -1206,6 +1282,60 @@ def test_a_periodic_checkpoint_within_the_pause_is_dropped_and_the_timer_postpon
     assert effects[-1] == SetTimer(PERIODIC, 15_000)
     assert of(ReserveId, tick(bench, 15_000)) == [ReserveId("periodic-3-3")]
     assert of(SetTimer, effects)[0] == SetTimer(PERIODIC, 24_000)
+
+
+def test_a_periodic_request_that_never_started_is_no_failed_checkpoint() -> None:
+    bench = Bench(interval="10s", min_pause="3s")
+    bench.now_ms = 2_000
+    bench.complete(1)
+    assert failed(tick(bench, 4_000)) == [("periodic-3-1", FailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS)]
+    assert of(ReserveId, tick(bench, 5_000)) == [ReserveId("periodic-3-2")]
+    bench.go_on(2, "periodic-3-2")
+    assert failed(tick(bench, 20_000)) == []
+    assert failed(bench.tell(JobLeftRunning())) == [
+        ("periodic-3-3", FailureReason.CHECKPOINT_COORDINATOR_SUSPEND),
+        ("periodic-3-2", FailureReason.CHECKPOINT_COORDINATOR_SUSPEND),
+    ]
+    counts = bench.statistics().counts
+    assert (counts.total, counts.completed, counts.failed) == (2, 1, 1)
+    assert bench.statistics().latest.not_started is None
+
+
+def test_one_periodic_request_waits_while_a_checkpoint_takes_long_and_missed_ticks_are_dropped() -> None:
+    bench = Bench(interval="10s")
+    tick(bench, 1_000)
+    bench.go_on(1, "periodic-3-1")
+    for now_ms in range(11_000, 301_000, 10_000):
+        assert of(ReserveId, tick(bench, now_ms)) == []
+    bench.now_ms = 305_000
+    bench.acknowledge(1, *EVERYONE)
+    assert of(ReserveId, bench.publish(1)) == [ReserveId("periodic-3-2")]
+    assert bench.timeouts_ms == {"periodic-3-2": 905_000}, "its time begins with its turn"
+    bench.go_on(2, "periodic-3-2")
+    bench.acknowledge(2, *EVERYONE)
+    assert of(ReserveId, bench.publish(2)) == [], "nothing else has waited"
+    assert bench.statistics().counts.failed == 0
+
+
+def test_people_see_the_wall_clock_and_durations_do_not_depend_on_it() -> None:
+    bench = Bench()
+    bench.wall_ahead_ms = 1_700_000_000_000
+    bench.start(1)
+    bench.wall_ahead_ms -= 3_600_000
+    bench.now_ms += 250
+    (write,) = of(WriteMetadata, bench.acknowledge(1, *EVERYONE))
+    bench.publish(1)
+    assert write.snapshot.timestamp_ms == 1_700_000_001_000
+    record = bench.statistics().latest.completed
+    assert record is not None
+    assert record.completion is not None
+    assert (record.trigger_ms, record.end_to_end_duration_ms) == (1_700_000_001_000, 250)
+    assert record.completion.completed_ms == 1_700_000_001_250
+    bench.status(READ0, TaskStatus.DEPLOYING)
+    bench.ask("early")
+    not_started = bench.statistics().latest.not_started
+    assert not_started is not None
+    assert not_started.failure_ms == bench.now_ms + bench.wall_ahead_ms
 
 
 def test_the_pause_is_counted_from_completion_savepoints_included_not_from_failure() -> None:

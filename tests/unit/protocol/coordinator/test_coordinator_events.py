@@ -25,10 +25,11 @@ def shown(fact: CoordinatorEvent | CoordinatorEffect) -> str:
     return error.story[0]
 
 
-def test_a_timer_is_known_by_its_kind_and_checkpoint() -> None:
-    assert Timer(TimerKind.TIMEOUT, 7) == SetTimer(Timer(TimerKind.TIMEOUT, 7), 1_000).timer
-    assert Timer(TimerKind.TIMEOUT, 7) != Timer(TimerKind.TIMEOUT, 8)
-    assert shown(CancelTimer(Timer(TimerKind.TIMEOUT, 7))) == "CancelTimer(TIMEOUT 7)"
+def test_a_timer_is_known_by_its_kind_and_request() -> None:
+    assert Timer(TimerKind.TIMEOUT, "a") == SetTimer(Timer(TimerKind.TIMEOUT, "a"), 1_000).timer
+    assert Timer(TimerKind.TIMEOUT, "a") != Timer(TimerKind.TIMEOUT, "b")
+    assert shown(CancelTimer(Timer(TimerKind.TIMEOUT, "a"))) == "CancelTimer(TIMEOUT a)"
+    assert shown(CancelTimer(Timer(TimerKind.PERIODIC))) == "CancelTimer(PERIODIC)"
 
 
 def test_a_story_keeps_the_id_of_a_snapshot_and_leaves_state_out() -> None:

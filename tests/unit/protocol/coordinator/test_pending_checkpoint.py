@@ -228,3 +228,34 @@ def test_a_checkpoint_may_be_aborted_in_every_phase_but_the_last_ones() -> None:
     abortable = {row.source for row in PENDING.rows if row.target is PendingPhase.ABORTED}
     assert abortable == set(PendingPhase) - PENDING.final_states
     assert PENDING.final_states == {PendingPhase.COMPLETED, PendingPhase.ABORTED}
+
+
+def test_it_says_what_its_next_step_waits_for() -> None:
+    many = tuple(SubtaskId("map", index) for index in range(9))
+    checkpoint = pending(many, coordinators=("read",), hooks=("h1", "h2"))
+    said = [checkpoint.waits_for]
+    for cause in ("location created", "coordinators snapshotted", "hooks snapshotted"):
+        checkpoint.step(cause)
+        said.append(checkpoint.waits_for)
+    checkpoint.acknowledge(many[0], {})
+    said.append(checkpoint.waits_for)
+    for cause in ("fully acknowledged", "metadata written"):
+        checkpoint.step(cause)
+        said.append(checkpoint.waits_for)
+    assert said == [
+        "its directory",
+        "operator coordinators: read",
+        "master hooks: h1, h2",
+        "9 of 9 subtasks: map/0, map/1, map/2, map/3, map/4, …",
+        "8 of 9 subtasks: map/1, map/2, map/3, map/4, map/5, …",
+        "its metadata to be written",
+        "its record in the journal",
+    ]
+
+
+def test_it_may_wait_for_events_of_its_coordinators() -> None:
+    checkpoint = pending(coordinators=("read",))
+    checkpoint.step("location created")
+    checkpoint.acknowledge_coordinator("read", StoredObject("c", 1))
+    checkpoint.unconfirmed_events.add(3)
+    assert checkpoint.waits_for == "operator coordinators: events that are not confirmed"

@@ -7,7 +7,13 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from snapline.errors import ConfigurationError
-from snapline.protocol.coordinator.request_decider import Decision, RequestDecider, TriggerRequest, is_forced
+from snapline.protocol.coordinator.request_decider import (
+    Decision,
+    RequestDecider,
+    TriggerRequest,
+    is_forced,
+    was_dropped,
+)
 from snapline.types import CheckpointScope, FailureReason, SnapshotKind
 
 TOO_MANY = FailureReason.TOO_MANY_CHECKPOINT_REQUESTS
@@ -274,3 +280,19 @@ def test_a_request_asks_for_what_is_configured_unless_it_says_otherwise() -> Non
     assert request.scope is CheckpointScope.CONFIGURED
     with pytest.raises(FrozenInstanceError):
         request.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_dropped"),
+    [
+        (TOO_MANY, True),
+        (TOO_EARLY, True),
+        (FailureReason.CHECKPOINT_COORDINATOR_SUSPEND, True),
+        (FailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN, True),
+        (FailureReason.IO_EXCEPTION, False),
+        (FailureReason.CHECKPOINT_EXPIRED, False),
+    ],
+)
+def test_a_periodic_request_may_be_dropped_but_a_user_s_fails(reason: FailureReason, is_dropped: bool) -> None:
+    assert was_dropped(periodic("p"), reason) is is_dropped
+    assert not was_dropped(manual("m"), reason)

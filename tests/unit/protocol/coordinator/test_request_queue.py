@@ -92,3 +92,48 @@ def test_the_end_of_a_backlog_brings_the_next_request_forward() -> None:
     assert bench.orders() == [SetTimer(PERIODIC, 54_000)]
     bench.queue.backlog_changed("source", False, 1_000)
     assert bench.orders() == [SetTimer(PERIODIC, 11_000)]
+
+
+def timeout(name: str) -> Timer:
+    return Timer(TimerKind.TIMEOUT, name)
+
+
+def test_a_user_s_request_times_out_from_when_it_was_made_and_a_periodic_one_from_its_turn() -> None:
+    bench = Bench(timeout="1min")
+    assert bench.decide(request("a"), now_ms=2_000, pending=1) is None
+    assert bench.orders() == [SetTimer(timeout("a"), 60_000)]
+    assert bench.decide(now_ms=50_000) == "a"
+    assert bench.orders() == [], "the time it waited counts"
+    bench.queue.start(50_000, 0.5)
+    periodic = bench.queue.timer_fired(55_000)
+    assert bench.decide(periodic, now_ms=55_000, pending=1) is None
+    bench.orders()
+    assert bench.decide(now_ms=90_000) == "periodic-3-1"
+    assert bench.orders() == [SetTimer(timeout("periodic-3-1"), 150_000)]
+
+
+def test_at_most_one_periodic_request_waits() -> None:
+    bench = Bench()
+    bench.queue.start(0, 0.0)
+    assert bench.decide(bench.queue.timer_fired(10_000), now_ms=10_000, pending=1) is None
+    assert [bench.queue.timer_fired(now_ms) for now_ms in (20_000, 30_000, 40_000)] == [None, None, None]
+    assert bench.orders()[-1] == SetTimer(PERIODIC, 50_000)
+    assert bench.decide(now_ms=41_000) == "periodic-3-1"
+    assert bench.decide(now_ms=41_000) is None
+    following = bench.queue.timer_fired(50_000)
+    assert following is not None
+    assert following.name == "periodic-3-2"
+
+
+def test_a_waiting_request_can_be_taken_out() -> None:
+    bench = Bench()
+    assert bench.decide(request("a"), pending=1) is None
+    assert bench.decide(request("b"), pending=1) is None
+    assert (bench.queue.take("a"), bench.queue.take("a")) == (request("a"), None)
+    assert (bench.decide(), bench.decide()) == ("b", None)
+
+
+def test_a_request_that_has_ended_no_longer_times_out() -> None:
+    bench = Bench()
+    bench.queue.ended(request("a"))
+    assert bench.orders() == [CancelTimer(timeout("a"))]

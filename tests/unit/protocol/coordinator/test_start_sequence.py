@@ -59,7 +59,7 @@ class Bench:
         self, wanted: TriggerRequest, checkpoint_id: int = 7, *, is_inline: bool = False
     ) -> PendingCheckpoint | None:
         self.sequence.begin(wanted, PLAN)
-        self.sequence.id_reserved(wanted.name, checkpoint_id, 1_000)
+        self.sequence.id_reserved(wanted.name, checkpoint_id, 1_000, 5_000)
         self.orders()
         return self.sequence.location_created(checkpoint_id, "chk", is_inline)
 
@@ -69,9 +69,9 @@ def test_each_step_waits_for_the_one_before() -> None:
     sequence = bench.sequence
     sequence.begin(request(), PLAN)
     assert bench.orders() == [c.ReserveId("r")]
-    sequence.id_reserved("r", 7, 1_000)
-    timeout = c.SetTimer(c.Timer(c.TimerKind.TIMEOUT, 7), 1_000 + bench.config.timeout_ms)
-    assert bench.orders() == [timeout, c.CreateLocation(7, request())]
+    sequence.id_reserved("r", 7, 1_000, 5_000)
+    assert bench.orders() == [c.CreateLocation(7, request())]
+    assert bench.pending[7].timestamp_ms == 5_000, "the wall clock"
     assert sequence.location_created(7, "chk", False) is None
     assert bench.orders() == [c.SnapshotOperatorCoordinator(7, "read")]
     assert sequence.coordinator_snapshotted(7, "read", STATE) is None
@@ -98,7 +98,7 @@ def test_operator_events_sent_before_the_snapshot_arrive_before_the_barrier() ->
 def test_an_answer_to_another_request_is_ignored() -> None:
     bench = Bench()
     bench.sequence.begin(request(), PLAN)
-    bench.sequence.id_reserved("other", 7, 1_000)
+    bench.sequence.id_reserved("other", 7, 1_000, 5_000)
     assert (bench.pending, bench.sequence.is_reserving("r"), bench.sequence.is_reserving("other")) == ({}, True, False)
 
 
@@ -108,7 +108,7 @@ def test_a_request_without_an_id_is_handed_back_when_the_start_is_dropped() -> N
     assert bench.sequence.drop() == request()
     assert bench.sequence.drop() is None
     bench.sequence.begin(request(), PLAN)
-    bench.sequence.id_reserved("r", 7, 1_000)
+    bench.sequence.id_reserved("r", 7, 1_000, 5_000)
     assert bench.sequence.drop() is None
     assert not bench.sequence.is_busy
 

@@ -424,3 +424,25 @@ def test_impossible_limits_are_a_defect() -> None:
         CheckpointStatistics(history=-1)
     with pytest.raises(EngineError):
         CheckpointStatistics(percentile_window=0)
+
+
+def test_a_checkpoint_goes_by_the_wall_clock_of_its_trigger() -> None:
+    statistics = CheckpointStatistics()
+    statistics.clock(1_000, 501_000)
+    statistics.created(1, SnapshotKind.CHECKPOINT, None, 1_000, {"sink": 1}, unaligned=False)
+    statistics.clock(1_200, 9_000)
+    statistics.acknowledged(1, "sink", 0, 1_200, SubtaskMetrics())
+    statistics.completed(1, 1_300, "/1")
+    statistics.failed(None, 1_400, FailureReason.IO_EXCEPTION)
+    snapshot = statistics.snapshot()
+    record = snapshot.latest.completed
+    assert record is not None
+    assert record.completion is not None
+    assert (record.trigger_ms, record.totals.latest_ack_ms, record.completion.completed_ms) == (
+        501_000,
+        501_200,
+        501_300,
+    )
+    assert (record.end_to_end_duration_ms, record.vertices[0].subtasks[0].end_to_end_duration_ms) == (200, 200)
+    assert snapshot.latest.not_started is not None
+    assert snapshot.latest.not_started.failure_ms == 9_200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -187,3 +188,75 @@ def test_a_job_that_fails_while_it_is_drained_was_not_stopped() -> None:
     bench.slots.closed(bench.worker, "gone")
     bench.settle(1500)
     assert "before it had read everything" in str(answer.exception(0))
+
+
+HOUR_MS = 3_600_000
+
+
+def ticking() -> MasterBench:
+    checkpoints = Checkpoints(interval="10s", storage="memory://sim/checkpoints")
+    bench = MasterBench(make_spec(checkpoints=checkpoints))
+    bench.begin()
+    return bench
+
+
+def take_checkpoints(bench: MasterBench, duration_ms: int) -> int:
+    """Let time pass, in which tasks acknowledge every checkpoint. Returns how many were triggered."""
+    count, end_ms = 0, bench.kernel.now_ms + duration_ms
+    while bench.kernel.now_ms < end_ms:
+        bench.settle(500)
+        for trigger in bench.told(TriggerCheckpoint):
+            count += 1
+            bench.acknowledge(trigger.barrier.id)
+    return count
+
+
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, HOUR_MS])
+def test_checkpoints_keep_their_rate_when_the_wall_clock_is_set(step_ms: int) -> None:
+    bench = ticking()
+    assert 3 <= take_checkpoints(bench, 40_000) <= 5
+    bench.kernel.wall_ahead_ms += step_ms
+    assert 9 <= take_checkpoints(bench, 100_000) <= 11
+    statistics = bench.master.statistics
+    assert statistics.counts.failed == 0
+    assert statistics.latest.completed is not None
+    assert abs(statistics.latest.completed.trigger_ms - bench.scheduler.wall_ms()) < 60_000
+
+
+def test_a_tick_that_was_missed_is_not_made_up_for() -> None:
+    bench = ticking()
+    take_checkpoints(bench, 25_000)
+    bench.process.frozen_until_ms = bench.kernel.now_ms + 300_000
+    bench.settle(300_000)
+    assert take_checkpoints(bench, 50_000) <= 6
+
+
+def test_a_deleted_journal_fails_the_job_for_good_and_nothing_is_written() -> None:
+    bench = ticking()
+    assert take_checkpoints(bench, 25_000) >= 1
+    bench.sim_storage.records["job"].clear()
+    bench.sim_storage.objects.clear()
+    bench.settle(11_000)
+    bench.say(m.TasksCancelled(1))
+    assert bench.ends == [JobStatus.FAILED]
+    assert bench.master.failure.failure is not None
+    assert "was deleted while it ran" in bench.master.failure.failure.cause
+    assert (bench.sim_storage.records["job"], bench.sim_storage.objects) == ({}, {})
+
+
+def test_a_restart_after_its_journal_was_deleted_does_not_begin_anew() -> None:
+    bench = MasterBench()
+    bench.begin()
+    bench.sim_storage.records["job"].clear()
+    bench.slots.closed(bench.worker, "gone")
+    bench.settle(3_000)
+    assert bench.ends == [JobStatus.FAILED]
+    assert bench.sim_storage.records["job"] == {}
+
+
+def test_a_deletion_that_hangs_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    bench = ticking()
+    bench.storage.archive.delete_snapshot = lambda *_: bench.kernel.pause()  # type: ignore[method-assign]
+    with caplog.at_level(logging.WARNING):
+        take_checkpoints(bench, 60_000)
+    assert "job job: deleting snapshot 1 has not returned after 10 s" in caplog.text

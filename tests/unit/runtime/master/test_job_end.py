@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.unit.runtime.master.master_kit import MasterBench
 
 from snapline.devtools.simulator.scenario import Fault
 from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects
 from snapline.protocol.job.first_failure import FirstFailure
-from snapline.runtime.master.job_end import RECORD_PAUSES_S, EndRecorder
+from snapline.runtime.master.job_end import RECORD_PAUSES_S, RECORD_TIMEOUT_S, EndRecorder
 from snapline.runtime.master.job_storage import open_storage
 from snapline.types import JobStatus
 
@@ -26,7 +27,7 @@ class Setup(MasterBench):
         done: list[JobStatus] = []
         self.recorder.record(self.attempt, status, None, done.append)
         assert done == [], "nobody hears of it before it is recorded"
-        self.run()
+        self.run(lambda: bool(done))
         self.told = done
 
     @property
@@ -79,3 +80,40 @@ def test_storage_that_does_not_answer_is_tried_again_and_then_the_job_is_left_as
     assert setup.scheduler.time_s() - begun_s >= sum(RECORD_PAUSES_S)
     assert setup.failure.failure is not None
     assert "could not be recorded" in setup.failure.failure.cause
+
+
+@pytest.mark.parametrize("status", [JobStatus.CANCELED, JobStatus.FINISHED, JobStatus.FAILED])
+def test_storage_that_hangs_for_ever_does_not_hold_up_the_end(status: JobStatus) -> None:
+    setup = Setup()
+    hang(setup)
+    begun_s = setup.scheduler.time_s()
+    setup.record(status)
+    assert setup.told == [JobStatus.SUSPENDED]
+    assert setup.scheduler.time_s() - begun_s >= RECORD_TIMEOUT_S
+    assert setup.failure.failure is not None
+    assert f"({status.value}) could not be recorded within 60 s" in setup.failure.failure.cause
+
+
+def test_a_deletion_that_hangs_does_not_hold_up_the_end() -> None:
+    setup = Setup()
+    setup.cleaner.submit("it", setup.kernel.pause, lambda _: None)
+    setup.record(JobStatus.CANCELED)
+    assert setup.told == [JobStatus.SUSPENDED]
+
+
+def test_a_job_whose_storage_was_deleted_ends_without_a_record() -> None:
+    setup = Setup()
+    setup.sim_storage.records["job"].clear()
+    setup.record(JobStatus.CANCELED)
+    assert (setup.told, setup.sim_storage.records["job"]) == ([JobStatus.CANCELED], {})
+    assert setup.failure.failure is not None
+    assert "is not recorded" in setup.failure.failure.cause
+
+
+def hang(setup: Setup) -> None:
+    """From now on no call to storage returns."""
+
+    def never(*_: object, **__: object) -> None:
+        setup.kernel.pause()
+
+    setup.sim_storage.carry_out = never  # type: ignore[method-assign, assignment]

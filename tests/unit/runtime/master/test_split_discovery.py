@@ -41,7 +41,10 @@ class Calls:
     def __init__(self) -> None:
         self.waiting: list[Waiting] = []
 
-    def run(self, call: Callable[[], Any], done: Callable[[Any], None], failed: Callable[[Exception], None]) -> None:
+    def run(
+        self, call: Callable[[], Any], done: Callable[[Any], None], failed: Callable[[Exception], None], what: str
+    ) -> None:
+        assert what.startswith("discover() of the source")
         self.waiting.append((call, done, failed))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from snapline.runtime.network import data_connection as module
 from snapline.runtime.network.data_connection import DataConnection
+from snapline.runtime.network.heartbeat import HeartbeatSettings
 
 
 def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +26,7 @@ def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(monkey
     monkeypatch.setattr(module, "_send", send_and_pause)
     ours, theirs = socket.socketpair()
     with theirs:
-        connection = DataConnection(ours, "test", [], [], lambda _: None)
+        connection = DataConnection(ours, "test", [], [], lambda _: None, HeartbeatSettings(1000, 5000))
         connection.start()
         sender = threading.Thread(target=connection._reply, args=(bytes(50_000_000),))
         sender.start()

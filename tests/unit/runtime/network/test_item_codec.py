@@ -139,3 +139,9 @@ def test_a_bad_body_is_refused(kind: int, flags: int, body: bytes) -> None:
         body = other.to_pybytes()[:-8]
     with pytest.raises(PeerError):
         codec.decode(header, pa.py_buffer(body), schema)
+
+
+def test_a_heartbeat_is_a_frame_without_a_body() -> None:
+    frame = codec.encode_heartbeat()
+    header = codec.decode_header(frame)
+    assert (header.kind, header.length, len(frame)) == (codec.HEARTBEAT, 0, codec.HEADER_BYTES)

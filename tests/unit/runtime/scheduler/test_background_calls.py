@@ -48,12 +48,18 @@ def test_answers_come_back_on_the_loop() -> None:
 
 
 def test_a_call_that_does_not_return_is_left_behind() -> None:
-    release, log = threading.Event(), list[object]()
+    has_begun, release, log = threading.Event(), threading.Event(), list[object]()
 
     async def main() -> BackgroundCalls:
         calls = BackgroundCalls(LoopScheduler(asyncio.get_running_loop()), 1, "test")
-        calls.run(release.wait, lambda _: None, lambda _: None)
+
+        def hold() -> None:
+            has_begun.set()
+            release.wait()
+
+        calls.run(hold, lambda _: None, lambda _: None)
         calls.run(lambda: log.append("begun"), log.append, log.append)
+        assert has_begun.wait(10)
         assert not calls.close(0.01)
         return calls
 

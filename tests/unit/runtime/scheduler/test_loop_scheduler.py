@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+
+import pytest
 
 from snapline.runtime.scheduler.loop_scheduler import LoopScheduler
 
@@ -56,3 +59,14 @@ def test_nothing_happens_on_a_loop_that_is_closed() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
     LoopScheduler(loop).post(lambda: None)
+
+
+def test_machines_and_people_have_clocks_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.new_event_loop()
+    scheduler = LoopScheduler(loop)
+    before = scheduler.now_ms()
+    assert abs(scheduler.wall_ms() - time.time() * 1000) < 60_000
+    monkeypatch.setattr(time, "time_ns", lambda: 5_000_000)
+    assert scheduler.wall_ms() == 5
+    assert before <= scheduler.now_ms() < before + 60_000
+    loop.close()

@@ -18,6 +18,7 @@ from snapline.graph.planner import make_spec
 from snapline.graph.shipment import Shipment, unpack
 from snapline.protocol.messages import TaskReport
 from snapline.runtime.network.exchange import Exchange
+from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.scheduler.system_threads import SystemThreads
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.task.task_environment import TaskEnvironment
@@ -96,7 +97,13 @@ def environment() -> Iterator[TaskEnvironment]:
 
 def make_exchange() -> Exchange:
     return Exchange(
-        "127.0.0.1", SECRET, slot=0, batch_size_bytes=1 << 16, flush_timeout_ms=10, channel_memory_bytes=1 << 20
+        "127.0.0.1",
+        SECRET,
+        slot=0,
+        batch_size_bytes=1 << 16,
+        flush_timeout_ms=10,
+        channel_memory_bytes=1 << 20,
+        heartbeat=HeartbeatSettings(1_000, 5_000),
     )
 
 
