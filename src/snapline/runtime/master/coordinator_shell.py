@@ -24,7 +24,8 @@ from snapline.runtime.master.split_discovery import Discovery
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.call_watch import CallWatch
 from snapline.runtime.scheduler.effect_queue import EffectQueue
-from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
+from snapline.runtime.scheduler.named_timers import NamedTimers
+from snapline.runtime.scheduler.scheduler import Scheduler
 from snapline.storage.cleaner import Cleaner, Done
 from snapline.storage.journals.journal_client import PublicationFencedError
 from snapline.types import FailureReason, SubtaskId
@@ -86,7 +87,7 @@ class CoordinatorShell:
         self._deployment = deployment
         self._owner = owner
         self._ids_after = 0 if storage.given is None else storage.given.id
-        self._timers: dict[c.Timer, Cancellable] = {}
+        self._timers = NamedTimers(scheduler)
         self._draining: list[TriggerRequest] = []
         self._discovery = Discovery(coordinators, scheduler, calls.hooks, self._answer, self._failed)
 
@@ -150,17 +151,15 @@ class CoordinatorShell:
 
     def close(self) -> None:
         self._discovery.stop()
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._timers.cancel_all()
 
     def _carry_out(self, effect: c.CoordinatorEffect) -> None:
         owner = self._owner
         match effect:
             case c.SetTimer(timer, at_ms):
-                self._set_timer(timer, at_ms)
+                self._timers.set(timer, at_ms - self._now_ms(), self.feed, c.TimerFired(timer))
             case c.CancelTimer(timer):
-                self._cancel_timer(timer)
+                self._timers.cancel(timer)
             case c.ReserveId(request_name):
                 self._reserve_id(request_name)
             case c.CreateLocation(checkpoint_id, request):
@@ -190,24 +189,8 @@ class CoordinatorShell:
             case c.FailJob(cause):
                 owner.failure_requested(self.attempt, cause)
 
-    # Timers.
-
     def _now_ms(self) -> int:
         return self._scheduler.now_ms()
-
-    def _set_timer(self, timer: c.Timer, at_ms: int) -> None:
-        self._cancel_timer(timer)
-        delay_s = max(at_ms - self._now_ms(), 0) / 1000
-        self._timers[timer] = self._scheduler.call_later(delay_s, self._timer_fired, timer)
-
-    def _timer_fired(self, timer: c.Timer) -> None:
-        self._timers.pop(timer, None)
-        self.feed(c.TimerFired(timer))
-
-    def _cancel_timer(self, timer: c.Timer) -> None:
-        scheduled = self._timers.pop(timer, None)
-        if scheduled is not None:
-            scheduled.cancel()
 
     # The start of a checkpoint.
 

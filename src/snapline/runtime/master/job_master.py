@@ -35,7 +35,8 @@ from snapline.runtime.master.slots import Slots
 from snapline.runtime.master.snapshot_requests import Requests
 from snapline.runtime.master.source_ends import SourceEnds
 from snapline.runtime.scheduler.effect_queue import EffectQueue
-from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
+from snapline.runtime.scheduler.named_timers import NamedTimers
+from snapline.runtime.scheduler.scheduler import Scheduler
 from snapline.runtime.wire.control_messages import Metrics, SourceEnded, SplitRequest, TasksCancelled, ToMaster
 from snapline.storage.cleaner import Cleaner
 from snapline.types import ExecutionId, JobStatus, TaskStatus
@@ -90,7 +91,7 @@ class JobMaster:
         self._subtasks = all_subtasks(spec.plan)
         self._recovery: Recovery | None = None
         self._coordinator: CoordinatorShell | None = None
-        self._timers: dict[str, Cancellable] = {}
+        self._timers = NamedTimers(scheduler)
         self._notified_s = 0.0
         self._early_requests: list[TriggerRequest] = []
         self._fatal: str | None = None
@@ -111,8 +112,7 @@ class JobMaster:
     def close(self) -> None:
         """Stop everything that would happen by itself."""
         self._is_closed = True
-        for timer in self._timers.values():
-            timer.cancel()
+        self._timers.cancel_all()
         if self._coordinator is not None:
             self._coordinator.close()
         self._source_ends.close()
@@ -304,7 +304,7 @@ class JobMaster:
                 self._prepare(attempt)
             case j.DeployTasks(attempt, subtasks):
                 assert self._recovery is not None
-                self._set_timer(
+                self._timers.set(
                     "deployment", self._spec.execution.start_timeout_ms, self._deployment_timed_out, attempt
                 )
                 self._deployment.deploy(self._recovery, subtasks)
@@ -326,7 +326,7 @@ class JobMaster:
                 trace = self.failure.trace and f" after\n{self.failure.trace}"
                 _log.info("job %s: starting again in %d ms%s", self._spec.name, delay_ms, trace)
                 self._slots.warm_up()
-                self._set_timer("restart", delay_ms, self._job_event, j.RestartDue())
+                self._timers.set("restart", delay_ms, self._job_event, j.RestartDue())
             case j.StopFailed(snapshot, cause):
                 self.requests.stop_failed(snapshot, cause)
             case j.EndJob(status):
@@ -336,14 +336,8 @@ class JobMaster:
         if self._coordinator is not None and not self._is_closed:
             self._coordinator.feed(event)
 
-    def _set_timer(self, name: str, delay_ms: int, callback: Callable[..., None], *arguments: object) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
-        self._timers[name] = self._scheduler.call_later(delay_ms / 1000, callback, *arguments)
-
     def _heartbeat(self) -> None:
-        self._set_timer("heartbeat", self._spec.execution.heartbeat_interval_ms, self._heartbeat)
+        self._timers.set("heartbeat", self._spec.execution.heartbeat_interval_ms, self._heartbeat)
         self._slots.beat()
         self._reports.look(self._memory.schedule.interval_ms)
         now_s = self._scheduler.time_s()
