@@ -155,7 +155,7 @@ def test_a_last_checkpoint_that_is_deleted_ends_the_job(cluster: Cluster, tmp_pa
     shutil.rmtree(location)
     with pytest.raises(SnapshotFailedError, match=r"IO_EXCEPTION.*last checkpoint was deleted while it ran"):
         handle.checkpoint(timeout="5s")
-    with pytest.raises(JobFailedError, match=r"there is no _metadata in .*chk-1"):
+    with pytest.raises(JobFailedError, match=r"/chk-1 is gone"):
         handle.wait("5s")
 
 

@@ -10,20 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from snapline.errors import (
-    DamagedError,
-    EngineError,
-    ObjectNotFoundError,
-    RestoreError,
-    StorageError,
-    StorageLostError,
-)
+from snapline.errors import DamagedError, EngineError, ObjectNotFoundError, RestoreError, StorageError
 from snapline.protocol.journal import Journal, Record, RecordKind
 from snapline.protocol.retention.orphans import orphans
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.snapshot import Snapshot, StoredObject
-from snapline.storage.journals.journal_client import LOST_ADVICE, RETRIES, RETRY_PAUSE_S, JournalClient
+from snapline.storage.journals.journal_client import RETRIES, RETRY_PAUSE_S, JournalClient
 from snapline.storage.journals.journal_store import JournalStore
 from snapline.storage.known_roots import KnownRoots
 from snapline.storage.metadata_objects import METADATA, METADATA_LIMIT_BYTES, MetadataObjects
@@ -162,18 +155,7 @@ class Archive(JournalClient):
                 damaged[record] = f"{location} can't be restored from: {error}"
         return _Readings(tuple(snapshots), missing, damaged)
 
-    def _check_latest(self, journal: Journal) -> None:
-        latest = journal.latest
-        if latest is None or self._has_metadata(latest):
-            return
-        # It may have been deleted because a newer one was published meanwhile.
-        if self.read_journal().latest == latest:
-            raise StorageLostError(
-                f"the job's last checkpoint was deleted while it ran: there is no {METADATA} in {latest.location}. "
-                f"{LOST_ADVICE}"
-            )
-
-    def _has_metadata(self, record: Record) -> bool:
+    def _has_snapshot(self, record: Record) -> bool:
         return self._repeat(lambda: self._objects.size_bytes(f"{record.location}/{METADATA}")) is not None
 
     # Recovery.

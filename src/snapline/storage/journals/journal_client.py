@@ -224,6 +224,18 @@ class JournalClient:
 
     def _check_latest(self, journal: Journal) -> None:
         """Raise `StorageLostError` if the snapshot that a recovery would start from is gone."""
+        latest = journal.latest
+        if latest is None or self._has_snapshot(latest):
+            return
+        # It may have been deleted because a newer one was published meanwhile.
+        if self.read_journal().latest == latest:
+            raise StorageLostError(
+                f"the job's last checkpoint was deleted while it ran: {latest.location} is gone. {LOST_ADVICE}"
+            )
+
+    def _has_snapshot(self, _record: Record) -> bool:
+        """Whether the metadata of a snapshot is still there; a journal alone does not know."""
+        return True
 
     def _prune(self, journal: Journal) -> None:
         """Keep the journal short even while no checkpoint completes or is deleted."""
