@@ -304,9 +304,8 @@ class JobMaster:
                 self._prepare(attempt)
             case j.DeployTasks(attempt, subtasks):
                 assert self._recovery is not None
-                self._timers.set(
-                    "deployment", self._spec.execution.start_timeout_ms, self._deployment_timed_out, attempt
-                )
+                timeout_ms = self._spec.execution.start_timeout_ms
+                self._timers.set("deployment", timeout_ms, self._deployment_timed_out, attempt)
                 self._deployment.deploy(self._recovery, subtasks)
             case j.StartCheckpoints(attempt, hold_ms):
                 self._has_run = True
