@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable
@@ -19,11 +20,13 @@ from snapline.contracts.dead_letters import checked_on_error
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.schemas import checked_schema
 from snapline.contracts.source import Source, Watermarks, checked_watermarks
-from snapline.errors import ConfigurationError
+from snapline.errors import ConfigurationError, RestoreError, StorageError
 from snapline.operators.source_head import SourceHead
 from snapline.storage.storage_factory import check_job_id, has_ended
 from snapline.text import duration_text, shortened
 from snapline.types import JobStatus
+
+_log = logging.getLogger(__name__)
 
 _MAX_NAME = 200
 _MAX_SLUG = 100
@@ -170,6 +173,14 @@ class Job:
         return handle
 
     def _launch(self, where: Any) -> JobHandle:
+        """Errors that say what to do are raised without the chain of errors below them, which are logged (DEBUG)."""
+        try:
+            return self._start_on(where)
+        except (ConfigurationError, StorageError, RestoreError) as error:
+            _log.debug("job %s was not started", self.name, exc_info=error)
+            raise error from None
+
+    def _start_on(self, where: Any) -> JobHandle:
         if isinstance(where, Launcher):
             return where.start_job(self)
         if not any(kind.__module__.startswith("pyspark.") for kind in type(where).__mro__):

@@ -129,6 +129,8 @@ class SinkContract(ABC):
         """The first writer of a job that starts."""
         self.sink = self.make_sink(directory)
         self.sink.check(self.batch([]).schema)
+        self.sink.check_access()
+        self._check(directory, [], "after check_access()")
         self.sink.starting("job")
         return self._writer()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
+import traceback
 import types
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 import snapline as sl
 from snapline.errors import ConfigurationError
 from snapline.storage.storage_factory import open_archive
+from snapline.testing import ThreadCluster
 from snapline.types import JobStatus
 
 
@@ -120,6 +123,18 @@ def test_a_failure_of_the_job_is_passed_on_without_cancelling() -> None:
     with pytest.raises(sl.JobFailedError, match="broken"):
         sl.Job("x").run(launcher)
     assert not launcher.handle.is_cancelled
+
+
+def test_a_job_that_does_not_start_shows_one_traceback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "snapline")
+    (tmp_path / "file").touch()
+    job = sl.Job("x", checkpoints=sl.Checkpoints(storage=tmp_path / "file" / "checkpoints"), id="x")
+    job.source(sl.sources.Rate(rows=1), uid="rows").sink(sl.sinks.Print(), uid="out")
+    with pytest.raises(sl.StorageError, match=r"checkpoints cannot be kept in .*Not a directory") as caught:
+        job.start(ThreadCluster())
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("Traceback (most recent call last)") == 1
+    assert "NotADirectoryError" in caplog.text, "whoever wants to know finds the rest in the log"
 
 
 def test_a_spark_session_is_given_to_the_launcher_of_the_spark_layer(monkeypatch: pytest.MonkeyPatch) -> None:

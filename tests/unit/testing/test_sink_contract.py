@@ -20,6 +20,10 @@ class Directory(sl.Sink):
         self._directory = directory
         self._fault = fault
 
+    def check_access(self) -> None:
+        if self._fault == "leaves a probe":
+            (self._directory / "probe").write_text("7")
+
     def writer(self, context: sl.SinkContext) -> sl.SinkWriter:
         return DirectoryWriter(self._directory, self._fault, context)
 
@@ -96,6 +100,7 @@ def test_a_right_sink_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "test", "complaint"),
     [
+        ("leaves a probe", "rows_are_visible_after_their_commit", r"after check_access\(\): .* and the rows \[7\] are"),
         ("shows at once", "rows_are_visible_after_their_commit", r"after write\(\): the rows \[\] must be visible"),
         ("shows early", "rows_are_visible_after_their_commit", r"after prepare\(\): .* and the rows \[1, 2, 3\] are"),
         ("refuses", "rows_are_visible_after_their_commit", r"commit\(\) of \[1, 2, 3\] gave CommitResult.RETRY_LATER"),
