@@ -64,6 +64,41 @@ def jsonl_files(directory: Path) -> sl.Source:
     return sl.sources.Files(f"{directory}/*.jsonl", format="jsonl", schema=SCHEMA)
 
 
+def csv_files_with_bad_rows(directory: Path) -> sl.Source:
+    """Bad rows at the start of a file, in the middle, and in a row; and a file of which nothing is good."""
+    lines = pyarrow_csv(table(0, 2000)).splitlines(keepends=True)
+    header, rows = lines[0], pyarrow_csv(table(0, 2000)).removeprefix(lines[0])
+    parts = [pyarrow_csv(table(start, 250)).removeprefix(header) for start in range(0, 2000, 250)]
+    assert "".join(parts) == rows
+    (directory / "a.csv").write_text(f"{header}x,y\n" + "one,two\n1,2,3\n".join(parts) + "4\n")
+    (directory / "b.csv").write_text("something else\n1\n")
+    (directory / "c.csv").write_text(pyarrow_csv(table(2000, 1000)))
+    return sl.sources.Files(directory, format="csv", schema=SCHEMA, on_error="drop")
+
+
+def pyarrow_csv(rows: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(rows, sink)
+    return sink.getvalue().to_pybytes().decode()
+
+
+def jsonl_files_with_bad_rows(directory: Path) -> sl.Source:
+    lines = [msgspec.json.encode(row).decode() + "\n" for row in table().to_pylist()]
+    for place in (2999, 2000, 1999, 17, 0):
+        lines.insert(place, '{"number": "text"}\n{"number"\n')
+    (directory / "a.jsonl").write_text("".join(lines))
+    return sl.sources.Files(directory, format="jsonl", schema=SCHEMA, on_error="drop")
+
+
+def parquet_files_with_bad_rows(directory: Path) -> sl.Source:
+    rows = table()
+    numbers = rows["number"].cast(pa.float64())
+    bad = pa.table({"number": [0.5, 1e300], "text": ["x", "y"]})
+    pq.write_table(pa.concat_tables([bad, rows.set_column(0, "number", numbers), bad]), directory / "a.parquet")
+    (directory / "b.parquet").write_bytes((directory / "a.parquet").read_bytes()[:1000])
+    return sl.sources.Files(directory, schema=SCHEMA, on_error="drop")
+
+
 def watched_files(directory: Path) -> sl.Source:
     parquet_files(directory)
     return sl.sources.Files(directory, watch="1s")
@@ -85,6 +120,9 @@ SOURCES: dict[str, Make] = {
     "parquet": parquet_files,
     "csv": csv_files,
     "jsonl": jsonl_files,
+    "csv with bad rows": csv_files_with_bad_rows,
+    "jsonl with bad rows": jsonl_files_with_bad_rows,
+    "parquet with bad rows": parquet_files_with_bad_rows,
     "watched": watched_files,
     "scripted": scripted,
     "scripted without an end": lambda _: scripted(_, ends=False),
@@ -101,6 +139,7 @@ class TestSources(SourceContract):
         monkeypatch.setattr("snapline.connectors.iterator._SKIP_ITEMS", 400)
         monkeypatch.setattr("snapline.connectors.files.file_formats._BATCH_ROWS", 170)
         monkeypatch.setattr("snapline.connectors.files.file_formats._BLOCK_BYTES", 5000)
+        monkeypatch.setattr("snapline.connectors.files.text_records._RECORDS", 130)
         self._make = SOURCES[request.param]
 
     def make_source(self, directory: Path) -> sl.Source:

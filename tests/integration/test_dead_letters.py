@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -69,31 +71,165 @@ def test_dead_letters_that_nobody_reads_are_refused() -> None:
         _ = parsed.map(parse, schema="n BIGINT").dead_letters
 
 
-def failed(execution: sl.Execution, **options: Any) -> tuple[str, str]:
-    """The message and the log of a job that fails."""
-    job = sl.Job("parse", execution=execution, restart=sl.NoRestart())
-    lines = job.source(sl.sources.Iterator(LINES), uid="lines")
-    lines.map(parse, schema="n BIGINT", uid="parse", **options).sink(sl.sinks.Print(0), uid="out")
+def fail(value: Any) -> Any:
+    raise ValueError(f"wrong: {value}")
+
+
+class Failing(sl.ProcessFunction):
+    def process(self, row: Row, context: sl.ProcessContext) -> None:
+        fail(row)
+
+
+class FailingLater(sl.ProcessFunction):
+    def process(self, row: Row, context: sl.ProcessContext) -> None:
+        context.set_event_timer(row["time"])
+
+    def on_timer(self, time_ms: int, context: sl.ProcessContext) -> None:
+        fail(context.key)
+
+
+class FailingBatch(sl.BatchProcessFunction):
+    def process_batch(self, batch: pa.RecordBatch, context: sl.BatchContext) -> None:
+        fail(batch.to_pylist())
+
+
+class FailingSecond(sl.CoProcessFunction):
+    def process_first(self, row: Row, context: sl.ProcessContext) -> None: ...
+
+    def process_second(self, row: Row, context: sl.ProcessContext) -> None:
+        fail(row)
+
+
+class FailingSum:
+    def create(self) -> str:
+        return ""
+
+    def add(self, accumulator: str, value: str) -> Any:
+        return fail(value)
+
+    def merge(self, accumulator: str, other: str) -> str:
+        return accumulator
+
+    def result(self, accumulator: str) -> str:
+        return accumulator
+
+
+class FailingOperator(sl.Operator):
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        fail(batch.to_pylist())
+
+
+class FailingSource(sl.sources.Iterator):
+    """A source whose rows do not fit its schema."""
+
+    def __init__(self) -> None:
+        super().__init__([{"n": SECRET}], schema="n BIGINT")
+
+
+async def asked(row: Row) -> Any:
+    fail(row)
+
+
+CAST = pc.field("line").cast(pa.int64())
+N = "n BIGINT"
+USER_CODE: dict[str, Callable[[sl.Stream], sl.Stream]] = {
+    "map": lambda rows: rows.map(fail, schema=N),
+    "map: type": lambda rows: rows.map(lambda row: {"n": row["line"]}, schema=N),
+    "map: columns": lambda rows: rows.map(lambda row: row["line"], schema=N),
+    "flat_map": lambda rows: rows.flat_map(fail, schema=N),
+    "flat_map: type": lambda rows: rows.flat_map(lambda row: [{"n": row["line"]}], schema=N),
+    "filter": lambda rows: rows.filter(fail),
+    "filter: type": lambda rows: rows.filter(lambda row: row["line"]),
+    "filter: expression": lambda rows: rows.filter(CAST > 0),
+    "filter: batches": lambda rows: rows.filter(lambda batch: fail(batch.to_pylist()), format="arrow"),
+    "map_batches": lambda rows: rows.map_batches(lambda batch: fail(batch.to_pylist()), schema=N),
+    "map_batches: pandas": lambda rows: rows.map_batches(
+        lambda frame: frame.assign(n=frame["line"].astype("int64")), schema="line STRING, n BIGINT", format="pandas"
+    ),
+    "map_batches: rows": lambda rows: rows.map_batches(
+        lambda items: [{"n": item["line"]} for item in items], schema=N, format="rows"
+    ),
+    "with_columns": lambda rows: rows.with_columns(n=CAST),
+    "process": lambda rows: rows.process(Failing(), schema=N),
+    "process: batches": lambda rows: rows.process(FailingBatch(), schema=N),
+    "process: keyed": lambda rows: rows.key_by("line").process(Failing(), schema=N, uid="it"),
+    "process: timer": lambda rows: rows.key_by("line").process(FailingLater(), schema=N, uid="it"),
+    "process: second": lambda rows: (
+        rows.key_by("line").connect(rows.key_by("line")).process(FailingSecond(), schema=N, uid="it")
+    ),
+    "map_with_state": lambda rows: rows.key_by("line").map_with_state(
+        lambda state, row: fail(row), state=int, schema=N, uid="it"
+    ),
+    "map_with_state: columns": lambda rows: rows.key_by("time").map_with_state(
+        lambda state, line: (line, 1), state=int, schema=N, columns=["line"], uid="it"
+    ),
+    "update_state": lambda rows: rows.key_by("line").update_state(
+        lambda old, groups, batch: fail(batch.to_pylist()), state="bigint", schema=N, uid="it"
+    ),
+    "async_map": lambda rows: rows.async_map(asked, schema=N, uid="it"),
+    "async_map: threads": lambda rows: rows.async_map(fail, schema=N, uid="it"),
+    "aggregate: own": lambda rows: rows.key_by("time").aggregate(
+        n=sl.aggregate(FailingSum(), "line", type="string"), uid="it"
+    ),
+    "aggregate: where": lambda rows: rows.key_by("time").aggregate(n=sl.count(where=CAST > 0), uid="it"),
+    "window": lambda rows: (
+        rows.key_by("line").window(sl.Tumbling("1s")).process(lambda key, window, table: fail(key), schema=N, uid="it")
+    ),
+    "window: null": lambda rows: (
+        rows.key_by("line").window(sl.Tumbling("1s"), on="null").aggregate(n=sl.count(), uid="it")
+    ),
+    "key_by: null": lambda rows: rows.key_by("null").aggregate(n=sl.count(), uid="it"),
+    "join: where": lambda rows: rows.key_by("time").join(
+        rows.key_by("time"), where=CAST > 0, suffixes=("", "_right"), uid="it"
+    ),
+    "apply": lambda rows: rows.apply(FailingOperator(), schema=N),
+    "source": lambda rows: rows._job.source(FailingSource(), uid="other"),
+}
+SINKS: dict[str, sl.Sink] = {
+    "Foreach": sl.sinks.Foreach(fail),
+    "ForeachBatch": sl.sinks.ForeachBatch(lambda table, commit_id: fail(table.to_pylist())),
+}
+
+
+def failed(case: str, execution: sl.Execution) -> tuple[str, str]:
+    """The message of a job that fails, and all else that it says: log and events."""
+    job = sl.Job("failing", execution=execution, restart=sl.NoRestart())
+    source = sl.sources.Iterator([(SECRET, 1, None)], schema="line STRING, time BIGINT, null BIGINT")
+    rows = job.source(source, uid="lines", watermarks=sl.Watermarks("time"))
+    made = USER_CODE[case](rows) if case in USER_CODE else rows
+    made.sink(SINKS.get(case, sl.sinks.Print(0)), uid="out")
+    handle = job.start(ThreadCluster())
     with pytest.raises(sl.JobFailedError) as caught:
-        job.run(ThreadCluster())
-    return str(caught.value), caught.value.log
+        handle.wait()
+    return str(caught.value), f"{caught.value.log}{handle.events()}{handle.cause}"
+
+
+@pytest.mark.parametrize("case", [*USER_CODE, *SINKS])
+def test_every_kind_of_user_code_shows_the_row_unless_rows_are_private(
+    case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    message, _ = failed(case, sl.Execution())
+    first_line = message.splitlines()[0]
+    assert SECRET in first_line
+    assert len(first_line) < 700
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG):
+        message, other = failed(case, sl.Execution(show_rows=False))
+    logged = "\n".join(f"{record.getMessage()} {record.exc_text or ''}" for record in caplog.records)
+    assert "UserCodeError" in logged or "NullKeyError" in logged or "ValueError" in logged
+    for text in (message, other, logged):
+        assert SECRET not in text
 
 
 def test_an_error_shows_operator_exception_and_row() -> None:
-    message, _ = failed(sl.Execution())
-    assert "map 'parse' raised ValueError: invalid literal for int() with base 10: '4111-1111'" in message
-    assert ", for the row {'line': '4111-1111'}" in message
-
-
-def test_rows_and_what_exceptions_say_can_be_hidden_everywhere(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG):
-        message, log = failed(sl.Execution(show_rows=False))
-    assert "map 'parse' raised ValueError at " in message
-    assert "in parse" in message
-    logged = "\n".join(f"{record.getMessage()} {record.exc_text or ''}" for record in caplog.records)
-    assert "parse" in logged
-    for text in (message, log, logged):
-        assert SECRET not in text
+    message, _ = failed("map", sl.Execution())
+    assert message.splitlines()[0] == (
+        "job 'failing' has failed: lines/0#1: UserCodeError: map 'map-1' raised ValueError: wrong: {'line': "
+        "'4111-1111', 'time': 1, 'null': None}, for the row {'line': '4111-1111', 'time': 1, 'null': None}"
+    )
+    message, _ = failed("map", sl.Execution(show_rows=False))
+    assert "map 'map-1' raised ValueError at " in message
+    assert message.splitlines()[0].endswith(", in fail")
 
 
 @pytest.mark.slow
@@ -116,6 +252,7 @@ def raising(row: Row) -> None:
     raise ValueError(f"{SECRET} and {row}")
 
 
+@pytest.mark.slow
 def test_dead_letters_are_exactly_once(tmp_path: Path) -> None:
     """Every row comes out once, parsed or as a dead letter, although the job fails after each checkpoint."""
     parts: list[Any] = []
@@ -159,6 +296,7 @@ def test_files_with_bad_rows_and_bad_files_do_not_stop_the_job(tmp_path: Path) -
     assert {letter["operator"] for letter in letters} == {"files"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watch", [None, "50ms"])
 def test_unreadable_parquet_files_are_left_out(tmp_path: Path, watch: str | None) -> None:
     pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.parquet")
@@ -177,6 +315,34 @@ def test_unreadable_parquet_files_are_left_out(tmp_path: Path, watch: str | None
         assert handle.wait() is sl.JobStatus.FINISHED
         assert sum(task.bad_rows for task in handle.metrics().values()) == 3
     assert numbers(found.table()) == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_job_that_failed_for_a_bad_row_goes_on_from_its_checkpoint_with_on_error(tmp_path: Path) -> None:
+    rows = 400_000
+    lines = "".join(f"{number}\n" for number in range(rows))
+    (tmp_path / "in.csv").write_text(f"n\n{lines}oops\n{rows}\n")
+
+    def job(on_error: str) -> sl.Job:
+        made = sl.Job(
+            "resumed",
+            checkpoints=sl.Checkpoints(interval="10ms", storage=tmp_path / "checkpoints"),
+            restart=sl.NoRestart(),
+        )
+        source = sl.sources.Files(tmp_path / "in.csv", format="csv", schema="n BIGINT", on_error=on_error)
+        numbers = made.source(source, uid="numbers")
+        numbers.sink(sl.sinks.Files(tmp_path / "good"), uid="good")
+        if on_error == "dead_letter":
+            numbers.dead_letters.sink(sl.sinks.Files(tmp_path / "bad"), uid="bad")
+        return made
+
+    with pytest.raises(sl.JobFailedError, match=f"line {rows + 2}, column 'n', cannot be read as csv"):
+        job("fail").run(ThreadCluster())
+    handle = job("dead_letter").start(ThreadCluster())
+    assert handle.wait() is sl.JobStatus.FINISHED
+    assert any("starts from" in text and "checkpoint" in text for _, text in handle.events())
+    assert numbers(sl.sinks.read_files(tmp_path / "good")) == list(range(rows + 1))
+    assert sl.sinks.read_files(tmp_path / "bad")["row"].to_pylist() == ["oops"]
 
 
 def wait_for(condition: Any, timeout_s: float = 20.0) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -160,3 +161,65 @@ def test_update_state_sums(items: list[Event], at: list[int]) -> None:
         totals[user] += value
     found = operator._state.take(list(totals)).to_pylist() if totals else []
     assert found == list(totals.values())
+
+
+def risky(value: int) -> int:
+    """Fails for some values."""
+    return 60 // (value % 7) - 60 // (value % 5)
+
+
+class RiskyTotal(sl.ProcessFunction):
+    """Adds up what can be computed; emits before it knows whether it can."""
+
+    def open(self, context: sl.ProcessContext) -> None:
+        self.total = context.value_state("total", int, default=0)
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        for part in (1, 2):
+            context.emit({"user": row["user"], "n": part * (self.total.get() + row["value"])})
+        added = risky(row["value"])
+        self.total.set(self.total.get() + added)
+
+
+@settings(deadline=None, max_examples=50)
+@given(items=events, at=cuts)
+def test_rows_that_fail_take_nothing_else_along_whatever_the_batches(items: list[Event], at: list[int]) -> None:
+    """Functions with on_error are the model without the rows that it fails for."""
+    totals: dict[str, int] = defaultdict(int)
+    by_row, processed, bad = [], [], []
+    for user, value in items:
+        try:
+            added = risky(value)
+        except ZeroDivisionError:
+            bad.append({"user": user, "value": value})
+            continue
+        processed += [(user, part * (totals[user] + value)) for part in (1, 2)]
+        totals[user] += added
+        by_row.append((user, totals[user]))
+
+    def summed(state: int | None, row: dict[str, Any]) -> Any:
+        total = (state or 0) + risky(row["value"])
+        return total, {"user": row["user"], "n": total}
+
+    def batch_summed(old: pa.Array, groups: Groups, batch: pa.RecordBatch) -> Any:
+        added = pa.array([risky(value) for value in batch["value"].to_pylist()], pa.int64())
+        return groups.sum(added, onto=old), None
+
+    options: dict[str, Any] = {"schema": OUT, "on_error": "dead_letter"}
+    for expected, stream in (
+        (by_row, keyed().map_with_state(summed, state=int, **options)),
+        (processed, keyed().process(RiskyTotal(), **options)),
+        ([], keyed().update_state(batch_summed, state="bigint", **options)),
+    ):
+        for cache in (1, 1000):
+            with mock.patch.object(value_cache, "_LEAST_ROWS", cache):
+                harness = Harness(operator_of(stream), key="string", key_columns=("user",))
+                harness.open()
+                for batch in batches(items, at):
+                    harness.operator.process(batch, 0)
+            assert [tuple(row.values()) for row in harness.rows()] == expected
+            letters = [json.loads(letter["row"]) for letter in harness.side_rows("dead_letters")]
+            assert letters == bad
+            assert harness.operator.bad_rows == len(bad)
+            harness.operator.bad_rows = 0
+            harness.operator.close()

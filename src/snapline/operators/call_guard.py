@@ -10,6 +10,7 @@ import pyarrow as pa
 from snapline.contracts.contexts import ProcessContext
 from snapline.contracts.dead_letters import salvaged
 from snapline.contracts.operator import OperatorContext
+from snapline.contracts.schemas import Row
 from snapline.errors import UserCodeError
 from snapline.operators.bad_rows import BadRows
 from snapline.operators.row_batches import batch_of, row_at
@@ -36,12 +37,13 @@ class CallGuard:
         self._bad = bad
         self._schemas = schemas
         self._what = what
-        self._emitted = [context._rows, *context._side_rows.values()]
         self._batch: pa.RecordBatch | None = None
         self._number = 0
-        # Of each call since the last flush: its row or timer, and where its rows end in each output.
+        # Of each call since the last flush: its row or timer, and where its rows end in each output; and those rows.
         self._origins: list[int | tuple[int, Any]] = []
-        self._ends: list[list[int]] = [[] for _ in self._emitted]
+        self._outputs: list[tuple[list[int], list[Row]]] = [
+            ([], rows) for rows in (context._rows, *context._side_rows.values())
+        ]
 
     def begin(self, batch: pa.RecordBatch) -> None:
         """The next calls are for the rows of this batch, in order."""
@@ -66,21 +68,22 @@ class CallGuard:
         return run
 
     def _run(self, call: Call, argument: Any, context: ProcessContext, origin: int | tuple[int, Any]) -> None:
-        lengths = list(map(len, self._emitted))
         try:
-            check_result(call(argument, context))
+            made = call(argument, context)
+            if made is not None:
+                check_result(made)
         except Exception as error:
-            for rows, length in zip(self._emitted, lengths, strict=True):
-                del rows[length:]
+            for ends, rows in self._outputs:
+                del rows[ends[-1] if ends else 0 :]
             self._fail(error, origin)
             return
         self._origins.append(origin)
-        for ends, rows in zip(self._ends, self._emitted, strict=True):
+        for ends, rows in self._outputs:
             ends.append(len(rows))
 
     def flush(self) -> None:
         """Emit the rows collected since the last call, without those of calls whose rows do not fit."""
-        if any(self._emitted):
+        if any(rows for _, rows in self._outputs):
             for batches in salvaged(self._batches, 0, len(self._origins), self._misfit):
                 for name, batch in batches.items():
                     if name:
@@ -88,14 +91,14 @@ class CallGuard:
                     else:
                         self._operator.emit(batch)
         self._origins.clear()
-        for ends, rows in zip(self._ends, self._emitted, strict=True):
+        for ends, rows in self._outputs:
             ends.clear()
             rows.clear()
         self._bad.flush()
 
     def _batches(self, start: int, end: int) -> dict[str, pa.RecordBatch]:
         found: dict[str, pa.RecordBatch] = {}
-        for (name, schema), ends, rows in zip(self._schemas.items(), self._ends, self._emitted, strict=True):
+        for (name, schema), (ends, rows) in zip(self._schemas.items(), self._outputs, strict=True):
             some = rows[ends[start - 1] if start else 0 : ends[end - 1]]
             if some:
                 found[name] = batch_of(some, schema, output_text(self._what, name))

@@ -13,6 +13,7 @@ from snapline.contracts.schemas import Row, conform
 from snapline.errors import UserCodeError
 from snapline.operators.bad_rows import BadRows
 from snapline.operators.batch_formats import Format
+from snapline.operators.call_guard import fitting_rows
 from snapline.operators.row_batches import MAX_ROWS, row_at, rows_of
 from snapline.text import shortened
 
@@ -146,10 +147,12 @@ class FlatMapRows(MapRows):
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         made: list[Any] = []
-        # Where the results of each row end, from row number `first` on.
+        # Where the results of each row end, from row number `first` on; not needed if a bad row fails the job.
         ends: list[int] = []
+        note = None if self._bad.may_fail else ends.append
         first = 0
-        for number, row in enumerate(rows_of(batch)):
+        left = iter(rows_of(batch))
+        for row in left:
             try:
                 given = self._function(row)
                 if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict):
@@ -161,15 +164,20 @@ class FlatMapRows(MapRows):
                     )
             except Exception as error:
                 del made[ends[-1] if ends else 0 :]  # a row that fails emits nothing
-                self._bad.take(error, row_at(batch, number))
-            ends.append(len(made))
+                self._bad.take(error, row_at(batch, batch.num_rows - left.__length_hint__() - 1))
+            if note is not None:
+                note(len(made))
             if len(made) >= MAX_ROWS:
                 self._emit_made(made, ends, batch.slice(first))
-                made, ends, first = [], [], number + 1
+                made.clear()
+                ends.clear()
+                first = batch.num_rows - left.__length_hint__()
         self._emit_made(made, ends, batch.slice(first))
         self._bad.flush()
 
     def _emit_made(self, made: list[Any], ends: list[int], batch: pa.RecordBatch) -> None:
-        if made:
+        if made and self._bad.may_fail:
+            self.context.emit(fitting_rows(made, self._schema, self._what))
+        elif made:
             for fitting in self._bad.fitting(made, self._schema, lambda number: row_at(batch, number), ends):
                 self.context.emit(fitting)

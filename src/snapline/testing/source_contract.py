@@ -13,7 +13,8 @@ import cloudpickle
 import msgspec
 import pyarrow as pa
 
-from snapline.contracts.source import ReaderContext, Source, Wait
+from snapline.contracts.dead_letters import OnError, checked_on_error
+from snapline.contracts.source import BadRow, ReaderContext, Source, Wait, fail
 from snapline.operators.split_assigner import SplitAssigner
 
 READ_TIMEOUT_S = 60.0
@@ -37,7 +38,8 @@ class SourceContract(ABC):
 
     Each test makes a source of its own and reads it with several readers, as tasks do, from its beginning and from
     positions in the middle; the order of the rows does not matter. The more batches there are, the more positions are
-    tried. An unbounded source counts as read once its readers have waited `quiet_s` in vain.
+    tried. An unbounded source counts as read once its readers have waited `quiet_s` in vain. Rows that readers report
+    as bad fail the test, unless the source's `on_error` says otherwise.
     """
 
     quiet_s = 0.5
@@ -110,7 +112,9 @@ class _Subtasks:
         self, source: Source, parallelism: int, quiet_s: float, snapshot: tuple[bytes, list[bytes]] | None = None
     ) -> None:
         self._assigner = SplitAssigner(source, parallelism)
-        self._readers = [source.reader(ReaderContext("job", "it", i, parallelism)) for i in range(parallelism)]
+        may_fail = checked_on_error(source.on_error, "the source") is OnError.FAIL
+        bad_row = fail if may_fail else _skip
+        self._readers = [source.reader(ReaderContext("job", "it", i, parallelism, bad_row)) for i in range(parallelism)]
         self._ended: set[int] = set()
         self._is_bounded = source.is_bounded
         self._schema = source.schema
@@ -161,6 +165,10 @@ class _Subtasks:
     def close(self) -> None:
         for reader in self._readers:
             reader.close()
+
+
+def _skip(bad: BadRow) -> None:
+    """The reader goes on behind the row."""
 
 
 def _check(holds: bool, message: str) -> None:

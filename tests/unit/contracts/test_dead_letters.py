@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from snapline.contracts.dead_letters import OnError, checked_on_error, is_about_row, row_json, salvaged
-from snapline.errors import ConfigurationError, StorageError, UserCodeError
+from snapline.errors import ConfigurationError, StorageError, TransientError, UserCodeError
 
 
 def test_the_setting_is_checked() -> None:
@@ -55,7 +55,9 @@ def test_errors_of_larger_ranges_are_not_the_context_of_smaller_ones() -> None:
     assert [error.__context__ for error in found] == [None]
 
 
-@pytest.mark.parametrize("error", [StorageError("no network"), MemoryError(), ConfigurationError("wrong")])
+@pytest.mark.parametrize(
+    "error", [StorageError("no network"), MemoryError(), ConfigurationError("wrong"), TransientError("down")]
+)
 def test_what_is_not_the_fault_of_a_row_is_raised(error: Exception) -> None:
     def attempt(start: int, end: int) -> None:
         raise error

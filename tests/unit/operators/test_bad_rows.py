@@ -13,7 +13,7 @@ import pytest
 
 from snapline.contracts.dead_letters import DEAD_LETTER_SCHEMA, OnError
 from snapline.contracts.operator import Operator
-from snapline.errors import StorageError, UserCodeError
+from snapline.errors import StorageError, TransientError, UserCodeError
 from snapline.operators.bad_rows import BadRows, row_at_fault
 
 BATCH = pa.record_batch({"n": [1, 2, 0, 4]})
@@ -85,6 +85,8 @@ def test_errors_that_no_row_can_be_blamed_for_fail_the_job(run: Run, on_error: O
     bad, harness = bad_rows(run, on_error)
     with pytest.raises(StorageError, match="no network"):
         bad.take(StorageError("no network"), {"n": 5})
+    with pytest.raises(TransientError, match=r"map 'it': the service is down, for the row \{'n': 5\}"):
+        bad.take(TransientError("the service is down"), {"n": 5})
     with pytest.raises(UserCodeError, match="raised MemoryError"):
         bad.take(MemoryError(), {"n": 5})
     assert harness.operator.bad_rows == 0

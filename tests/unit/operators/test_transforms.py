@@ -267,7 +267,7 @@ def test_bad_rows_are_found_again_when_many_rows_are_emitted_in_several_batches(
         (MapRows(divided, NUMBERS.schema), r"raised ZeroDivisionError: .* for the row \{'n': 0\}"),
         (MapRows(lambda row: {"n": str(row["n"])}, NUMBERS.schema), r"the column 'n' other .*, for the row \{'n': 1\}"),
         (FlatMapRows(lambda row: [divided(row)], NUMBERS.schema), r"ZeroDivisionError.*, for the row \{'n': 0\}"),
-        (FlatMapRows(lambda row: [{"m": 1}], NUMBERS.schema), r"a row without 'n' .*, for the row \{'n': 1\}"),
+        (FlatMapRows(lambda row: [{"m": 1}], NUMBERS.schema), r"a row without 'n' .*, in the row \{'m': 1\}"),
         (FilterRows(lambda row: row["n"] > 0), r"TypeError.*, for the row \{'n': None\}"),
         (MapBatches(checked, NUMBERS.schema, ARROW), r"Error.*, in a batch of 5 rows that begins with \{'n': 1\}"),
         (Filter(checked, ARROW), r"Error.*, in a batch of 5 rows that begins with \{'n': 1\}"),

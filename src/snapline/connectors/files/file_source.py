@@ -125,6 +125,7 @@ class FilesReader(SourceReader):
         self._format = format
         self._schema = schema
         self._bad_row = bad_row
+        self._has_failed = False
         self._splits: list[tuple[Split, Position]] = []
         self._open: FileRows | None = None
 
@@ -142,17 +143,25 @@ class FilesReader(SourceReader):
             try:
                 if self._open is None:
                     self._open = open_rows(
-                        split["path"], self._format, self._schema, split["groups"], position, self._bad_row
+                        split["path"], self._format, self._schema, split["groups"], position, self._report
                     )
                 given = self._open.read()
             except UserCodeError as error:
-                self._bad_row(BadRow(error, None, split["path"]))
+                if self._has_failed:
+                    raise
+                self._report(BadRow(error, None, split["path"]))
                 given = None
             if given is not None:
                 return given
             self.close()
             self._splits.pop(0)
         return None
+
+    def _report(self, bad: BadRow) -> None:
+        # What this raises must not be taken for another bad row.
+        self._has_failed = True
+        self._bad_row(bad)
+        self._has_failed = False
 
     def positions(self) -> Sequence[tuple[Split, Position]]:
         if self._open is None:

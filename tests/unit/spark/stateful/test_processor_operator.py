@@ -16,7 +16,7 @@ from tests.unit.spark.stateful import processors as p
 from tests.unit.spark.stateful.processor_kit import COUNTS, INPUT, PAIRS, Case, Subject, events
 
 import snapline as sl
-from snapline.errors import ConfigurationError
+from snapline.errors import ConfigurationError, UserCodeError
 from snapline.types import MAX_WATERMARK
 
 
@@ -92,6 +92,17 @@ def test_processors_are_closed_once_and_only_if_they_were_opened() -> None:
     subject.harness.operator.close()
     subject.harness.operator.close()
     assert closed == [1]
+
+
+def test_an_error_names_the_method_and_the_key() -> None:
+    class Failing(p.RunningCount):
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
+            yield from super().handleInputRows(key, rows, timerValues)
+            raise ValueError("no luck")
+
+    subject = Subject(Case(Failing, COUNTS, []))
+    with pytest.raises(UserCodeError, match=r"handleInputRows of .* raised ValueError: no luck, for the key \('a',\)"):
+        subject.step(events("a"))
 
 
 class _Declares(p.Clock):
