@@ -79,7 +79,8 @@ def csv_files_with_bad_rows(directory: Path) -> sl.Source:
 def pyarrow_csv(rows: pa.Table) -> str:
     sink = pa.BufferOutputStream()
     pyarrow.csv.write_csv(rows, sink)
-    return sink.getvalue().to_pybytes().decode()
+    text: str = sink.getvalue().to_pybytes().decode()
+    return text
 
 
 def jsonl_files_with_bad_rows(directory: Path) -> sl.Source:

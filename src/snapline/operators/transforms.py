@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import length_hint
 from typing import Any
 
 import pyarrow as pa
@@ -164,14 +165,14 @@ class FlatMapRows(MapRows):
                     )
             except Exception as error:
                 del made[ends[-1] if ends else 0 :]  # a row that fails emits nothing
-                self._bad.take(error, row_at(batch, batch.num_rows - left.__length_hint__() - 1))
+                self._bad.take(error, row_at(batch, batch.num_rows - length_hint(left) - 1))
             if note is not None:
                 note(len(made))
             if len(made) >= MAX_ROWS:
                 self._emit_made(made, ends, batch.slice(first))
                 made.clear()
                 ends.clear()
-                first = batch.num_rows - left.__length_hint__()
+                first = batch.num_rows - length_hint(left)
         self._emit_made(made, ends, batch.slice(first))
         self._bad.flush()
 
