@@ -100,11 +100,11 @@ def main(text: str) -> int:
     with place(order) as where:
         handle = chaos_job(order).job.start(where)
         assert isinstance(handle, MasterHandle)
-        status = _report_until_it_ends(handle)
+        status = report_until_end(handle)
     return 0 if status is JobStatus.FINISHED else 1
 
 
-def _report_until_it_ends(handle: MasterHandle) -> JobStatus:
+def report_until_end(handle: MasterHandle) -> JobStatus:
     reported: dict[str, Any] = {}
     last_event: tuple[int, str] | None = None
     while True:

@@ -34,6 +34,7 @@ POSSIBLE: dict[str, tuple[str, ...]] = {
 }
 """The failures of each deployment: without Spark there is no Python worker, in local mode no separate executor."""
 
+CHAOS_DRIVER = "snapline.devtools.chaos.chaos_driver"
 TIMEOUT_S = 90.0
 """For each single event to happen."""
 
@@ -111,7 +112,7 @@ class Result:
 class Driver:
     """A driver process, and its last report."""
 
-    def __init__(self, order: DriverOrder, say: Callable[[str], None]) -> None:
+    def __init__(self, order: DriverOrder, say: Callable[[str], None], module: str = CHAOS_DRIVER) -> None:
         self.status = ""
         self.attempt = 0
         self.completed = 0
@@ -120,7 +121,7 @@ class Driver:
         self._log = Path(order.directory) / "driver.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # our own interpreter
-                [sys.executable, "-m", "snapline.devtools.chaos.chaos_driver", json.dumps(asdict(order))],
+                [sys.executable, "-m", module, json.dumps(asdict(order))],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -138,9 +139,9 @@ class Driver:
         """Whether the job has ended."""
         return self.status in _ENDED
 
-    def wait_for(self, condition: Callable[[], bool], what: str) -> bool:
+    def wait_for(self, condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> bool:
         """Wait for a condition. Returns False if the job ends first; `ChaosError` if it takes too long."""
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + timeout_s
         while not condition():
             if self.has_ended:
                 return False

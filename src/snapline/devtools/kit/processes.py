@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import NamedTuple
 _PROC = Path("/proc")
 _OPERATORS = "snapline.runtime.slot.operator_process"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
+_LISTENING = "0A"
 _POLL_S = 0.05
 
 
@@ -74,6 +76,21 @@ def executor_above(pid: int) -> int | None:
             return above.pid
         above = look(above.parent)
     return None
+
+
+def listening_addresses(pid: int) -> list[tuple[str, int]]:
+    """The IPv4 addresses at which a process listens, in its own network namespace."""
+    sockets = set()
+    for entry in (_PROC / str(pid) / "fd").iterdir():
+        with contextlib.suppress(OSError):
+            sockets.add(entry.readlink().name)
+    found = []
+    for line in (_PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == _LISTENING and f"socket:[{fields[9]}]" in sockets:
+            host, port = fields[1].split(":")
+            found.append((socket.inet_ntoa(bytes.fromhex(host)[::-1]), int(port, 16)))
+    return found
 
 
 def send(pid: int, number: signal.Signals = signal.SIGKILL) -> bool:

@@ -9,21 +9,35 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 
 
 class StandaloneCluster:
-    """A master and workers, each in its own process. A context manager; inside, `url` is the master's address."""
+    """A master and workers, each in its own process. A context manager; inside, `url` is the master's address.
 
-    def __init__(self, directory: Path, *, workers: int = 2, cores: int = 2, memory: str = "2g") -> None:
+    The master listens at `host`. Each of `places` is the address of a worker, and what to put before its command.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        host: str = LOOPBACK,
+        places: Sequence[tuple[str, Sequence[str]]] = ((LOOPBACK, ()), (LOOPBACK, ())),
+        cores: int = 2,
+        memory: str = "2g",
+    ) -> None:
         self.url = ""
         self._directory = directory
-        self._workers = workers
+        self._host = host
+        self._places = places
         self._cores = cores
         self._memory = memory
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -43,7 +57,7 @@ class StandaloneCluster:
         return {
             **os.environ,
             "SPARK_HOME": str(self._home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": self._host,
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
         }
@@ -62,13 +76,15 @@ class StandaloneCluster:
         self.stop()
 
     def _start(self) -> None:
-        self._launch("master", "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0")
+        self._launch(
+            "master", self._host, (), "org.apache.spark.deploy.master.Master", "--port", "0", "--webui-port", "0"
+        )
         self.url = self._await("master", r"Starting Spark master at (spark://[\w.]+:\d+)")
-        names = [f"worker-{number}" for number in range(self._workers)]
-        for name in names:
+        names = [f"worker-{number}" for number in range(len(self._places))]
+        for name, (host, prefix) in zip(names, self._places, strict=True):
             size = ["--cores", str(self._cores), "--memory", self._memory, "--webui-port", "0"]
             place = ["--work-dir", str(self._directory / name), self.url]
-            self._launch(name, "org.apache.spark.deploy.worker.Worker", *size, *place)
+            self._launch(name, host, prefix, "org.apache.spark.deploy.worker.Worker", *size, *place)
         for name in names:
             self._await(name, r"Successfully (registered) with master")
 
@@ -83,11 +99,12 @@ class StandaloneCluster:
                 process.wait(STOP_TIMEOUT_S)
         self._processes.clear()
 
-    def _launch(self, name: str, main: str, *arguments: str) -> None:
+    def _launch(self, name: str, host: str, prefix: Sequence[str], main: str, *arguments: str) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        command = [str(self._home / "bin" / "spark-class"), main, "--host", "127.0.0.1", *arguments]
+        command = [*prefix, str(self._home / "bin" / "spark-class"), main, "--host", host, *arguments]
+        environment = {**self.environment, "SPARK_LOCAL_IP": host}
         with (self._directory / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)  # noqa: S603  # our own
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)  # noqa: S603  # our own
         self._processes.append(process)
 
     def _await(self, name: str, pattern: str) -> str:
