@@ -121,6 +121,7 @@ class World:
                 "127.0.0.1",
                 SECRET,
                 slot=slot,
+                slots=count,
                 batch_size_bytes=BATCH_BYTES,
                 flush_timeout_ms=flush_timeout_ms,
                 channel_memory_bytes=window,
@@ -353,7 +354,7 @@ def test_channels_of_a_connection_take_turns(world: World) -> None:
             RemoteChannel(ChannelKey(edge, 0, 1), SCHEMA, Task(), limits, flusher, may_be_unaligned=True)
             for edge in range(3)
         ]
-        connection = DataConnection(ours, "test", channels, (), lambda reason: None, HEARTBEAT)
+        connection = DataConnection(ours, world.exchanges[0].poller, channels, (), lambda reason: None, HEARTBEAT)
         connection._is_writing = True
         for channel in channels:
             for number in range(3):
@@ -402,7 +403,7 @@ class Trickle:
     def __init__(self) -> None:
         self.taken = b""
 
-    def sendmsg(self, views: list[memoryview], ancillary: tuple[()], flags: int) -> int:
+    def sendmsg(self, views: list[memoryview]) -> int:
         part = b"".join(views)[:7]
         self.taken += part
         return len(part)
@@ -412,7 +413,7 @@ def test_what_a_socket_does_not_take_is_sent_later() -> None:
     sock: Any = Trickle()
     rest = [memoryview(b"a header, then "), memoryview(b""), memoryview(b"a body that is longer than that")]
     while rest:
-        rest = _send(sock, rest, 0)
+        rest = _send(sock, rest)
     assert sock.taken == b"a header, then a body that is longer than that"
 
 

@@ -26,6 +26,8 @@ from snapline.protocol.keygroups import (
     owner,
 )
 from snapline.protocol.restore.redistribution import (
+    Dealt,
+    ElementRange,
     SubtaskMapper,
     broadcast,
     is_ambiguous,
@@ -35,6 +37,7 @@ from snapline.protocol.restore.redistribution import (
 )
 from snapline.protocol.retention.retention_rules import StoredSnapshot, subsumed
 from snapline.protocol.retention.shared_registry import PLACEHOLDER, SharedStateRegistry
+from snapline.protocol.snapshot import StoredObject
 from snapline.types import NO_CHECKPOINT, FailureReason, SnapshotKind, SubtaskId
 
 parallelisms = st.integers(1, 12)
@@ -334,7 +337,7 @@ def test_the_default_max_parallelism_is_a_power_of_two_with_room(parallelism: in
 
 # --- redistribution --------------------------------------------------------------------------------------------------
 
-States = dict[str, list[list[tuple[str, int]] | None]]
+States = dict[str, list[ElementRange | None]]
 
 
 @st.composite
@@ -345,27 +348,31 @@ def list_states(draw: st.DrawFn) -> tuple[States, int]:
     for name in draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=4)):
         lengths = draw(st.lists(st.none() | st.integers(0, 6), min_size=old_parallelism, max_size=old_parallelism))
         states[name] = [
-            None if length is None else [(f"{name}{index}", place) for place in range(length)]
+            None if length is None else ElementRange(StoredObject(f"{name}{index}", 1), 0, length)
             for index, length in enumerate(lengths)
         ]
     return states, old_parallelism
 
 
-def all_elements(lists: Sequence[Sequence[tuple[str, int]] | None]) -> list[tuple[str, int]]:
-    return [element for elements in lists for element in elements or ()]
+def all_elements(lists: Sequence[ElementRange | None]) -> list[tuple[str, int]]:
+    return [(part.object.path, place) for part in lists if part for place in range(part.start, part.stop)]
+
+
+def expanded(result: Dealt) -> list[dict[str, list[tuple[str, int]]]]:
+    return [{name: all_elements(parts) for name, parts in subtask.items()} for subtask in result]
 
 
 @given(list_states(), st.integers(1, 6))
 def test_split_gives_every_element_to_one_subtask_in_order(case: tuple[States, int], to: int) -> None:
     states, old_parallelism = case
-    result = split(states, to)
+    result = expanded(split(states, to))
     assert len(result) == to
     assert all(subtask[name] for subtask in result for name in subtask)
     start = 0
     for name, lists in states.items():
         parts = [result[(start + i) % to].get(name, []) for i in range(to)]
         if old_parallelism == to:
-            assert [subtask.get(name, []) for subtask in result] == [elements or [] for elements in lists]
+            assert [subtask.get(name, []) for subtask in result] == [all_elements([elements]) for elements in lists]
         else:
             assert list(chain.from_iterable(parts)) == all_elements(lists)
             sizes = [len(part) for part in parts]
@@ -375,10 +382,17 @@ def test_split_gives_every_element_to_one_subtask_in_order(case: tuple[States, i
 
 
 @given(list_states(), st.integers(1, 6))
+def test_split_makes_no_more_ranges_than_lists_and_cuts(case: tuple[States, int], to: int) -> None:
+    states, old_parallelism = case
+    ranges = sum(len(parts) for subtask in split(states, to) for parts in subtask.values())
+    assert ranges <= len(states) * (old_parallelism + to - 1)
+
+
+@given(list_states(), st.integers(1, 6))
 def test_split_at_a_new_parallelism_spreads_all_states_together_evenly(case: tuple[States, int], to: int) -> None:
     states, old_parallelism = case
     if old_parallelism != to:
-        loads = [sum(map(len, subtask.values())) for subtask in split(states, to)]
+        loads = [sum(map(len, subtask.values())) for subtask in expanded(split(states, to))]
         assert max(loads) - min(loads) <= 1
 
 
@@ -386,10 +400,10 @@ def test_split_at_a_new_parallelism_spreads_all_states_together_evenly(case: tup
 def test_union_gives_all_and_broadcast_one_reported_copy(case: tuple[States, int], to: int) -> None:
     states, _ = case
     everything = {name: all_elements(lists) for name, lists in states.items() if all_elements(lists)}
-    assert union(states, to) == [everything] * to
-    copies = broadcast(states, to)
+    assert expanded(union(states, to)) == [everything] * to
+    copies = expanded(broadcast(states, to))
     for name, lists in states.items():
-        reported = [elements for elements in lists if elements is not None]
+        reported = [all_elements([elements]) for elements in lists if elements is not None]
         for index, subtask in enumerate(copies):
             assert subtask.get(name, []) == (reported[index % len(reported)] if reported else [])
             assert name not in subtask or subtask[name]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from snapline.protocol.keygroups import key_group_ranges, owner
 from snapline.protocol.restore.restore_plan import (
     ChannelRestore,
-    ElementRef,
     RestoreEdge,
     RestorePlan,
     RestoreVertex,
@@ -91,12 +90,11 @@ class Lists:
         }
         return OperatorState("a", self.old, 128, subtasks)
 
-    def elements(self, name: str) -> list[ElementRef]:
+    def elements(self, name: str) -> list[tuple[str, int]]:
         return [ref for index in range(self.old) for ref in self.of(name, index)]
 
-    def of(self, name: str, index: int) -> list[ElementRef]:
-        stored = StoredObject(f"{name}-{index}", 1)
-        return [ElementRef(stored, element) for element in range(self.counts[name][index] or 0)]
+    def of(self, name: str, index: int) -> list[tuple[str, int]]:
+        return [(f"{name}-{index}", element) for element in range(self.counts[name][index] or 0)]
 
 
 @st.composite
@@ -115,7 +113,10 @@ def test_every_list_element_goes_where_its_mode_sends_it(lists: Lists, new: int)
     plan = plan_restore(snapshot(lists.state()), [RestoreVertex("a", new, ("a",))], [])
     subtasks = [mine.operator for mine in restored(plan, "a", new)]
     for name, mode in lists.modes.items():
-        assigned = [list(mine.get(name, ())) for mine in subtasks]
+        assigned = [
+            [(part.object.path, place) for part in mine.get(name, ()) for place in range(part.start, part.stop)]
+            for mine in subtasks
+        ]
         match mode:
             case OperatorStateMode.SPLIT:
                 assert Counter(ref for mine in assigned for ref in mine) == Counter(lists.elements(name))

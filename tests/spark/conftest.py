@@ -122,6 +122,7 @@ class ScriptedDriver:
                 sock.close()
                 continue
             connection = ControlConnection(sock)
+            connection.send(m.encode(m.Heartbeat()))
             self._connections.append(connection)
             thread = threading.Thread(target=self._listen, args=(connection,))
             self._threads.append(thread)

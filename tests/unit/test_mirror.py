@@ -32,6 +32,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "devtools/simulator/data_network.py": "tests/sim/test_simulator.py",
     "devtools/simulator/kernel.py": "tests/sim/test_simulator.py",
     "devtools/simulator/kernel_scheduler.py": "tests/sim/test_simulator.py",
+    "devtools/simulator/large_job.py": "tests/sim/test_large_jobs.py",
     "devtools/simulator/line_coverage.py": "tests/sim/test_simulator.py",
     "devtools/simulator/mutant.py": "tests/sim/test_simulator.py",
     "devtools/simulator/mutants.py": "tests/sim/test_simulator.py",

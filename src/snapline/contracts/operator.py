@@ -53,8 +53,8 @@ class OperatorContext:
 class Operator(ABC):
     """An operator. It is pickled with the job, and every subtask runs its own copy.
 
-    All calls come from one thread, `open` first and `close` last; `close` is also called after a failure, even if
-    `open` was not. An exception fails the task, and the job restarts from its last checkpoint.
+    All calls come from one thread, `open` first, `close` and `join` last; these two are also called after a failure,
+    even if `open` was not. An exception fails the task, and the job restarts from its last checkpoint.
     """
 
     context: OperatorContext
@@ -140,3 +140,10 @@ class Operator(ABC):
 
     def close(self) -> None:
         """Release external resources; do not emit, commit or flush anything here."""
+
+    def join(self) -> None:
+        """Wait, after `close`, for threads of the operator that cannot be interrupted.
+
+        The task has reported its end before. If this does not return within `cancel_timeout`, a restart of the job
+        kills the process, because nothing else ends such threads.
+        """

@@ -98,9 +98,15 @@ class AsyncCalls(Generic[R]):
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             if self._pool is not None:
-                # Blocking calls cannot be interrupted; the user's function has to end by itself.
+                # Blocking calls cannot be interrupted: see `join`.
                 self._pool.shutdown(wait=False, cancel_futures=True)
             self._thread.join(_CLOSE_TIMEOUT_S)
+
+    def join(self) -> None:
+        """Wait, after `close`, until all calls have returned and all threads have ended, however long that takes."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._thread.join()
 
     # On the loop's thread.
 

@@ -68,6 +68,7 @@ class AsyncMap(Operator):
     makes_watermarks = True
 
     _calls: AsyncCalls[_Request] | None = None
+    _closed_calls: AsyncCalls[_Request] | None = None
 
     def __init__(
         self,
@@ -281,7 +282,12 @@ class AsyncMap(Operator):
     def close(self) -> None:
         calls, self._calls = self._calls, None
         if calls is not None:
+            self._closed_calls = calls
             calls.close(self._function.close if isinstance(self._function, AsyncFunction) else None)
+
+    def join(self) -> None:
+        if self._closed_calls is not None:
+            self._closed_calls.join()
 
     @property
     def _opened(self) -> AsyncCalls[_Request]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.errors import UserCodeError
+from snapline.state.arrays import objects
 from snapline.text import explanation, shortened
 
 
@@ -20,9 +21,11 @@ def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise UserCodeError(_wrong_value(values, arrow, error)) from error
     try:
-        came_back = array.to_pylist(maps_as_pydicts="strict")
+        came_back = objects(array)
     except KeyError as error:
         raise UserCodeError(f"a value of type {arrow} has a key twice: {explanation(error)}") from error
+    if not pa.types.is_nested(arrow) and not pa.types.is_floating(arrow) and _are_equal(values, came_back):
+        return array
     for value, converted in zip(values, came_back, strict=True):
         try:
             problem = _difference(value, converted, arrow)
@@ -31,6 +34,14 @@ def exact_array(values: Sequence[Any], arrow: pa.DataType) -> pa.Array:
         if problem is not None:
             raise UserCodeError(f"{shortened(value)} is no value of type {arrow}: {problem}")
     return array
+
+
+def _are_equal(values: Sequence[Any], came_back: list[Any]) -> bool:
+    """Whether all are equal, far quicker than looking at each; False if that is not so sure."""
+    try:
+        return isinstance(values, list) and values == came_back
+    except (TypeError, ValueError):
+        return False
 
 
 def _wrong_value(values: Sequence[Any], arrow: pa.DataType, error: Exception) -> str:

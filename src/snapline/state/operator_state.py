@@ -7,15 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
-from snapline.protocol.restore.restore_plan import ElementRef
+from snapline.protocol.restore.redistribution import ElementRange
 from snapline.protocol.snapshot import OperatorPart, StoredObject
 from snapline.state import state_files
+from snapline.state.arrays import objects
 from snapline.state.evolution import Change, widening_obstacle
 from snapline.state.pickles import pickled, unpickled
 from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
@@ -27,6 +27,9 @@ from snapline.types import OperatorStateMode
 
 MAX_STATES = 1000
 """How many operator states one operator may declare."""
+
+UNION_INLINE_BYTES = 512 << 20
+"""Limit for inline union lists in what the driver sends when a job restarts: every subtask gets those of all."""
 
 RAW_STATE = "raw"
 """The default name of raw state."""
@@ -54,14 +57,15 @@ class OperatorStates:
     State that was restored but never declared is copied from snapshot to snapshot, until a job declares it.
     """
 
-    def __init__(self, uid: str, subtask: int) -> None:
+    def __init__(self, uid: str, subtask: int, parallelism: int = 1) -> None:
         self._uid = uid
         self._subtask = subtask
+        self._parallelism = parallelism
         self._handles: dict[str, _Handle] = {}
         self._restored: dict[str, _Content] = {}
         self._is_open = False
 
-    def restore(self, refs: Mapping[str, Sequence[ElementRef]], source: SnapshotReader) -> None:
+    def restore(self, ranges: Mapping[str, Sequence[ElementRange]], source: SnapshotReader) -> None:
         """Read the elements of a snapshot that were assigned to this subtask, before anything is declared.
 
         Reads all of them now, each object once: the snapshot may be deleted later. Raises `RestoreError` if elements
@@ -75,7 +79,7 @@ class OperatorStates:
             # Reading the whole object checks all of it.
             return _Content(*state_files.read(io.BytesIO(source.read(item))))
 
-        self._restored = {name: _restored_content(name, read, elements) for name, elements in refs.items() if elements}
+        self._restored = {name: _restored_content(name, read, mine) for name, mine in ranges.items() if mine}
 
     def list_state(self, name: str, type: object = object) -> OperatorList:
         """A list whose elements are split evenly over the subtasks when the parallelism changes.
@@ -125,7 +129,7 @@ class OperatorStates:
         # Every subtask has all of a union list: if each wrote it, the next restore would multiply it.
         others = (StateKind.OPERATOR_UNION,) if self._subtask else ()
         contents += [content for content in self._restored.values() if content.info.kind not in others]
-        return OperatorSnapshot(tuple(content for content in contents if content.is_reported))
+        return OperatorSnapshot(tuple(content for content in contents if content.is_reported), self._parallelism)
 
     def _declare(self, handle: _H) -> _H:
         known = self._handles.get(handle.name)
@@ -169,6 +173,7 @@ class OperatorSnapshot:
     """Operator state at one moment; immutable. `write` may be called from any thread."""
 
     _contents: tuple[_Content, ...]
+    _parallelism: int
 
     def write(self, target: SnapshotWriter) -> tuple[OperatorPart, ...]:
         """Write all states into one file. Raises what storage raises, or `SnapshotCancelledError`."""
@@ -178,7 +183,9 @@ class OperatorSnapshot:
             state_files.write(content.info, content.table, zstd=target.options.zstd, check=target.check)
             for content in self._contents
         ]
-        objects = target.write_slices(_FILE, [memoryview(file) for file in files])
+        has_union = any(content.info.kind is StateKind.OPERATOR_UNION for content in self._contents)
+        most_inline = UNION_INLINE_BYTES // self._parallelism**2 if has_union else None
+        stored = target.write_slices(_FILE, [memoryview(file) for file in files], most_inline)
         return tuple(
             OperatorPart(
                 content.info.state,
@@ -187,7 +194,7 @@ class OperatorSnapshot:
                 item,
                 raw=content.info.kind is StateKind.RAW_OPERATOR,
             )
-            for content, item in zip(self._contents, objects, strict=True)
+            for content, item in zip(self._contents, stored, strict=True)
         )
 
 
@@ -262,14 +269,13 @@ class _Handle(ABC):
             return pa.array([self._named(pickled, value) for value in values], pa.binary())
         if kind.arrow.num_fields:
             # The user may have changed lists and dicts since they were added and checked.
-            values = [self._convert(kind, value) for value in values]
+            values = self._named(kind.convert_all, values)
         return pa.array(values, kind.arrow)
 
     def _decoded(self, kind: StateType, column: pa.Array) -> list[Any]:
         if kind.arrow is None:
             return [self._named(unpickled, data) for data in column.to_pylist()]
-        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
-        return values
+        return objects(column)
 
 
 class OperatorList(_Handle):
@@ -289,14 +295,18 @@ class OperatorList(_Handle):
 
     def extend(self, elements: Iterable[Any]) -> None:
         """Add all of them, or none if one is of the wrong type."""
-        self._elements += [self._convert(self._element, element) for element in elements]
+        self._elements += self._converted(elements)
 
     def set(self, elements: Iterable[Any]) -> None:
         """Replace all elements. Nothing changes if one is of the wrong type."""
-        self._elements = [self._convert(self._element, element) for element in elements]
+        self._elements = self._converted(elements)
 
     def clear(self) -> None:
         self._elements = []
+
+    def _converted(self, elements: Iterable[Any]) -> list[Any]:
+        converted: list[Any] = self._named(self._element.convert_all, list(elements))
+        return converted
 
     def __len__(self) -> int:
         return len(self._elements)
@@ -396,19 +406,16 @@ class RawOperatorState(_Handle):
         self._restored = columns["data"]
 
 
-def _restored_content(name: str, read: Callable[[StoredObject], _Content], refs: Sequence[ElementRef]) -> _Content:
+def _restored_content(name: str, read: Callable[[StoredObject], _Content], ranges: Sequence[ElementRange]) -> _Content:
     """The elements in order; those of one list may come from several objects."""
-    # Consecutive elements of one object have the same difference between index and place in the list.
-    runs = groupby(enumerate(refs), key=lambda entry: (entry[1].object, entry[1].index - entry[0]))
     pieces = []
-    for (item, _), run in runs:
-        indices = [ref.index for _, ref in run]
-        content = read(item)
-        if indices[-1] >= content.table.num_rows or content.info.kind not in _MODES:
-            raise DamagedError(f"{item.path} does not have the {indices[-1] + 1} elements that its metadata names")
+    for elements in ranges:
+        path, content = elements.object.path, read(elements.object)
+        if elements.stop > content.table.num_rows or content.info.kind not in _MODES:
+            raise DamagedError(f"{path} does not have the {elements.stop} elements that its metadata names")
         if content.info.state != name:
-            raise DamagedError(f"{item.path} holds the state {content.info.state!r}, but its metadata names {name!r}")
-        pieces.append(_Content(content.info, content.table.slice(indices[0], len(indices))))
+            raise DamagedError(f"{path} holds the state {content.info.state!r}, but its metadata names {name!r}")
+        pieces.append(_Content(content.info, content.table.slice(elements.start, len(elements))))
     widest = pieces[0]
     for piece in pieces[1:]:
         if _accepts(piece.info.kind, _stored_types(piece), widest):

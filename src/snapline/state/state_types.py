@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from snapline.errors import ConfigurationError
+from snapline.errors import ConfigurationError, UserCodeError
+from snapline.state.arrays import objects
 from snapline.state.exact_cast import exact_array
 from snapline.state.sql_types import MAX_DEPTH, parse_type
 
@@ -66,6 +67,16 @@ class StateType:
         if self.arrow is None:
             return value
         return exact_array([value], self.arrow)[0].as_py(maps_as_pydicts="strict")
+
+    def convert_all(self, values: Sequence[Any]) -> list[Any]:
+        """Convert many values at once, much faster than one by one. Raises what `convert` raises."""
+        if self.arrow is None:
+            return list(values)
+        try:
+            return objects(exact_array(values, self.arrow))
+        except UserCodeError:
+            # Arrow takes dicts or tuples for structs, but not both in one array.
+            return [self.convert(value) for value in values]
 
     def __str__(self) -> str:
         return "any Python object" if self.arrow is None else str(self.arrow)

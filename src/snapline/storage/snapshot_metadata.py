@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from snapline.errors import ConfigurationError, DamagedError, EngineError
+from snapline.errors import ConfigurationError, DamagedError, EngineError, StorageError
 from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, KeyGroupRange
 from snapline.protocol.snapshot import (
     ChannelPart,
@@ -30,6 +30,9 @@ from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 FORMAT = "snapline-snapshot"
 FORMAT_VERSION = 2
 """The version `encode` writes, and the newest `decode` reads. Every version from 1 on stays readable."""
+
+METADATA_LIMIT_BYTES = 256 << 20
+"""Largest metadata file. No message of a restore is larger than the metadata, so each fits a frame."""
 
 _SHARED = "../shared/"
 
@@ -134,8 +137,16 @@ def encode(snapshot: Snapshot) -> bytes:
 
     Paths below `snapshot.location`, and for a checkpoint below the `shared` directory next to it, are stored relative,
     so that a savepoint or a whole job directory can be moved. `reused` is of the acknowledgement and is not stored.
+    Raises `StorageError` if it would be too large to restore from.
     """
     body = _encoder.encode(_Packer(snapshot).snapshot())
+    if len(body) > METADATA_LIMIT_BYTES:
+        inline = sum(item.size_bytes for item in snapshot.objects() if item.is_inline)
+        raise StorageError(
+            f"the metadata of snapshot {snapshot.id} would have {len(body)} bytes, {inline} of them small state "
+            f"stored within, and {METADATA_LIMIT_BYTES} are allowed; lower `inline_threshold`, or set `storage` to a "
+            "directory that all machines reach"
+        )
     header = Header(FORMAT, FORMAT_VERSION, len(body), zlib.crc32(body))
     return b"%b\n%b\n" % (_encoder.encode(header), body)
 

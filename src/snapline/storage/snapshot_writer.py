@@ -21,6 +21,9 @@ from snapline.storage.objects.object_store import Bytes, ObjectStore
 MEMORY_LIMIT_BYTES = 5 << 20
 """Largest state sent to the driver when checkpoints are kept there."""
 
+SUBTASK_INLINE_BYTES = 128 << 20
+"""Limit for all that one subtask sends to the driver in one snapshot, so that it fits a message."""
+
 _CHUNK_BYTES = 1 << 20
 _MAX_NAME_CHARACTERS = 100
 _ATTEMPT = re.compile(r"a([0-9]{1,19})-")
@@ -93,13 +96,19 @@ class SnapshotWriter:
         """Write one object; `name` is unique among the operator's objects in this snapshot."""
         return self.write_slices(name, [data])[0]
 
-    def write_slices(self, name: str, pieces: Sequence[Bytes]) -> tuple[StoredObject, ...]:
-        """Write several objects into one file, one after the other."""
+    def write_slices(
+        self, name: str, pieces: Sequence[Bytes], most_inline: int | None = None
+    ) -> tuple[StoredObject, ...]:
+        """Write several objects into one file, one after the other.
+
+        `most_inline` lowers the size up to which they go into the metadata, for what is read many times.
+        """
         self.check()
         sizes = [memoryview(piece).nbytes for piece in pieces]
         checksums = [zlib.crc32(piece) for piece in pieces]
         location, file_name = self._location, self._file_name(name)
-        if location is None or sum(sizes) < self.options.inline_bytes:
+        limit = self.options.inline_bytes if most_inline is None else min(most_inline, self.options.inline_bytes)
+        if location is None or sum(sizes) < limit:
             self._check_inline_size(name, sizes)
             return tuple(
                 StoredObject(f"inline:{file_name}#{index}", size, crc32=crc32, data=bytes(piece))

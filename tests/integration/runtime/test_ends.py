@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.integration.runtime.runtime_kit import (
@@ -120,6 +122,42 @@ def test_a_hanging_task_does_not_keep_the_job_from_restarting(start: Start, tmp_
     marker.unlink()
     cluster.lose_slot(1)
     wait_until(lambda: handle.attempt > 1 and marker.exists(), "the next attempt has come as far", 15.0)
+    handle.cancel("10s")
+
+
+def never(row: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(3600)
+    return row
+
+
+def test_calls_that_hang_leak_no_thread_over_restarts(start: Start, tmp_path: Path) -> None:
+    """Their threads cannot be ended, so a restart replaces each process that has some."""
+    capacity = 30
+    job = Job(
+        "hanging calls",
+        parallelism=2,
+        checkpoints=settings()(str(tmp_path / "chk")),
+        execution=small(cancel_timeout="200ms"),
+        restart=RESTART,
+    )
+    stream = job.source(Rate(rows_per_second=1000), uid="rows")
+    stream.async_map(never, schema=stream.schema, capacity=capacity, on_timeout=dict, uid="asks").sink(
+        Files(tmp_path / "out"), uid="out"
+    )
+    cluster = ProcessCluster()
+    handle = start(job, cluster)
+
+    def threads() -> list[int]:
+        with contextlib.suppress(OSError):
+            return [len(os.listdir(f"/proc/{pid}/task")) for pid in cluster.worker_pids()]
+        return []
+
+    for attempt in (1, 2):
+        wait_until(lambda: len(threads()) == 2 and min(threads()) > capacity, "all calls hang in both processes")
+        os.kill(max(cluster.worker_pids()), signal.SIGKILL)
+        wait_until(lambda attempt=attempt: handle.attempt > attempt, "the next attempt")  # type: ignore[misc]
+    wait_until(lambda: len(threads()) == 2 and min(threads()) > capacity, "all calls hang in both processes")
+    assert max(threads()) < 2 * capacity
     handle.cancel("10s")
 
 

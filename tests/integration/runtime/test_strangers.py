@@ -7,14 +7,24 @@ import logging
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.integration.runtime.runtime_kit import RESTART, Start, listening_ports, settings, small, wait_for_checkpoints
+from tests.integration.runtime.runtime_kit import (
+    RESTART,
+    Start,
+    listening_ports,
+    settings,
+    small,
+    wait_for_checkpoints,
+    wait_for_restart,
+)
 
 from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.errors import PeerError
+from snapline.runtime.network.descriptors import require_descriptors
 from snapline.runtime.wire.auth import client_handshake
 from snapline.testing.clusters import ProcessCluster
 from snapline.types import JobStatus
@@ -95,8 +105,9 @@ def test_strangers_are_turned_away(
     assert not any("Traceback" in line for line in lines)
 
 
-def test_a_port_full_of_strangers_does_not_keep_a_new_attempt_out(start: Start, tmp_path: Path) -> None:
+def test_a_thousand_silent_strangers_at_each_port_do_not_keep_a_new_attempt_out(start: Start, tmp_path: Path) -> None:
     """Connections that say nothing are held open while operator processes have to come back."""
+    require_descriptors(5000, "the test")
     before = listening_ports()
     job = numbering_job(
         "crowded",
@@ -113,9 +124,12 @@ def test_a_port_full_of_strangers_does_not_keep_a_new_attempt_out(start: Start, 
     ports = (listening_ports() - before) | {port for pid in cluster.worker_pids() for port in listening_ports(pid)}
     with contextlib.ExitStack() as crowd:
         for port in ports:
-            for _ in range(200):
+            for _ in range(1000):
                 crowd.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
         os.kill(cluster.worker_pids()[0], 9)
+        killed_s = time.monotonic()
+        wait_for_restart(handle, 1)
+        assert time.monotonic() - killed_s < 10
         assert handle.wait("60s") is JobStatus.FINISHED
     assert handle.attempt == 2
     assert job.prove().problems == ()

@@ -126,6 +126,26 @@ def test_close_cancels_calls_and_runs_the_last_one_on_the_loop() -> None:
     assert "closing-loop" not in [thread.name for thread in threading.enumerate()]
 
 
+def test_join_waits_for_blocking_calls_that_close_cannot_interrupt() -> None:
+    has_started, may_return = threading.Event(), threading.Event()
+
+    def blocks(row: dict[str, Any]) -> None:
+        has_started.set()
+        assert may_return.wait(30)
+
+    calls: AsyncCalls[int] = AsyncCalls(blocks, PATIENT, 1, lambda: None, "joined")
+    calls.start([(1, {})])
+    assert has_started.wait(30)
+    calls.close()
+    thread = threading.Thread(target=calls.join)
+    thread.start()
+    assert thread.is_alive()
+    may_return.set()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("joined")]
+
+
 def test_asynchronous_functions_are_recognised() -> None:
     class Awaited:
         async def __call__(self, row: dict[str, Any]) -> None: ...

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
-from snapline.protocol.restore.restore_plan import ElementRef
+from snapline.protocol.restore.redistribution import ElementRange
 from snapline.protocol.snapshot import OperatorPart
 from snapline.state import operator_state
 from snapline.state.operator_state import OperatorSnapshot, OperatorStates
@@ -50,12 +50,12 @@ def written(states: OperatorStates, objects: Objects | None = None) -> tuple[Ope
     return states.snapshot().write(target(objects or Objects(), inline_bytes=1 << 20 if objects is None else 0))
 
 
-def refs(parts: Sequence[OperatorPart]) -> dict[str, tuple[ElementRef, ...]]:
-    return {part.name: tuple(ElementRef(part.object, index) for index in range(part.elements)) for part in parts}
+def refs(parts: Sequence[OperatorPart]) -> dict[str, tuple[ElementRange, ...]]:
+    return {part.name: (ElementRange(part.object, 0, part.elements),) for part in parts}
 
 
 def restored(
-    elements: Mapping[str, Sequence[ElementRef]], objects: Objects | None = None, subtask: int = 0
+    elements: Mapping[str, Sequence[ElementRange]], objects: Objects | None = None, subtask: int = 0
 ) -> OperatorStates:
     states = OperatorStates("op", subtask)
     states.restore(elements, SnapshotReader(objects or Objects()))
@@ -294,8 +294,11 @@ def test_only_the_elements_that_were_dealt_out_are_taken_in_their_order() -> Non
         states = OperatorStates("op", 0)
         states.list_state("s", str).extend(values)
         lists.append(refs(written(states, objects))["s"])
-    first, second = lists
-    chosen = (first[2], second[0], second[1], first[2], first[0])
+    (first,), (second,) = lists
+    chosen = [
+        ElementRange(item.object, start, stop)
+        for item, start, stop in ((first, 2, 3), (second, 0, 2), (first, 2, 3), (first, 0, 1))
+    ]
     assert restored({"s": chosen}, objects).list_state("s", str).get() == ["c", "d", "e", "c", "a"]
     assert sorted(objects.reads) == sorted((elements[0].object.path, 0) for elements in lists)
 
@@ -458,7 +461,7 @@ def test_an_unknown_class_is_only_missed_when_the_state_is_declared(monkeypatch:
 def test_elements_of_one_list_that_have_different_types() -> None:
     objects = Objects()
 
-    def part(declared: object, value: Any) -> list[ElementRef]:
+    def part(declared: object, value: Any) -> list[ElementRange]:
         states = OperatorStates("op", 0)
         states.list_state("s", declared).add(value)
         return list(refs(written(states, objects))["s"])
@@ -474,7 +477,7 @@ def test_an_element_that_is_not_there() -> None:
     states.list_state("s").add(1)
     (part,) = written(states)
     with pytest.raises(DamagedError, match="does not have the 2 elements"):
-        restored({"s": [ElementRef(part.object, 1)]})
+        restored({"s": [ElementRange(part.object, 1, 2)]})
 
 
 def test_state_is_restored_first_and_once() -> None:

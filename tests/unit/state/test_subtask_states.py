@@ -8,7 +8,8 @@ import pytest
 
 from snapline.errors import StorageError
 from snapline.protocol.keygroups import KeyGroupRange
-from snapline.protocol.restore.restore_plan import ElementRef, KeyedRestore, SubtaskRestore
+from snapline.protocol.restore.redistribution import ElementRange
+from snapline.protocol.restore.restore_plan import KeyedRestore, SubtaskRestore
 from snapline.protocol.snapshot import SubtaskState
 from snapline.state.channel_state import ChannelParts
 from snapline.state.memory_backend import MemoryBackend
@@ -32,7 +33,7 @@ def target(objects: MemoryObjects) -> SnapshotWriter:
 
 
 def as_restore(state: SubtaskState) -> SubtaskRestore:
-    elements = {part.name: tuple(ElementRef(part.object, at) for at in range(part.elements)) for part in state.operator}
+    elements = {part.name: (ElementRange(part.object, 0, part.elements),) for part in state.operator}
     return SubtaskRestore(tuple(KeyedRestore(part, part.key_groups) for part in state.keyed), elements)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from snapline.errors import DamagedError, EngineError
+from snapline.errors import DamagedError, EngineError, StorageError
 from snapline.protocol.keygroups import EMPTY, KeyGroupRange
 from snapline.protocol.snapshot import (
     ChannelPart,
@@ -20,6 +20,7 @@ from snapline.protocol.snapshot import (
     StoredObject,
     SubtaskState,
 )
+from snapline.storage import snapshot_metadata
 from snapline.storage.snapshot_metadata import FORMAT_VERSION, Header, decode, encode, header
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
 
@@ -60,6 +61,13 @@ def _snapshot(location: str = LOCATION, kind: SnapshotKind = SnapshotKind.CHECKP
         {"hook": StoredObject(f"{location}/a2-hook", 2)},
         SavepointFormat.NATIVE if kind.is_savepoint else None,
     )
+
+
+def test_metadata_that_would_not_fit_a_message_of_a_restore_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = encode(_snapshot()).index(b"\n")
+    monkeypatch.setattr(snapshot_metadata, "METADATA_LIMIT_BYTES", size)
+    with pytest.raises(StorageError, match=r"snapshot 7 would have [0-9]+ bytes, 3 of them small state"):
+        encode(_snapshot())
 
 
 def _body(data: bytes) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from snapline.devtools.replay.script_fields import Fields, NotUnderstoodError, array, integer, shown, text
 from snapline.protocol.coordinator.checkpoint_plan import CheckpointPlanner, Edge, PlanFailure, Vertex
 from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, default_max_parallelism, key_group_ranges
-from snapline.protocol.restore.redistribution import SubtaskMapper, broadcast, old_subtasks, split, union
+from snapline.protocol.restore.redistribution import ElementRange, SubtaskMapper, broadcast, old_subtasks, split, union
+from snapline.protocol.snapshot import StoredObject
 from snapline.types import OperatorStateMode, SubtaskId
 
 _POINTWISE = {"all": False, "pointwise": True}
@@ -91,13 +92,25 @@ def replay_assign(script: dict[str, Any]) -> dict[str, Any]:
     mode = fields.choice("mode", _MODES)
     states = _states(fields)
     fields.done()
-    match mode:
-        case OperatorStateMode.SPLIT:
-            return {"subtasks": split(states, to)}
-        case OperatorStateMode.UNION:
-            return {"subtasks": union(states, to)}
-        case OperatorStateMode.BROADCAST:
-            return {"subtasks": broadcast(states, to)}
+    deal = {OperatorStateMode.SPLIT: split, OperatorStateMode.UNION: union, OperatorStateMode.BROADCAST: broadcast}
+    ranges = {
+        name: [
+            None if elements is None else ElementRange(StoredObject(str(index), 0), 0, len(elements))
+            for index, elements in enumerate(lists)
+        ]
+        for name, lists in states.items()
+    }
+    return {
+        "subtasks": [
+            {name: _elements(states[name], mine) for name, mine in subtask.items()}
+            for subtask in deal[mode](ranges, to)
+        ]
+    }
+
+
+def _elements(lists: list[list[Any] | None], ranges: Sequence[ElementRange]) -> list[Any]:
+    """The elements of ranges whose objects are named after the old subtasks."""
+    return [element for part in ranges for element in (lists[int(part.object.path)] or [])[part.start : part.stop]]
 
 
 def _states(fields: Fields) -> dict[str, list[list[Any] | None]]:

@@ -68,7 +68,13 @@ def make_shipment(world: Surroundings, scenario: Scenario, spec: JobSpec) -> Sim
 def make_plan(scenario: Scenario, parallelism: Mapping[str, int]) -> ExecutionPlan:
     topology = scenario.topology
     vertices = tuple(
-        PlannedVertex(vertex.id, vertex.id, parallelism[vertex.id], MAX_PARALLELISM, _planned(vertex))
+        PlannedVertex(
+            vertex.id,
+            vertex.id,
+            parallelism[vertex.id],
+            max(MAX_PARALLELISM, parallelism[vertex.id]),
+            _planned(vertex),
+        )
         for vertex in topology.vertices
     )
     edges = tuple(

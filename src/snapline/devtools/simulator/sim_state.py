@@ -149,7 +149,7 @@ def make_sim_states(
 ) -> SubtaskStates:
     """`make_states` of simulated tasks."""
     del execution, directory, clock
-    operator = OperatorStates(planned.uid, subtask)
+    operator = OperatorStates(planned.uid, subtask, parallelism)
     if planned.key is None:
         return SubtaskStates(operator)
     keyed = SimKeyedState(key_group_range(max_parallelism, parallelism, subtask))

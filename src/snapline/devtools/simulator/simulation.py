@@ -47,13 +47,20 @@ def simulate(
     seed: int, handler: Handler | None = None, *, story: bool = False, tracer: LineTracer | None = None
 ) -> Outcome:
     """Run one seed. `tracer` collects the executed lines."""
+    return play(make_scenario(seed, handler), story=story, tracer=tracer)
+
+
+def play(
+    scenario: Scenario, *, story: bool = False, tracer: LineTracer | None = None, max_steps: int = MAX_STEPS
+) -> Outcome:
+    """Run a scenario, to its end or for `max_steps`."""
     # The shells log the faults, which are expected here.
     log = logging.getLogger("snapline")
     before, log.disabled = log.disabled, True
     level, log.level = log.level, logging.CRITICAL + 1
     gc.disable()  # a run creates many cycles but lives for a tenth of a second
     try:
-        simulation = Simulation(make_scenario(seed, handler), story=story)
+        simulation = Simulation(scenario, story=story, max_steps=max_steps)
         if tracer is not None:
             simulation.kernel.on_fiber = tracer.start
             tracer.start()
@@ -69,8 +76,9 @@ def simulate(
 class Simulation:
     """Plays a scenario: submits the job, acts as its user, injects faults, and checks."""
 
-    def __init__(self, scenario: Scenario, *, story: bool = False) -> None:
+    def __init__(self, scenario: Scenario, *, story: bool = False, max_steps: int = MAX_STEPS) -> None:
         self.scenario = scenario
+        self._max_steps = max_steps
         self.world = World(scenario, story=story)
         self.kernel = self.world.kernel
         self.kernel.max_delay_ms = MAX_DELAY_MS
@@ -113,7 +121,7 @@ class Simulation:
         while not self._is_idle and kernel.step():
             if kernel.violation:
                 raise ViolationError(kernel.violation)
-            if not self._is_over and (kernel.now_ms > deadline_ms or kernel.steps > MAX_STEPS):
+            if not self._is_over and (kernel.now_ms > deadline_ms or kernel.steps > self._max_steps):
                 assert self._driver is not None
                 status, cause = self._driver.status.name, self._driver.cause
                 raise ViolationError(f"no progress: the job is still {status} after {kernel.steps} steps; {cause}")

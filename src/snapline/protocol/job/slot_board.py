@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -227,7 +228,7 @@ class SlotBoard:
 
     def wanted_soon(self) -> list[SlotEffect]:
         """Processes will be needed: start missing ones early."""
-        return self._start_processes() if self.possession is Possession.HELD else []
+        return self._start_processes(self._slots) if self.possession is Possession.HELD else []
 
     def idle(self) -> list[SlotEffect]:
         """No task runs: return doomed slots early."""
@@ -248,8 +249,8 @@ class SlotBoard:
     def _is_held(self) -> bool:
         return self.possession in (Possession.HELD, Possession.DOOMED)
 
-    def _advance(self) -> list[SlotEffect]:
-        """Take the next step towards ready slots, if they are wanted."""
+    def _advance(self, changed: _Slot | None = None) -> list[SlotEffect]:
+        """Take the next step towards ready slots, if they are wanted; `changed` if only this one has changed."""
         if not self._is_wanted or self.possession is Possession.RELEASING:
             return []
         if self.possession is Possession.DOOMED:
@@ -258,15 +259,15 @@ class SlotBoard:
             self._step("ordered")
             self.generation += 1
             return [OrderSlots(self.generation)]
-        effects = self._start_processes()
+        effects = self._start_processes(self._slots if changed is None else (changed,))
         if all(slot.process is ProcessState.READY for slot in self._slots):
             self._is_wanted = False
             effects.append(AnnounceReady(tuple(slot.address for slot in self._slots if slot.address is not None)))
         return effects
 
-    def _start_processes(self) -> list[SlotEffect]:
+    def _start_processes(self, slots: Iterable[_Slot]) -> list[SlotEffect]:
         effects: list[SlotEffect] = []
-        for slot in self._slots:
+        for slot in slots:
             if slot.is_registered and slot.process is ProcessState.ABSENT:
                 slot.incarnation += 1
                 slot.step("start")
@@ -288,7 +289,7 @@ class SlotBoard:
         if slot.is_registered or slot.incarnation > 0:
             return [RefusePeer(f"slot {index} is taken")]
         slot.is_registered, slot.host = True, host
-        return self._advance()
+        return self._advance(slot)
 
     def process_greeted(
         self, generation: int, index: int, incarnation: int, pid: int, address: Address
@@ -302,7 +303,7 @@ class SlotBoard:
             return [RefusePeer(f"operator process {incarnation} of slot {index} is not the one awaited")]
         slot.step("greeting")
         slot.pid, slot.address = pid, address
-        return [ProbeProcess(index, incarnation, address), *self._advance()]
+        return [ProbeProcess(index, incarnation, address), *self._advance(slot)]
 
     def _refusal(self, generation: int, index: int) -> str | None:
         if not self._is_held or generation != self.generation:
@@ -315,7 +316,7 @@ class SlotBoard:
         if slot.incarnation != incarnation or slot.process is not ProcessState.GREETED:
             return []
         slot.step("data port reached")
-        return self._advance()
+        return self._advance(slot)
 
     def process_unreached(self, index: int, incarnation: int, error: str) -> list[SlotEffect]:
         """The data port of a process does not answer. Means nothing once the process is given back."""

@@ -6,62 +6,76 @@ Both sides are lists by subtask index: the old subtasks of the snapshot, and the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from snapline.errors import ConfigurationError, RestoreError
 from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, key_group_ranges, owner
+from snapline.protocol.snapshot import StoredObject
 from snapline.types import Partitioning
 
-T = TypeVar("T")
 
-ListStates: TypeAlias = Mapping[str, Sequence[Sequence[T] | None]]
+@dataclass(frozen=True, slots=True)
+class ElementRange:
+    """The elements of a stored list state from `start` up to, but not including, `stop`."""
+
+    object: StoredObject
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+ListStates: TypeAlias = Mapping[str, Sequence[ElementRange | None]]
 """By state name, the list of each old subtask; None where a subtask reported none."""
 
+Dealt: TypeAlias = list[dict[str, tuple[ElementRange, ...]]]
+"""By new subtask and state name, what it gets, in order. No entry for a state of which it gets no element."""
 
-def split(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
+
+def split(states: ListStates, to: int) -> Dealt:
     """Splits the elements of each named state among `to` subtasks, each element once and in order.
 
     At the same parallelism every list stays with its subtask. Otherwise the parts of a state differ by one element at
     most, and the next state begins with the subtask after the last longer part, so that leftovers do not pile up on
-    subtask 0. The result of a subtask has no entry for a state of which it gets no element.
+    subtask 0.
     """
-    result: list[dict[str, list[T]]] = _empty_results(to)
+    result = _empty_results(to)
     if _old_parallelism(states) == to:
         for name, lists in states.items():
             for index, elements in enumerate(lists):
-                _give(result[index], name, elements or ())
+                _give(result[index], name, _without_empty([elements]))
         return result
     start = 0
     for name, lists in states.items():
-        elements = _concatenated(lists)
-        size, remainder = divmod(len(elements), to)
-        cut = 0
-        for part in range(to):
-            end = cut + size + (part < remainder)
-            _give(result[(start + part) % to], name, elements[cut:end])
-            cut = end
+        whole = _without_empty(lists)
+        size, remainder = divmod(sum(map(len, whole)), to)
+        sizes = (size + (part < remainder) for part in range(to))
+        for part, assigned in enumerate(_cut(whole, sizes)):
+            _give(result[(start + part) % to], name, assigned)
         start = (start + remainder) % to
     return result
 
 
-def union(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
+def union(states: ListStates, to: int) -> Dealt:
     """Gives every subtask all elements of each named state, in the order of the old subtasks."""
-    result: list[dict[str, list[T]]] = _empty_results(to)
+    result = _empty_results(to)
     for name, lists in states.items():
-        elements = _concatenated(lists)
+        elements = _without_empty(lists)
         for subtask in result:
             _give(subtask, name, elements)
     return result
 
 
-def broadcast(states: ListStates[T], to: int) -> list[dict[str, list[T]]]:
+def broadcast(states: ListStates, to: int) -> Dealt:
     """Gives every subtask one old subtask's copy of each named state, in turn over those that reported one."""
-    result: list[dict[str, list[T]]] = _empty_results(to)
+    result = _empty_results(to)
     for name, lists in states.items():
-        reported = [elements for elements in lists if elements is not None]
+        reported = [_without_empty([elements]) for elements in lists if elements is not None]
         if reported:
             for index, subtask in enumerate(result):
                 _give(subtask, name, reported[index % len(reported)])
@@ -154,7 +168,7 @@ def is_ambiguous(mapping: Sequence[Sequence[int]]) -> tuple[bool, ...]:
     return tuple(takers[old] > 1 for old in range(max(takers, default=-1) + 1))
 
 
-def _old_parallelism(states: ListStates[T]) -> int | None:
+def _old_parallelism(states: ListStates) -> int | None:
     parallelisms = {len(lists) for lists in states.values()}
     if len(parallelisms) > 1:
         counts = ", ".join(f"{name!r}: {len(lists)}" for name, lists in states.items())
@@ -164,16 +178,32 @@ def _old_parallelism(states: ListStates[T]) -> int | None:
     return parallelisms.pop() if parallelisms else None
 
 
-def _concatenated(lists: Sequence[Sequence[T] | None]) -> list[T]:
-    return [element for elements in lists for element in elements or ()]
+def _without_empty(lists: Sequence[ElementRange | None]) -> tuple[ElementRange, ...]:
+    return tuple(elements for elements in lists if elements)
 
 
-def _give(subtask: dict[str, list[T]], name: str, elements: Sequence[T]) -> None:
+def _cut(elements: Sequence[ElementRange], sizes: Iterator[int]) -> Iterator[tuple[ElementRange, ...]]:
+    """Yields the next elements, as many as the next size says."""
+    position = offset = 0
+    for size in sizes:
+        part, missing = list[ElementRange](), size
+        while missing:
+            whole = elements[position]
+            count = min(missing, len(whole) - offset)
+            part.append(ElementRange(whole.object, whole.start + offset, whole.start + offset + count))
+            missing -= count
+            offset += count
+            if offset == len(whole):
+                position, offset = position + 1, 0
+        yield tuple(part)
+
+
+def _give(subtask: dict[str, tuple[ElementRange, ...]], name: str, elements: tuple[ElementRange, ...]) -> None:
     if elements:
-        subtask[name] = list(elements)
+        subtask[name] = elements
 
 
-def _empty_results(to: int) -> list[dict[str, list[T]]]:
+def _empty_results(to: int) -> Dealt:
     _check_parallelism(to)
     return [{} for _ in range(to)]
 

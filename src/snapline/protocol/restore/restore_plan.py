@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange, default_max_parallelism, key_group_range
 from snapline.protocol.restore.channel_replay import Replay, replays
-from snapline.protocol.restore.redistribution import broadcast, split, union
+from snapline.protocol.restore.redistribution import Dealt, ElementRange, broadcast, split, union
 from snapline.protocol.snapshot import ChannelPart, KeyedPart, OperatorState, Snapshot, StoredObject, SubtaskState
 from snapline.types import MAX_WATERMARK, NO_CHECKPOINT, ClaimMode, OperatorStateMode, Partitioning, SubtaskId
 
@@ -48,14 +48,6 @@ class RestoreOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ElementRef:
-    """The n-th element of a stored list state."""
-
-    object: StoredObject
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
 class KeyedRestore:
     """Read this part, but only these key groups."""
 
@@ -80,7 +72,7 @@ class SubtaskRestore:
     """The state that one operator of one subtask starts with; `watermark_ms` is None before the first watermark."""
 
     keyed: tuple[KeyedRestore, ...] = ()
-    operator: Mapping[str, tuple[ElementRef, ...]] = field(default_factory=dict)
+    operator: Mapping[str, tuple[ElementRange, ...]] = field(default_factory=dict)
     inputs: tuple[ChannelRestore, ...] = ()
     outputs: tuple[ChannelRestore, ...] = ()
     watermark_ms: int | None = None
@@ -303,13 +295,13 @@ def _assign_watermark(state: OperatorState, parallelism: int, index: int) -> int
     return None if None in known else min((ms for ms in known if ms is not None), default=None)
 
 
-def _assign_lists(state: OperatorState, parallelism: int) -> list[dict[str, tuple[ElementRef, ...]]]:
-    by_mode: dict[OperatorStateMode, dict[str, list[list[ElementRef] | None]]] = {}
+def _assign_lists(state: OperatorState, parallelism: int) -> Dealt:
+    by_mode: dict[OperatorStateMode, dict[str, list[ElementRange | None]]] = {}
     for index in sorted(state.subtasks):
         for part in state.subtasks[index].operator:
             reported = by_mode.setdefault(part.mode, {}).setdefault(part.name, [None] * state.parallelism)
-            reported[index] = [ElementRef(part.object, element) for element in range(part.elements)]
-    result: list[dict[str, tuple[ElementRef, ...]]] = [{} for _ in range(parallelism)]
+            reported[index] = ElementRange(part.object, 0, part.elements)
+    result: Dealt = [{} for _ in range(parallelism)]
     deal = {
         OperatorStateMode.SPLIT: split,
         OperatorStateMode.UNION: union,
@@ -317,7 +309,7 @@ def _assign_lists(state: OperatorState, parallelism: int) -> list[dict[str, tupl
     }
     for mode, lists in by_mode.items():
         for index, assigned in enumerate(deal[mode](lists, parallelism)):
-            result[index].update({name: tuple(elements) for name, elements in assigned.items()})
+            result[index].update(assigned)
     return result
 
 

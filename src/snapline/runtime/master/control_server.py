@@ -11,6 +11,7 @@ from typing import Protocol
 from snapline.errors import ConfigurationError, PeerError
 from snapline.runtime.wire.auth import HANDSHAKE_TIMEOUT_S, Refusals, async_server_handshake
 from snapline.runtime.wire.control_messages import (
+    Heartbeat,
     Message,
     ProcessHello,
     ProcessUnable,
@@ -24,12 +25,22 @@ from snapline.runtime.wire.socket_errors import listen_advice
 
 MAX_HELLO_BYTES = 64 * 1024
 MAX_UNKNOWN_PEERS = 256
-"""Limit on connections that have not identified themselves, on top of the expected peers."""
+"""Limit on connections that have not authenticated, on top of the expected peers. With more, the oldest goes."""
 
-BACKLOG = 1024
+BACKLOG = 4096
+"""All slots may dial at the same time; the system lowers it to its own limit."""
 
 MAX_QUEUED_BYTES = 1 << 30
 """A peer with more data waiting counts as lost."""
+
+
+def connection_limit(slots: int) -> int:
+    """The most connections the driver of a job may have: two for each slot, and those that have not authenticated."""
+    return 2 * slots + _unknown_limit(slots)
+
+
+def _unknown_limit(slots: int) -> int:
+    return MAX_UNKNOWN_PEERS + 2 * slots
 
 
 class PeerConnection:
@@ -110,8 +121,9 @@ class ControlServer:
         self._on_defect = on_defect
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._unknown = 0
-        self._max_unknown = MAX_UNKNOWN_PEERS + 2 * slots
+        self._unknown: dict[asyncio.StreamWriter, None] = {}
+        """Who has not authenticated, in the order of arrival."""
+        self._max_unknown = _unknown_limit(slots)
         self._refusals = Refusals("the job's driver")
 
     async def start(self, host: str) -> None:
@@ -157,17 +169,17 @@ class ControlServer:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str
     ) -> PeerConnection | None:
         """Returns the peer, or None if it was refused."""
-        if self._unknown >= self._max_unknown:
-            self._refusals.refused(host, "too many peers that have not identified themselves")
-            return None
-        self._unknown += 1
+        if len(self._unknown) >= self._max_unknown:
+            oldest = next(iter(self._unknown))
+            del self._unknown[oldest]
+            oldest.transport.abort()
+        self._unknown[writer] = None
         try:
-            hello = await self._hello(reader, writer)
+            await self._authenticate(reader, writer)
+            hello = await self._hello(reader)
         except PeerError as error:
             self._refusals.refused(host, str(error))
             return None
-        finally:
-            self._unknown -= 1
         if isinstance(hello, ProcessUnable):
             self._listener.unable(hello.error)
             return None
@@ -178,13 +190,24 @@ class ControlServer:
             return None
         return connection
 
-    async def _hello(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> SupervisorHello | ProcessHello | ProcessUnable:
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         secret = self._listener.secret
-        if secret is None:
-            raise PeerError("no slots are expected now")
-        await async_server_handshake(reader, writer, secret, "control", HANDSHAKE_TIMEOUT_S)
+        try:
+            if secret is None:
+                raise PeerError("no slots are expected now")
+            await async_server_handshake(reader, writer, secret, "control", HANDSHAKE_TIMEOUT_S)
+            if writer not in self._unknown:
+                raise PeerError("it had to make room")
+        except PeerError as error:
+            if writer not in self._unknown:
+                raise PeerError("too many connections that have not authenticated: the oldest has to go") from error
+            raise
+        finally:
+            self._unknown.pop(writer, None)
+        # From here on it keeps its connection, and this message is how it knows.
+        await write_frame(writer, encode(Heartbeat()))
+
+    async def _hello(self, reader: asyncio.StreamReader) -> SupervisorHello | ProcessHello | ProcessUnable:
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
                 data = await read_frame(reader, MAX_HELLO_BYTES)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from snapline.graph.job_spec import JobSpec
+from snapline.runtime.master.control_server import connection_limit
 from snapline.runtime.master.job_storage import open_storage
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.master.master_thread import MasterThread
 from snapline.runtime.master.program_exit import suspend_at_exit
+from snapline.runtime.network.descriptors import require_descriptors
 from snapline.runtime.scheduler.call_watch import CallWatch
 from snapline.runtime.scheduler.system_threads import ThreadTimers
 from snapline.runtime.slot.slot_provider import SlotProvider
@@ -27,7 +29,9 @@ def start_master(
     `objects` and `journal` replace what the settings name.
     """
     try:
-        provider.check(spec.plan.slots)
+        slots = spec.plan.slots
+        require_descriptors(connection_limit(slots), f"the driver of a job with {slots} slots")
+        provider.check(slots)
         opening = CallWatch(ThreadTimers(), f"job {spec.name}: opening its storage {spec.checkpoints.storage or ''}")
         try:
             storage = open_storage(spec, objects, journal)

@@ -21,11 +21,18 @@ WELCOME = b"\x01"
 REFUSED = b"\x00"
 """The answer to the dialling side: the connection is in use, or was turned away."""
 
-_ENTERING_LIMIT = 512
+STRANGERS = 64
+"""Connections that may authenticate at the same time, beside one for each slot. With more, the oldest goes."""
+
 _HELLO = struct.Struct("!QII")
 _PAUSE_S = 0.05
 
 _log = logging.getLogger(__name__)
+
+
+def entering_limit(slots: int) -> int:
+    """How many connections may authenticate at the same time on the data port of a job with this number of slots."""
+    return STRANGERS + slots
 
 
 class Hello(NamedTuple):
@@ -82,6 +89,7 @@ class Admission:
         refusals: Refusals,
         arrived: Callable[[socket.socket, str, Hello], None],
         tick: Callable[[float], None],
+        limit: int,
     ) -> None:
         listener.setblocking(False)
         self._listener = listener
@@ -89,6 +97,7 @@ class Admission:
         self._refusals = refusals
         self._arrived = arrived
         self._tick = tick
+        self._limit = limit
         self._entering: dict[socket.socket, _Entering] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -120,10 +129,8 @@ class Admission:
                     self._advance(entering)
             now = time.monotonic()
             # Ordered by deadline.
-            for entering in list(self._entering.values()):
-                if entering.deadline > now:
-                    break
-                self._refuse(entering, "it did not authenticate in time")
+            while self._entering and (oldest := next(iter(self._entering.values()))).deadline <= now:
+                self._refuse(oldest, "it did not authenticate in time")
             self._tick(now)
 
     def _accept(self) -> None:
@@ -139,7 +146,7 @@ class Admission:
             self._is_closed.wait(_PAUSE_S)
             return
         sock.setblocking(False)
-        if len(self._entering) >= _ENTERING_LIMIT:
+        if len(self._entering) >= self._limit:
             self._refuse(next(iter(self._entering.values())), "too many connections at once")
         handshake = ServerHandshake(self._secret, (DATA, PROBE))
         entering = _Entering(sock, str(address[0]), handshake, time.monotonic() + HANDSHAKE_TIMEOUT_S)

@@ -7,14 +7,13 @@ import logging
 import socket
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from snapline.errors import EngineError, FencedError, PeerError
-from snapline.runtime.network.admission import DATA, REFUSED, WELCOME, Admission, Hello
+from snapline.runtime.network.admission import DATA, REFUSED, WELCOME, Admission, Hello, entering_limit
 from snapline.runtime.network.channels import (
     InputChannel,
     LocalChannel,
@@ -25,11 +24,12 @@ from snapline.runtime.network.channels import (
     RemoteInput,
     Sender,
 )
-from snapline.runtime.network.data_connection import SOCKET_BUFFER_BYTES, DataConnection
+from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.flusher import Flusher
 from snapline.runtime.network.heartbeat import Heartbeat, HeartbeatSettings
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.output_queue import ChannelLimits
+from snapline.runtime.network.poller import Poller
 from snapline.runtime.wire.auth import (
     HANDSHAKE_TIMEOUT_S,
     ClosedEarlyError,
@@ -43,10 +43,15 @@ from snapline.runtime.wire.socket_errors import connect_advice
 Lost: TypeAlias = Callable[[int, str], None]
 """Called once per slot whose connection broke during the attempt, with its number and the reason."""
 
-_PARKED_LIMIT = 256
+SOCKET_BUFFERS_BYTES = 128 * 1024 * 1024
+"""Limit for the socket buffers of all connections, on the sending and on the receiving side."""
+_SOCKET_BUFFER_BYTES = 1024 * 1024
+_LEAST_SOCKET_BUFFER_BYTES = 64 * 1024
+
 _PARKED_TIMEOUT_S = 120.0
 _RETRY_PAUSE_S = 0.05
-_BACKLOG = 512
+_BACKLOG = 4096
+"""All other slots may dial at the same time; the system lowers it to its own limit."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +64,20 @@ def _dialled(host: str, port: int, timeout_s: float) -> socket.socket:
         raise PeerError(f"{host}:{port} cannot be reached: {error}; {advice}") from error
 
 
+class _Parked(NamedTuple):
+    """A connection of another slot for an attempt that has not begun here."""
+
+    attempt: int
+    sock: socket.socket
+    host: str
+    deadline: float
+
+
 class Exchange:
-    """Listens on a free port of `host` until `close`, and serves one attempt after another. Any thread."""
+    """Listens on a free port of `host` until `close`, and serves one attempt after another. Any thread.
+
+    `slots` is the number of slots of the job: all limits follow from it, and the number of threads does not.
+    """
 
     def __init__(
         self,
@@ -68,6 +85,7 @@ class Exchange:
         secret: bytes,
         *,
         slot: int,
+        slots: int,
         batch_size_bytes: int,
         flush_timeout_ms: int,
         channel_memory_bytes: int,
@@ -81,15 +99,20 @@ class Exchange:
         self._lock = threading.Lock()
         self._attempt = -1
         self._wiring: Wiring | None = None
-        self._parked: OrderedDict[tuple[int, int], tuple[socket.socket, str, float]] = OrderedDict()
+        # One for each slot at most, in order of their deadlines.
+        self._parked: dict[int, _Parked] = {}
         self._is_closed = False
+        self.socket_buffer_bytes = max(
+            min(_SOCKET_BUFFER_BYTES, SOCKET_BUFFERS_BYTES // slots), _LEAST_SOCKET_BUFFER_BYTES
+        )
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
         # Must be set before a connection exists, or the TCP window stays small.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER_BYTES)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.socket_buffer_bytes)
         self.address: tuple[str, int] = (host, listener.getsockname()[1])
         self.flusher = Flusher("exchange-flusher")
-        self._admission = Admission(listener, secret, self.refusals, self._arrived, self._expire)
+        self.poller = Poller("exchange-poller")
+        self._admission = Admission(listener, secret, self.refusals, self._arrived, self._expire, entering_limit(slots))
 
     def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> Wiring:
         """Close the previous attempt and start wiring a new one. `peers` are the data ports by slot."""
@@ -101,10 +124,10 @@ class Exchange:
             self._attempt = attempt
             before = self._wiring
             self._wiring = wiring = Wiring(self, attempt, peers, lost)
-            stale = [key for key in self._parked if key[0] < attempt]
-            refused = [self._parked.pop(key) for key in stale]
-        for sock, host, _ in refused:
-            self._refuse(sock, host, "it belongs to an older attempt")
+            stale = [slot for slot, parked in self._parked.items() if parked.attempt < attempt]
+            refused = [self._parked.pop(slot) for slot in stale]
+        for parked in refused:
+            self.refuse(parked.sock, parked.host, "it belongs to an older attempt")
         if before is not None:
             before.close()
         return wiring
@@ -121,40 +144,39 @@ class Exchange:
             self._parked.clear()
         if wiring is not None:
             wiring.close()
-        for sock, _, _ in parked:
-            sock.close()
+        for connection in parked:
+            connection.sock.close()
         self.flusher.close()
+        self.poller.close()
 
     def claim_parked(self, attempt: int) -> list[tuple[int, socket.socket, str]]:
         """Take the connections that arrived for an attempt before it began here."""
         with self._lock:
-            keys = [key for key in self._parked if key[0] == attempt]
-            return [(key[1], *self._parked.pop(key)[:2]) for key in keys]
-
-    def refuse(self, sock: socket.socket, host: str, reason: str) -> None:
-        self._refuse(sock, host, reason)
+            slots = [slot for slot, parked in self._parked.items() if parked.attempt == attempt]
+            claimed = [(slot, self._parked.pop(slot)) for slot in slots]
+        return [(slot, parked.sock, parked.host) for slot, parked in claimed]
 
     def _arrived(self, sock: socket.socket, host: str, hello: Hello) -> None:
         reason = None
         dropped = None
         wiring = None
         with self._lock:
+            before = self._parked.get(hello.from_slot)
+            newest = self._attempt if before is None else max(self._attempt, before.attempt)
             if hello.to_slot != self.slot or hello.from_slot >= self.slot:
                 reason = f"it was meant for slot {hello.to_slot}, and this is slot {self.slot}"
-            elif hello.attempt < self._attempt:
-                reason = f"it belongs to attempt {hello.attempt}, and this is attempt {self._attempt}"
+            elif hello.attempt < newest:
+                reason = f"it belongs to attempt {hello.attempt}, and this is attempt {newest}"
             elif hello.attempt == self._attempt and self._wiring is not None and self._wiring.is_open:
                 wiring = self._wiring
             else:
-                key = (hello.attempt, hello.from_slot)
-                dropped = self._parked.pop(key, None)
-                if len(self._parked) >= _PARKED_LIMIT:
-                    _, dropped = self._parked.popitem(last=False)
-                self._parked[key] = (sock, host, time.monotonic() + _PARKED_TIMEOUT_S)
+                dropped = self._parked.pop(hello.from_slot, None)
+                deadline = time.monotonic() + _PARKED_TIMEOUT_S
+                self._parked[hello.from_slot] = _Parked(hello.attempt, sock, host, deadline)
         if reason is not None:
-            self._refuse(sock, host, reason)
+            self.refuse(sock, host, reason)
         if dropped is not None:
-            self._refuse(dropped[0], dropped[1], "another connection took its place")
+            self.refuse(dropped.sock, dropped.host, "another connection took its place")
         if wiring is not None:
             wiring.adopt(hello.from_slot, sock, host)
 
@@ -162,15 +184,15 @@ class Exchange:
         expired = []
         with self._lock:
             while self._parked:
-                key, (sock, host, deadline) = next(iter(self._parked.items()))
-                if deadline > now:
+                slot, parked = next(iter(self._parked.items()))
+                if parked.deadline > now:
                     break
-                del self._parked[key]
-                expired.append((sock, host))
-        for sock, host in expired:
-            self._refuse(sock, host, "its attempt never began here")
+                del self._parked[slot]
+                expired.append(parked)
+        for parked in expired:
+            self.refuse(parked.sock, parked.host, "its attempt never began here")
 
-    def _refuse(self, sock: socket.socket, host: str, reason: str) -> None:
+    def refuse(self, sock: socket.socket, host: str, reason: str) -> None:
         self.refusals.refused(host, reason)
         with contextlib.suppress(OSError):
             sock.send(REFUSED)
@@ -283,8 +305,8 @@ class Wiring:
         slots = sorted(slot for slot in needed if slot > self._exchange.slot)
         try:
             # A peer answers once it is ready itself, so dial all of them before waiting for any.
-            with contextlib.suppress(ClosedEarlyError):
-                for slot in slots:
+            for slot in slots:
+                with contextlib.suppress(ClosedEarlyError):
                     self._dial(slot, deadline)
             for slot in slots:
                 self._connect_to(slot, deadline)
@@ -368,9 +390,11 @@ class Wiring:
         self._exchange.refuse(sock, host, f"slot {slot} is not expected, or is connected already")
 
     def _start(self, slot: int, sock: socket.socket, *, is_dialled: bool) -> None:
+        with contextlib.suppress(OSError):  # the first read reports a peer that is gone already
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._exchange.socket_buffer_bytes)
         connection = DataConnection(
             sock,
-            f"exchange-{slot}",
+            self._exchange.poller,
             self._outputs.get(slot, {}).values(),
             self._inputs.get(slot, {}).values(),
             lambda reason: self._connection_lost(slot, reason),

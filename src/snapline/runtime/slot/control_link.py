@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from snapline.errors import PeerError
-from snapline.runtime.wire.auth import client_handshake
+from snapline.runtime.wire.auth import ClosedEarlyError, client_handshake
 from snapline.runtime.wire.control_messages import Message, encode
 from snapline.runtime.wire.frames import ControlConnection
 from snapline.runtime.wire.socket_errors import connect_advice
@@ -17,6 +18,8 @@ from snapline.runtime.wire.socket_errors import connect_advice
 CONNECT_TIMEOUT_S = 10.0
 CONNECT_RETRY_S = 0.1
 JOIN_TIMEOUT_S = 10.0
+
+_log = logging.getLogger(__name__)
 
 
 class ControlLink(Protocol):
@@ -40,6 +43,16 @@ class SocketLink:
         self._decode = decode
         self._name = name
         self._reader: threading.Thread | None = None
+
+    def wait_for_driver(self, timeout_s: float) -> None:
+        """Wait for the driver's first message, which says that it has authenticated this side."""
+        try:
+            data = self._connection.receive_within(timeout_s)
+        except PeerError as error:
+            raise ClosedEarlyError(f"the driver did not answer: {error}") from error
+        if data is None:
+            raise ClosedEarlyError("the driver hung up before it answered")
+        self._decode(data)
 
     def start(self, received: Callable[[Any], None], closed: Callable[[str], None]) -> None:
         self._reader = threading.Thread(target=self._read, args=(received, closed), name=self._name, daemon=True)
@@ -67,15 +80,26 @@ def connect(
 ) -> SocketLink:
     """Connect to the driver and authenticate; `retry` keeps trying while it does not listen yet.
 
+    A driver with too many strangers at its port hangs up on the oldest, so one that hangs up early is dialled again.
     Raises `OSError` if it cannot be reached, `PeerError` if authentication fails.
     """
-    sock = _dial(address, retry)
-    try:
-        client_handshake(sock, secret, "control", CONNECT_TIMEOUT_S)
-    except BaseException:
-        sock.close()
-        raise
-    return SocketLink(sock, decode, name)
+    deadline_s = time.monotonic() + CONNECT_TIMEOUT_S
+    while True:
+        sock = _dial(address, retry)
+        try:
+            client_handshake(sock, secret, "control", CONNECT_TIMEOUT_S)
+            link = SocketLink(sock, decode, name)
+            link.wait_for_driver(CONNECT_TIMEOUT_S)
+            return link
+        except ClosedEarlyError as error:
+            sock.close()
+            if time.monotonic() > deadline_s:
+                raise
+            _log.warning("the driver hung up (%s); trying again", error)
+            time.sleep(CONNECT_RETRY_S)
+        except BaseException:
+            sock.close()
+            raise
 
 
 def cannot_reach(address: tuple[str, int], error: OSError) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 from snapline.errors import PeerError, SnaplineError
 from snapline.graph.shipment import unpack
+from snapline.runtime.network.admission import entering_limit
+from snapline.runtime.network.descriptors import require_descriptors
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.scheduler.system_threads import SystemThreads
@@ -60,6 +62,8 @@ class OperatorProcess:
             raise PeerError(cannot_reach(address, error)) from error
         try:
             shipment = unpack(bootstrap.shipment)
+            slots = shipment.plan.slots
+            require_descriptors(slots + entering_limit(slots), f"each process of a job with {slots} slots")
         except Exception as error:
             raise _unable(link, start_problem(error)) from error
         settings = shipment.execution
@@ -68,6 +72,7 @@ class OperatorProcess:
                 bootstrap.host,
                 bootstrap.secret,
                 slot=bootstrap.slot,
+                slots=slots,
                 batch_size_bytes=settings.batch_size_bytes,
                 flush_timeout_ms=settings.flush_timeout_ms,
                 channel_memory_bytes=settings.channel_memory_bytes,

@@ -8,7 +8,11 @@ _NOTHING_YET = IDLE + 1
 
 
 class InputWatermarks:
-    """Combines the watermarks of all channels."""
+    """Combines the watermarks of all channels.
+
+    Looks at all of them only when the last one that held back the others has moved: with many channels, each of their
+    watermarks would cost as much as all together.
+    """
 
     def __init__(self, channels: int) -> None:
         self._watermarks = [_NOTHING_YET] * channels
@@ -16,6 +20,8 @@ class InputWatermarks:
         self._ended = [False] * channels
         self._current = _NOTHING_YET
         self._is_idle = False
+        self._behind = channels
+        """How many active channels are no further than the subtask."""
 
     @property
     def current_ms(self) -> int | None:
@@ -29,8 +35,15 @@ class InputWatermarks:
         elif watermark == MAX_WATERMARK:
             self._ended[channel] = True
         else:
+            before, was_active = self._watermarks[channel], not (self._idle[channel] or self._ended[channel])
             self._idle[channel] = False
-            self._watermarks[channel] = max(watermark, self._watermarks[channel])
+            self._watermarks[channel] = max(watermark, before)
+            if was_active:
+                if before > self._current or watermark <= self._current:
+                    return []
+                self._behind -= 1
+                if self._behind:
+                    return []
         return self._changed()
 
     def _changed(self) -> list[int]:
@@ -51,6 +64,7 @@ class InputWatermarks:
             advanced.append(least)
         elif was_idle and active and self._current != _NOTHING_YET:
             advanced.append(self._current)
+        self._behind = sum(watermark <= self._current for watermark in active)
         if self._is_idle and (advanced or not was_idle):
             advanced.append(IDLE)
         return advanced

@@ -193,6 +193,11 @@ class OperatorChain:
                 errors.append(error)
         return errors
 
+    def join(self) -> None:
+        """Wait for threads of closed operators that cannot be interrupted."""
+        for operator in self.operators:
+            operator.join()
+
 
 def _rows_of(frame: FrameType) -> str:
     """The end of a message about the batch that a call of `process` was given."""

@@ -10,14 +10,14 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from snapline.errors import SnaplineError
+from snapline.errors import SnaplineError, StorageError
 from snapline.protocol.barriers.barrier_events import AlignmentMetrics
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.network.channels import OutputChannel
 from snapline.state.channel_state import ChannelParts, ChannelStates
 from snapline.state.subtask_states import PendingSnapshot, WrittenSnapshot
-from snapline.storage.snapshot_writer import SnapshotWriter
+from snapline.storage.snapshot_writer import SUBTASK_INLINE_BYTES, SnapshotWriter
 from snapline.types import Barrier
 
 _log = logging.getLogger(__name__)
@@ -277,7 +277,23 @@ def _write_all(pending: dict[str, PendingSnapshot], writers: dict[str, SnapshotW
     finally:
         for snapshot in pending.values():
             snapshot.release()
+    _check_inline(written)
     return written
+
+
+def _check_inline(written: dict[str, WrittenSnapshot]) -> None:
+    """Refuse what would not fit the message to the driver."""
+    sizes = {
+        uid: sum(item.size_bytes for item in part.state.objects() if item.is_inline) for uid, part in written.items()
+    }
+    total = sum(sizes.values())
+    if total > SUBTASK_INLINE_BYTES:
+        largest = max(sizes, key=sizes.__getitem__)
+        raise StorageError(
+            f"the subtask's snapshot would send {total} bytes to the driver, most of them of {largest!r}, and "
+            f"{SUBTASK_INLINE_BYTES} are allowed; set `storage` to a directory that all machines reach, or lower "
+            "`inline_threshold`"
+        )
 
 
 def _discard_all(writers: Sequence[SnapshotWriter]) -> None:

@@ -151,9 +151,8 @@ class Task:
             watermark_ms = source.watermark
         elif self._gate is not None and self._watermarks is not None:
             watermark_ms, queued_in = self._watermarks.current_ms, self._gate.queued_bytes
-        return self.meter.read(
-            self.execution, watermark_ms, queued_in, self._outputs.queued_bytes, *self._chain.row_figures
-        )
+        queued_out = self._outputs.queued_bytes
+        return self.meter.read(self.execution, watermark_ms, queued_in, queued_out, *self._chain.row_figures)
 
     # The thread.
 
@@ -179,6 +178,7 @@ class Task:
             self._decline_triggers()
         if error is not None:
             self._report_failure(error)
+        self._chain.join()
 
     def _report_failure(self, error: BaseException) -> None:
         text, shown, identity = self._chain.described(error), trace(error), self._chain.identity_of(error)

@@ -27,7 +27,7 @@ def make_states(
     clock: Callable[[], int],
 ) -> SubtaskStates:
     """`directory` names one of the operator's own on this machine, not created yet."""
-    operator = OperatorStates(planned.uid, subtask)
+    operator = OperatorStates(planned.uid, subtask, parallelism)
     if planned.key is None:
         return SubtaskStates(operator)
     groups = key_group_range(max_parallelism, parallelism, subtask)

@@ -59,6 +59,13 @@ class ControlConnection:
                 return None
             raise PeerError(f"the connection is gone: {error}") from error
 
+    def receive_within(self, timeout_s: float) -> bytes | None:
+        """Like `receive`. Raises `PeerError` too if the other end is silent for longer."""
+        self._sock.settimeout(timeout_s)
+        data = self.receive()
+        self._sock.settimeout(None)
+        return data
+
     def close(self) -> None:
         """End the connection and wake `receive`. Any thread; idempotent."""
         self._is_closed = True

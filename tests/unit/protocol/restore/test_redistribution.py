@@ -10,6 +10,8 @@ import pytest
 from snapline.errors import ConfigurationError, RestoreError
 from snapline.protocol.keygroups import owner
 from snapline.protocol.restore.redistribution import (
+    Dealt,
+    ElementRange,
     ListStates,
     SubtaskMapper,
     broadcast,
@@ -20,87 +22,107 @@ from snapline.protocol.restore.redistribution import (
     union,
     upstream_mapper,
 )
+from snapline.protocol.snapshot import StoredObject
 from snapline.types import Partitioning
 
-Deal: TypeAlias = Callable[[ListStates[int], int], list[dict[str, list[int]]]]
+Deal: TypeAlias = Callable[[ListStates, int], Dealt]
+
+
+def dealt(deal: Deal, states: dict[str, list[int | None]], to: int) -> list[dict[str, list[str]]]:
+    """`states` has the lengths of lists; their elements are named by old subtask and place: a0, a1, b0."""
+    lists = {
+        name: [
+            None if length is None else ElementRange(StoredObject(letter, 1), 0, length)
+            for letter, length in zip("abcdefgh", lengths, strict=False)
+        ]
+        for name, lengths in states.items()
+    }
+    return [
+        {
+            name: [f"{mine.object.path}{place}" for mine in ranges for place in range(mine.start, mine.stop)]
+            for name, ranges in subtask.items()
+        }
+        for subtask in deal(lists, to)
+    ]
 
 
 def test_g20_the_next_state_starts_where_the_remainder_ended() -> None:
-    result = split({"t-1": [[0, 10], []], "t-2": [[], [0, 15]]}, 3)
-    assert result == [{"t-1": [0], "t-2": [15]}, {"t-1": [10]}, {"t-2": [0]}]
+    result = dealt(split, {"t-1": [2, 0], "t-2": [0, 2]}, 3)
+    assert result == [{"t-1": ["a0"], "t-2": ["b1"]}, {"t-1": ["a1"]}, {"t-2": ["b0"]}]
 
 
 def test_split_cuts_the_concatenated_list_with_the_longer_parts_first() -> None:
-    assert split({"s": [[1, 2, 3], None, [4, 5, 6, 7, 8]]}, 5) == [
-        {"s": [1, 2]},
-        {"s": [3, 4]},
-        {"s": [5, 6]},
-        {"s": [7]},
-        {"s": [8]},
+    assert dealt(split, {"s": [3, None, 5]}, 5) == [
+        {"s": ["a0", "a1"]},
+        {"s": ["a2", "c0"]},
+        {"s": ["c1", "c2"]},
+        {"s": ["c3"]},
+        {"s": ["c4"]},
     ]
 
 
 def test_split_without_a_remainder_does_not_move_the_start() -> None:
-    assert split({"a": [[1, 2]], "b": [[3]]}, 2) == [{"a": [1], "b": [3]}, {"a": [2]}]
+    assert dealt(split, {"a": [2], "b": [1]}, 2) == [{"a": ["a0"], "b": ["a0"]}, {"a": ["a1"]}]
 
 
 def test_the_start_moves_on_from_state_to_state_and_wraps_around() -> None:
-    states = {"a": [[1, 2]], "b": [[3, 4]], "c": [[5]], "d": [[6]]}
-    assert split(states, 3) == [{"a": [1], "b": [4]}, {"a": [2], "c": [5]}, {"b": [3], "d": [6]}]
+    result = dealt(split, {"a": [2], "b": [2], "c": [1], "d": [1]}, 3)
+    assert result == [{"a": ["a0"], "b": ["a1"]}, {"a": ["a1"], "c": ["a0"]}, {"b": ["a0"], "d": ["a0"]}]
 
 
 def test_split_at_the_same_parallelism_leaves_every_list_with_its_subtask() -> None:
-    assert split({"a": [[1, 2, 3], [], None], "b": [None, [4], [5]]}, 3) == [{"a": [1, 2, 3]}, {"b": [4]}, {"b": [5]}]
+    result = dealt(split, {"a": [3, 0, None], "b": [None, 1, 1]}, 3)
+    assert result == [{"a": ["a0", "a1", "a2"]}, {"b": ["b0"]}, {"b": ["c0"]}]
 
 
 def test_split_of_nothing_gives_nothing() -> None:
-    assert split({}, 2) == [{}, {}]
-    assert split({"a": [[], None, []]}, 2) == [{}, {}]
+    assert dealt(split, {}, 2) == [{}, {}]
+    assert dealt(split, {"a": [0, None, 0]}, 2) == [{}, {}]
 
 
 def test_split_refuses_states_of_different_numbers_of_subtasks() -> None:
     with pytest.raises(RestoreError, match="'a': 1, 'b': 2"):
-        split({"a": [[1]], "b": [[2], [3]]}, 2)
+        dealt(split, {"a": [1], "b": [1, 1]}, 2)
+
+
+def test_ranges_do_not_grow_with_the_number_of_elements() -> None:
+    few, many = (split({"s": [ElementRange(StoredObject("a", 1), 0, count)]}, 3) for count in (30, 30_000_000))
+    assert [len(subtask["s"]) for subtask in few] == [len(subtask["s"]) for subtask in many] == [1, 1, 1]
+    assert many[1]["s"] == (ElementRange(StoredObject("a", 1), 10_000_000, 20_000_000),)
+
+
+def test_a_part_of_a_range_is_cut_further() -> None:
+    part = ElementRange(StoredObject("a", 1), 5, 9)
+    assert [subtask["s"] for subtask in split({"s": [part]}, 2)] == [
+        (ElementRange(StoredObject("a", 1), 5, 7),),
+        (ElementRange(StoredObject("a", 1), 7, 9),),
+    ]
 
 
 @pytest.mark.parametrize("to", [1, 2, 3])
 def test_union_gives_everything_to_everyone_at_any_parallelism(to: int) -> None:
-    states: ListStates[int] = {"a": [[1, 2], [3]], "b": [None, [4]], "c": [[], None]}
-    assert union(states, to) == [{"a": [1, 2, 3], "b": [4]}] * to
+    states: dict[str, list[int | None]] = {"a": [2, 1], "b": [None, 1], "c": [0, None]}
+    assert dealt(union, states, to) == [{"a": ["a0", "a1", "b0"], "b": ["b0"]}] * to
 
 
 def test_broadcast_copies_the_old_subtasks_in_turn() -> None:
-    assert broadcast({"a": [[1], [2]]}, 5) == [{"a": [1]}, {"a": [2]}, {"a": [1]}, {"a": [2]}, {"a": [1]}]
-    assert broadcast({"a": [[1], [2], [3]]}, 2) == [{"a": [1]}, {"a": [2]}]
+    assert [mine["a"] for mine in dealt(broadcast, {"a": [1, 1]}, 5)] == [["a0"], ["b0"], ["a0"], ["b0"], ["a0"]]
+    assert dealt(broadcast, {"a": [1, 1, 1]}, 2) == [{"a": ["a0"]}, {"a": ["b0"]}]
 
 
 def test_broadcast_skips_subtasks_that_reported_nothing_even_at_the_same_parallelism() -> None:
-    states: ListStates[int] = {"a": [None, [2], [3]], "b": [None, None, None]}
-    assert broadcast(states, 3) == [{"a": [2]}, {"a": [3]}, {"a": [2]}]
+    result = dealt(broadcast, {"a": [None, 1, 1], "b": [None, None, None]}, 3)
+    assert result == [{"a": ["b0"]}, {"a": ["c0"]}, {"a": ["b0"]}]
 
 
 def test_an_empty_list_was_reported_and_is_copied_like_any_other() -> None:
-    assert broadcast({"a": [[], [2]]}, 3) == [{}, {"a": [2]}, {}]
-
-
-@pytest.mark.parametrize("deal", [split, union, broadcast])
-def test_no_list_is_shared_with_the_snapshot_or_another_subtask(deal: Deal) -> None:
-    original = [1]
-    result = deal({"a": [original]}, 1) + deal({"a": [original]}, 1)
-    result[0]["a"].append(2)
-    assert (original, result[1]) == ([1], {"a": [1]})
-
-
-def test_the_copies_of_union_and_broadcast_are_independent() -> None:
-    for result in (union({"a": [[1]]}, 2), broadcast({"a": [[1]]}, 2)):
-        result[0]["a"].append(2)
-        assert result[1] == {"a": [1]}
+    assert dealt(broadcast, {"a": [0, 1]}, 3) == [{}, {"a": ["b0"]}, {}]
 
 
 def test_dealing_out_to_no_subtask_is_refused() -> None:
     for deal in (split, union, broadcast):
         with pytest.raises(ConfigurationError, match="parallelism is 0"):
-            deal({"a": [[1]]}, 0)
+            dealt(deal, {"a": [1]}, 0)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 
 from snapline.errors import RestoreError
 from snapline.protocol.keygroups import KeyGroupRange, default_max_parallelism, key_group_ranges
+from snapline.protocol.restore.redistribution import ElementRange
 from snapline.protocol.restore.restore_plan import (
     ChannelRestore,
-    ElementRef,
     KeyedRestore,
     RestoreEdge,
     RestoreOptions,
@@ -101,8 +101,8 @@ def restored(plan: RestorePlan, uid: str, index: int) -> SubtaskRestore:
     return plan.subtasks[SubtaskId(uid, index)][uid]
 
 
-def elements(assigned: tuple[ElementRef, ...]) -> list[tuple[str, int]]:
-    return [(ref.object.path, ref.index) for ref in assigned]
+def elements(assigned: tuple[ElementRange, ...]) -> list[tuple[str, int]]:
+    return [(mine.object.path, index) for mine in assigned for index in range(mine.start, mine.stop)]
 
 
 # --- where to start --------------------------------------------------------------------------------------------------

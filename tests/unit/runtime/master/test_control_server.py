@@ -80,6 +80,7 @@ class Room:
         self._writers.append(peer.writer)
         if secret is not None:
             await async_client_handshake(peer.reader, peer.writer, secret, "control")
+            assert m.decode_to_supervisor(await read_frame(peer.reader) or b"") == m.Heartbeat()
         if hello is not None:
             await peer.say(hello)
         return peer

@@ -36,7 +36,7 @@ def probe(address: tuple[str, int], secret: bytes = SECRET) -> str | None:
 
 def with_data_port(use: Callable[[tuple[str, int]], None]) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
-    admission = Admission(listener, SECRET, Refusals("a slot"), lambda *_: None, lambda _: None)
+    admission = Admission(listener, SECRET, Refusals("a slot"), lambda *_: None, lambda _: None, 10)
     with closing(admission):
         use(listener.getsockname())
 

@@ -17,6 +17,7 @@ from snapline.runtime.wire.auth import Refusals, client_handshake
 SECRET = b"s" * 32
 DEADLINE_S = 10.0
 HELLO = Hello(3, 1, 0)
+LIMIT = 3
 
 
 class Port:
@@ -26,7 +27,7 @@ class Port:
         listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = listener.getsockname()
         self.arrived: queue.SimpleQueue[tuple[socket.socket, str, Hello]] = queue.SimpleQueue()
-        self.admission = Admission(listener, SECRET, Refusals("a slot"), self._arrived, lambda _: None)
+        self.admission = Admission(listener, SECRET, Refusals("a slot"), self._arrived, lambda _: None, LIMIT)
 
     def _arrived(self, sock: socket.socket, host: str, hello: Hello) -> None:
         self.arrived.put((sock, host, hello))
@@ -97,9 +98,8 @@ def test_what_is_no_handshake_is_hung_up_on(port: Port) -> None:
     assert port.arrived.empty()
 
 
-def test_who_does_not_speak_does_not_keep_others_out(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ENTERING_LIMIT", 3)
-    silent = [port.silent() for _ in range(8)]
+def test_who_does_not_speak_does_not_keep_others_out(port: Port) -> None:
+    silent = [port.silent() for _ in range(LIMIT + 5)]
     try:
         with closing(port.dial()) as sock:
             sock.sendall(HELLO.encode())

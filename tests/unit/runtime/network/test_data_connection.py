@@ -1,24 +1,37 @@
-"""The end of a connection."""
+"""One connection, without an exchange."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from snapline.runtime.network import data_connection as module
 from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.heartbeat import HeartbeatSettings
+from snapline.runtime.network.poller import Poller
+
+HEARTBEAT = HeartbeatSettings(1000, 5000)
 
 
-def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def poller() -> Iterator[Poller]:
+    poller = Poller()
+    yield poller
+    poller.close()
+
+
+def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(
+    poller: Poller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     has_sent, may_go_on, send = threading.Event(), threading.Event(), module._send
 
-    def send_and_pause(sock: socket.socket, views: list[memoryview], flags: int) -> list[memoryview]:
-        rest = send(sock, views, flags)
-        if rest and flags:
+    def send_and_pause(sock: socket.socket, views: list[memoryview]) -> list[memoryview]:
+        rest = send(sock, views)
+        if rest:
             has_sent.set()
             assert may_go_on.wait(10)
         return rest
@@ -26,15 +39,46 @@ def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(monkey
     monkeypatch.setattr(module, "_send", send_and_pause)
     ours, theirs = socket.socketpair()
     with theirs:
-        connection = DataConnection(ours, "test", [], [], lambda _: None, HeartbeatSettings(1000, 5000))
+        connection = DataConnection(ours, poller, [], [], lambda _: None, HEARTBEAT)
         connection.start()
         sender = threading.Thread(target=connection._reply, args=(bytes(50_000_000),))
         sender.start()
         assert has_sent.wait(10)
         connection.stop()
-        connection._threads[1].join(10)
         may_go_on.set()
         sender.join(10)
         started_s = time.monotonic()
         connection.join()
         assert time.monotonic() - started_s < 2
+
+
+def test_what_the_poller_still_has_to_send_does_not_hold_up_the_end(poller: Poller) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        connection = DataConnection(ours, poller, [], [], lambda _: None, HEARTBEAT)
+        connection.start()
+        connection._reply(bytes(50_000_000))
+        assert connection._is_left_to_poller
+        started_s = time.monotonic()
+        connection.stop()
+        connection.join()
+        assert time.monotonic() - started_s < 2
+
+
+def test_the_poller_sends_what_did_not_fit_and_what_came_after(poller: Poller) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        connection = DataConnection(ours, poller, [], [], lambda _: None, HEARTBEAT)
+        connection.start()
+        connection._reply(b"a" * 5_000_000)
+        connection._reply(b"b" * 5_000_000)
+        received = bytearray()
+        theirs.settimeout(10)
+        while len(received) < 10_000_000:
+            received += theirs.recv(1 << 20)
+        assert received == b"a" * 5_000_000 + b"b" * 5_000_000
+        # The right to write is free again, and used directly.
+        connection._reply(b"c")
+        assert theirs.recv(10) == b"c"
+        connection.stop()
+        connection.join()

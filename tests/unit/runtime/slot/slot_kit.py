@@ -100,6 +100,7 @@ def make_exchange() -> Exchange:
         "127.0.0.1",
         SECRET,
         slot=0,
+        slots=1,
         batch_size_bytes=1 << 16,
         flush_timeout_ms=10,
         channel_memory_bytes=1 << 20,

@@ -40,6 +40,7 @@ class Driver:
             sock.close()
         else:
             self._connection = ControlConnection(sock)
+            self._connection.send(m.encode(m.Heartbeat()))
 
     def accepted(self) -> ControlConnection:
         self._thread.join(DEADLINE_S)

@@ -104,6 +104,7 @@ class Driver:
             sock.close()
             raise
         self._connection = ControlConnection(sock)
+        self.send(m.Heartbeat())
         return self.receive()
 
     def send(self, message: m.Message) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
+
 from snapline.runtime.task.input_watermarks import InputWatermarks
 from snapline.types import IDLE, MAX_WATERMARK
 
@@ -80,3 +84,35 @@ def test_idleness_comes_behind_the_last_watermark_of_channels_that_are_all_idle(
     assert watermarks.advance(0, IDLE) == [12, IDLE]
     assert watermarks.advance(0, IDLE) == []
     assert watermarks.advance(0, 12) == [12], "it speaks again"
+
+
+class Plain(InputWatermarks):
+    """Looks at all channels every time."""
+
+    def advance(self, channel: int, watermark: int) -> list[int]:
+        if watermark == IDLE:
+            self._idle[channel] = True
+        elif watermark == MAX_WATERMARK:
+            self._ended[channel] = True
+        else:
+            self._idle[channel] = False
+            self._watermarks[channel] = max(watermark, self._watermarks[channel])
+        return self._changed()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_looking_only_when_the_last_has_moved_changes_nothing(seed: int) -> None:
+    random = Random(seed)
+    channels = random.randint(1, 5)
+    quick, plain = InputWatermarks(channels), Plain(channels)
+    ended: set[int] = set()
+    for _ in range(200):
+        channel = random.randrange(channels)
+        if channel in ended:
+            continue
+        watermark = random.choice([IDLE, *range(random.randint(1, 30))])
+        if random.random() < 0.01:
+            watermark = MAX_WATERMARK
+            ended.add(channel)
+        assert quick.advance(channel, watermark) == plain.advance(channel, watermark)
+        assert quick.current_ms == plain.current_ms

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from tests.unit.runtime.runtime_bench import Bench
 from tests.unit.runtime.task.task_kit import ME, Output, rows
 
@@ -102,6 +104,20 @@ def test_state_is_reported_when_it_is_written_and_not_before() -> None:
     (stored,) = finished.state["op"].objects()
     assert setup.stored() == [stored.path]
     assert finished.checkpointed_bytes == finished.state_bytes > 0
+
+
+def test_state_that_would_not_fit_the_message_to_the_driver_fails_the_checkpoint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = Setup()
+    kept_in_driver = replace(barrier(), location=None)
+    monkeypatch.setattr("snapline.runtime.task.subtask_snapshots.SUBTASK_INLINE_BYTES", 10)
+    setup.snapshots.broadcast(kept_in_driver, setup.channels)
+    setup.take(kept_in_driver)
+    setup.settle()
+    failed = setup.fed[-1]
+    assert isinstance(failed, s.AsynchronousPartFailed)
+    assert "bytes to the driver, most of them of 'op'" in failed.error
 
 
 def test_written_state_waits_for_inputs_that_are_still_captured() -> None:

@@ -12,7 +12,8 @@ from snapline.errors import PeerError
 from snapline.protocol import messages as p
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.keygroups import KeyGroupRange
-from snapline.protocol.restore.restore_plan import ChannelRestore, ElementRef, KeyedRestore, SubtaskRestore
+from snapline.protocol.restore.redistribution import ElementRange
+from snapline.protocol.restore.restore_plan import ChannelRestore, KeyedRestore, SubtaskRestore
 from snapline.protocol.snapshot import ChannelPart, KeyedPart, OperatorPart, StoredObject, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.runtime.task.task_meter import TaskMeter
@@ -38,7 +39,7 @@ STATE = SubtaskState(
 )
 RESTORE = SubtaskRestore(
     keyed=(KeyedRestore(STATE.keyed[0], KeyGroupRange(0, 31)),),
-    operator={"offsets": (ElementRef(STORED, 1),)},
+    operator={"offsets": (ElementRange(STORED, 1, 3),)},
     inputs=(ChannelRestore(ChannelPart("edge", 0, 1, STORED), True, (1, 2)),),
 )
 BARRIER = Barrier(
