@@ -148,19 +148,19 @@ class CheckpointCoordinator:
     def _on_timeout(self, name: str, now_ms: int) -> None:
         reason, begin = (
             FailureReason.CHECKPOINT_EXPIRED,
-            f"not complete within {self._timeout_ms / 1000:g} s; it waited",
+            f"not complete within {self._timeout_ms / 1000:g} s; it waited for",
         )
         pending = next((pending for pending in self._pending.values() if pending.request.name == name), None)
         if pending is not None:
             # Nobody knows yet whether the record gets into the journal.
             is_unclear = pending.phase is PendingPhase.PUBLISHING
-            self._abort(pending, reason, f"{begin} for {pending.waits_for}", now_ms, keep=is_unclear)
+            self._abort(pending, reason, f"{begin} {pending.waits_for}", now_ms, keep=is_unclear)
             self._complete_next(now_ms)
         elif self._starting.is_reserving(name):
-            self._drop_start(reason, f"{begin} for an id from the journal", now_ms)
+            self._drop_start(reason, f"{begin} an id from the journal", now_ms)
             self._poll(now_ms)
         elif (request := self._requests.take(name)) is not None:
-            self._fail_request(request, reason, f"{begin} for its turn", now_ms)
+            self._fail_request(request, reason, f"{begin} its turn", now_ms)
 
     def _on_request(self, request: TriggerRequest, now_ms: int) -> None:
         if self.activity is Activity.CLOSED:

@@ -6,6 +6,9 @@ import socket
 from dataclasses import dataclass
 from typing import Protocol
 
+LOOKS_PER_INTERVAL = 4
+"""How often a connection is looked at between two heartbeats, so that silence is noticed soon after the timeout."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSettings:
@@ -41,24 +44,27 @@ class Heartbeat:
         self._connection = connection
         self._interval_s = settings.interval_ms / 1000
         self._timeout_s = settings.timeout_ms / 1000
-        self._beaten_s = now_s
+        self._look_s = self._interval_s / LOOKS_PER_INTERVAL
+        self._looked_s = self._beat_at_s = now_s
         self._heard_s = now_s if has_begun else None
 
     def flush_if_due(self, now: float) -> float | None:
-        """Send a heartbeat, or give up a silent connection. Returns when to call again, or None."""
+        """Send a heartbeat if it is time, or give up a silent connection. Returns when to call again, or None."""
         connection = self._connection
         if connection.is_ending:
             return None
         # After a pause of this process nothing counts as late: it waits to be read.
-        was_still = now - self._beaten_s > self._interval_s + self._timeout_s / 2
-        self._beaten_s = now
+        was_still = now - self._looked_s > self._look_s + self._timeout_s / 2
+        self._looked_s = now
         if connection.take_heard() or (was_still and self._heard_s is not None):
             self._heard_s = now
         elif self._heard_s is not None and now - self._heard_s >= self._timeout_s:
             connection.give_up(f"nothing has come from it for {self._timeout_s:g} s (heartbeat_timeout)")
             return None
-        connection.send_heartbeat()
-        return now + self._interval_s
+        if now >= self._beat_at_s:
+            self._beat_at_s = now + self._interval_s
+            connection.send_heartbeat()
+        return now + self._look_s
 
 
 def keep_alive(sock: socket.socket, timeout_ms: int) -> None:

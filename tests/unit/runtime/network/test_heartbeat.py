@@ -37,14 +37,14 @@ def test_it_beats_at_its_interval_as_long_as_something_comes() -> None:
     heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=True)
     for now in range(100, 120):
         connection.is_heard = True
-        assert heartbeat.flush_if_due(now) == now + 1
+        assert beat(heartbeat, now, now + 0.25, now + 0.5, now + 0.75)[-1] == now + 1
     assert (connection.sent, connection.reasons) == (20, [])
 
 
 def test_a_connection_that_is_silent_for_the_timeout_is_given_up_once() -> None:
     connection = Connection()
     heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=True)
-    assert beat(heartbeat, 101, 102, 103, 104) == [102, 103, 104, 105]
+    assert beat(heartbeat, 101, 102, 103, 104, 104.75) == [101.25, 102.25, 103.25, 104.25, 105]
     assert beat(heartbeat, 105, 106) == [None, None]
     assert connection.reasons == ["nothing has come from it for 5 s (heartbeat_timeout)"]
 
@@ -64,7 +64,7 @@ def test_silence_before_the_first_word_of_whoever_dialled_does_not_count() -> No
 def test_after_a_pause_of_this_process_nothing_counts_as_late() -> None:
     connection = Connection()
     heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=True)
-    assert beat(heartbeat, 101, 130, 131) == [102, 131, 132]
+    assert beat(heartbeat, 101, 130, 131) == [101.25, 130.25, 131.25]
     beat(heartbeat, 132, 133, 134)
     assert connection.reasons == []
     beat(heartbeat, 135)
