@@ -310,7 +310,10 @@ class CheckpointCoordinator:
             return  # one at a time, so that no checkpoint becomes canonical after a newer one
         if vertex := pending.breaks_union_state(self._shape.vertices):
             reason = FailureReason.CHECKPOINT_DECLINED_TASK_CLOSING
-            message = f"union list state of {vertex} would be incomplete: some of its subtasks have ended, others not"
+            message = (
+                f"union list state of {vertex} would be incomplete: some of its subtasks have ended, others not; "
+                "checkpoints go on once all have (give a source that never ends a split for every subtask)"
+            )
             self._abort(pending, reason, message, now_ms)
             return
         pending.step("fully acknowledged")
