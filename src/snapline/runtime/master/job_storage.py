@@ -95,13 +95,18 @@ def open_storage(
     """Raises if storage is not writable or the snapshot to restore is missing. `token` must be unique per driver."""
     checkpoints = spec.checkpoints
     check_job_id(spec.job_id)
+    savepoint_dir = checkpoints.savepoint_dir if objects is None else None
     if objects is None and checkpoints.storage is None:
         objects = DriverObjects(f"{DRIVER_DIRECTORY}/{spec.job_id}", open_files(checkpoints))
     elif objects is None:
         objects = open_objects(checkpoints)
     archive = open_archive(checkpoints, spec.job_id, token or uuid.uuid4().hex, objects, journal, sleep)
     try:
-        _probe(objects, archive, has_own_journal=checkpoints.zookeeper is not None)
+        _probe(objects, archive.directory, archive.token, "checkpoints", "storage")
+        if savepoint_dir is not None:
+            _probe(objects, absolute(savepoint_dir), archive.token, "savepoints", "savepoint_dir")
+        if checkpoints.zookeeper is not None:
+            _try_journal(archive)
         given = _given(checkpoints, archive)
     except BaseException:
         if journal is None:
@@ -115,21 +120,23 @@ def absolute(path: str) -> str:
     return path.rstrip("/") if "://" in path else os.path.abspath(path)
 
 
-def _probe(objects: ObjectStore, archive: Archive, *, has_own_journal: bool) -> None:
-    path = f"{archive.directory}/probe-{archive.token}"
+def _probe(objects: ObjectStore, directory: str, token: str, what: str, setting: str) -> None:
+    path = f"{directory}/probe-{token}"
     try:
         objects.create(path, b"probe")
         objects.delete([path])
     except StorageError as error:
         raise StorageError(
-            f"checkpoints cannot be kept in {archive.directory}: {error}. The job was not started; name a directory "
-            "in `storage` that this process and all executors may write to"
+            f"{what} cannot be kept in {directory}: {error}. The job was not started; name a directory in `{setting}` "
+            "that this process and all executors may write to"
         ) from error
-    if has_own_journal:
-        try:
-            archive.read_journal()
-        except StorageError as error:
-            raise StorageError(f"the journal of the job cannot be read: {error}. The job was not started") from error
+
+
+def _try_journal(archive: Archive) -> None:
+    try:
+        archive.read_journal()
+    except StorageError as error:
+        raise StorageError(f"the journal of the job cannot be read: {error}. The job was not started") from error
 
 
 def _given(checkpoints: Checkpoints, archive: Archive) -> Snapshot | None:

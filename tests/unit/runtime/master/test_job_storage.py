@@ -50,3 +50,15 @@ def test_a_zookeeper_that_is_down_is_noticed_before_the_job_starts(tmp_path: Pat
     spec = make_spec(checkpoints=Checkpoints(storage=tmp_path, zookeeper="127.0.0.1:1"))
     with pytest.raises(StorageError, match=r"no ZooKeeper at 127\.0\.0\.1:1 .*Connection refused.*was not started"):
         open_storage(spec, None, None)
+
+
+def test_a_directory_for_savepoints_is_tried_before_the_job_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for directory, is_good in (("savepoints", True), ("file/savepoints", False)):
+        checkpoints = Checkpoints(storage=tmp_path / "checkpoints", savepoint_dir=tmp_path / directory)
+        if is_good:
+            open_storage(make_spec(checkpoints=checkpoints), None, None).close()
+            assert list((tmp_path / directory).iterdir()) == []
+            continue
+        with pytest.raises(StorageError, match=r"savepoints cannot be kept in .*; name a directory in `savepoint_dir`"):
+            open_storage(make_spec(checkpoints=checkpoints), None, None)
