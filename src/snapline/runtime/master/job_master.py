@@ -375,6 +375,8 @@ class JobMaster:
             self._events.add(f"attempt {journal.attempt} claimed")
             if journal.failed_before is not None:
                 text = f"the job had failed in attempt {journal.failed_before} and goes on under the same id"
+                if journal.latest is not None and self._spec.checkpoints.restore_from is not None:
+                    text += f", from {journal.latest.location}; to start from `restore_from`, give it another id"
                 self._events.add(text)
                 _log.warning("job %s: %s", self._spec.name, text)
             self._job_event(j.AttemptClaimed(journal.attempt))

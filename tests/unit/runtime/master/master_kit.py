@@ -146,10 +146,13 @@ def process_hello(generation: int = 1, slot: int = 0, incarnation: int = 1) -> m
 class MasterBench(Bench):
     """A master of one slot on simulated storage. The test plays the supervisor and the operator process."""
 
-    def __init__(self, spec: JobSpec | None = None) -> None:
+    def __init__(self, spec: JobSpec | None = None, fill: Callable[[SimStorage], None] | None = None) -> None:
+        """`fill` puts into storage what was there before the job started."""
         super().__init__()
         self.spec = spec or make_spec(checkpoints=CHECKPOINTS)
         self.sim_storage = SimStorage(self.kernel, frozenset())
+        if fill is not None:
+            fill(self.sim_storage)
         self.provider = FakeProvider()
         self.ends: list[JobStatus] = []
         scheduler = self.scheduler

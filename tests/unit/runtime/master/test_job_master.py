@@ -17,9 +17,10 @@ from tests.unit.runtime.master.master_kit import (
 
 from snapline.config import Checkpoints, FixedDelay, NoRestart
 from snapline.devtools.simulator.scenario import Fault
-from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects
+from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects, SimStorage
 from snapline.errors import PeerError
 from snapline.protocol.error_identity import ErrorIdentity
+from snapline.protocol.journal import Record, RecordKind
 from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
@@ -29,10 +30,11 @@ from snapline.protocol.messages import (
     TaskReport,
     TriggerCheckpoint,
 )
-from snapline.protocol.snapshot import OperatorPart, StoredObject, SubtaskState
+from snapline.protocol.snapshot import OperatorPart, Snapshot, StoredObject, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.runtime.master.job_storage import open_storage
 from snapline.runtime.wire import control_messages as m
+from snapline.storage import snapshot_metadata
 from snapline.types import FailureReason, JobStatus, OperatorStateMode, SnapshotKind, SubtaskId, TaskStatus
 
 SAME = ErrorIdentity("map", "ValueError")
@@ -216,6 +218,30 @@ def test_a_job_that_failed_keeps_its_checkpoint_and_its_id() -> None:
         return is_ours, found.failed_before, [entry.id for entry in archive.recover(found.attempt).snapshots]
 
     assert bench.blocking(go_on) == (True, 1, [checkpoint_id])
+
+
+@pytest.mark.parametrize("restore_from", [None, "memory://sim/elsewhere"])
+def test_a_job_that_goes_on_after_a_failure_says_so(restore_from: str | None) -> None:
+    checkpoints = Checkpoints(storage=CHECKPOINTS.storage, restore_from=restore_from)
+    records = [
+        Record(RecordKind.CLAIM, 1, "old"),
+        Record(RecordKind.CHECKPOINT, 1, "old", 0, 1, "memory://sim/checkpoints/job/chk-1"),
+        Record(RecordKind.SEAL, 1, "old", 1),
+        Record(RecordKind.END, 2, "old", status=JobStatus.FAILED),
+    ]
+    snapshot = Snapshot(1, SnapshotKind.CHECKPOINT, 1, 0, "memory://sim/checkpoints/job/chk-1", {})
+
+    def fill(storage: SimStorage) -> None:
+        storage.records["job"] = {record.name: record for record in records}
+        storage.objects[snapshot.metadata_path] = snapshot_metadata.encode(snapshot)
+
+    bench = MasterBench(make_spec(checkpoints=checkpoints), fill)
+    bench.master.start(bench.slots)
+    bench.settle()
+    (text,) = [text for text in texts(bench) if "had failed" in text]
+    assert text.startswith("the job had failed in attempt 1 and goes on under the same id")
+    assert ("give it another id" in text) is (restore_from is not None)
+    assert bench.master.attempt == 3
 
 
 def test_the_same_error_ends_the_job_at_its_limit_and_is_counted_aloud(caplog: pytest.LogCaptureFixture) -> None:
