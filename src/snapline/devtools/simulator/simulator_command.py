@@ -22,7 +22,7 @@ from snapline.devtools.simulator.scenario import Handler
 from snapline.devtools.simulator.simulation import Outcome, simulate
 
 MAX_SEEDS = 10_000_000
-MUTANT_SEEDS = 50
+MUTANT_SEEDS = 100
 CHUNK = 16
 EXAMPLES = """examples:
   python -m snapline.testing.sim --seeds 2000            two thousand runs under every fault

@@ -373,12 +373,9 @@ class JobMaster:
         elif found.is_ours:
             self.attempt = max(self.attempt, journal.attempt)
             self._events.add(f"attempt {journal.attempt} claimed")
-            if journal.failed_before is not None:
-                text = f"the job had failed in attempt {journal.failed_before} and goes on under the same id"
-                if journal.latest is not None and self._spec.checkpoints.restore_from is not None:
-                    text += f", from {journal.latest.location}; to start from `restore_from`, give it another id"
-                self._events.add(text)
-                _log.warning("job %s: %s", self._spec.name, text)
+            if past := found.earlier_failure(self._spec.checkpoints):
+                self._events.add(past)
+                _log.warning("job %s: %s", self._spec.name, past)
             self._job_event(j.AttemptClaimed(journal.attempt))
         else:
             self._job_event(j.DriverFenced(journal.attempt))

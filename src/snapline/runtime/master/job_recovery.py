@@ -60,6 +60,16 @@ class Claim:
     is_ours: bool
     stop: Snapshot | None
 
+    def earlier_failure(self, config: Checkpoints) -> str:
+        """What to say if the job had failed before; empty if it had not."""
+        journal = self.journal
+        if journal.failed_before is None:
+            return ""
+        text = f"the job had failed in attempt {journal.failed_before} and goes on under the same id"
+        if journal.latest is None or config.restore_from is None:
+            return text
+        return f"{text}, from {journal.latest.location}; to start from `restore_from`, give it another id"
+
 
 def claim(archive: Archive, own_attempt: int) -> Claim:
     """Claim the next attempt; `own_attempt` is this driver's current one. Blocks."""
