@@ -61,11 +61,14 @@ if TYPE_CHECKING:
     from snapline.contracts.master_hook import MasterHook as MasterHook
     from snapline.contracts.operator import Operator as Operator
     from snapline.contracts.operator import OperatorContext as OperatorContext
+    from snapline.contracts.operator_coordinator import CoordinatorContext as CoordinatorContext
+    from snapline.contracts.operator_coordinator import OperatorCoordinator as OperatorCoordinator
     from snapline.contracts.schemas import Row as Row
     from snapline.contracts.schemas import SchemaLike as SchemaLike
     from snapline.contracts.sink import CommitResult as CommitResult
     from snapline.contracts.sink import Committable as Committable
     from snapline.contracts.sink import Permit as Permit
+    from snapline.contracts.sink import RetryWith as RetryWith
     from snapline.contracts.sink import Sink as Sink
     from snapline.contracts.sink import SinkContext as SinkContext
     from snapline.contracts.sink import SinkWriter as SinkWriter
@@ -131,8 +134,9 @@ _MODULES = {
     "contracts.functions": "AsyncFunction BatchProcessFunction CoProcessFunction ProcessFunction",
     "contracts.master_hook": "MasterHook",
     "contracts.operator": "Operator OperatorContext",
+    "contracts.operator_coordinator": "CoordinatorContext OperatorCoordinator",
     "contracts.schemas": "Row SchemaLike",
-    "contracts.sink": "CommitResult Committable Permit Sink SinkContext SinkWriter",
+    "contracts.sink": "CommitResult Committable Permit RetryWith Sink SinkContext SinkWriter",
     "contracts.source": "BadRow Position ReaderContext Source SourceReader Split Wait Watermarks",
     "errors": (
         "ConfigurationError EngineError FencedError PeerError RestoreError SnaplineError StorageError TransientError "

@@ -30,6 +30,7 @@ PAGES = (
     "tutorial.md",
     "concepts.md",
     "api.md",
+    "coordinators.md",
     "windows.md",
     "joins.md",
     "process.md",
@@ -46,6 +47,7 @@ PAGES_WITH_MESSAGES = ("state.md", "storage.md", "operations.md")
 SLOW_PAGES = (
     "tutorial.md",
     "api.md",
+    "coordinators.md",
     "windows.md",
     "joins.md",
     "process.md",

@@ -27,6 +27,7 @@ from snapline.graph.job_spec import JobSpec
 from snapline.protocol.messages import (
     Acknowledge,
     CheckpointCompleted,
+    EventToCoordinator,
     OperatorEvent,
     OperatorEventReceived,
     TaskReport,
@@ -52,7 +53,6 @@ from snapline.runtime.wire.control_messages import (
     ProcessDied,
     ProcessHello,
     ProcessUnable,
-    SplitRequest,
     StartProcess,
     SupervisorHello,
     TasksCancelled,
@@ -118,7 +118,11 @@ def spec(
     **checkpoints: Any,
 ) -> JobSpec:
     source = PlannedVertex(
-        "src", "src", parallelism, None, (PlannedOperator("src", "src", None, SCHEMA, True, has_coordinator=True),)
+        "src",
+        "src",
+        parallelism,
+        None,
+        (PlannedOperator("src", "src", None, SCHEMA, True, has_coordinator=True, is_source=True),),
     )
     sink = PlannedVertex("out", "out", parallelism, None, (PlannedOperator("out", "out", None, None, True),))
     edge = PlannedEdge("e", "src", "out", Partitioning.HASH, ("n",), SCHEMA)
@@ -516,16 +520,18 @@ def test_splits_are_dealt_out_and_kept_in_checkpoints(cluster: Cluster, tmp_path
     audit = Audit()
     with running(spec(tmp_path, hooks={"audit": audit}), cluster) as handle:
         source = ExecutionId(SubtaskId("src", 0), 1)
-        cluster.worker(0).send(SplitRequest(source, "src"))
+        cluster.worker(0).send(EventToCoordinator(source, "src", None, b"\xc0"))
         wait_for(lambda: len(cluster.all(OperatorEvent)) == 1)
         assert cluster.all(OperatorEvent)[0].event == {"splits": [1], "more": True}
         handle.checkpoint(timeout="5s")
-        cluster.worker(0).send(SplitRequest(source, "src"))
+        cluster.worker(0).send(EventToCoordinator(source, "src", None, b"\xc0"))
         wait_for(lambda: len(cluster.all(OperatorEvent)) == 2)
         cluster.worker(1).report(TaskStatus.FAILED, error="boom")
         wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
-        cluster.worker(0).send(SplitRequest(source, "src"))  # of the attempt before: nobody listens
-        cluster.worker(0).send(SplitRequest(replace_attempt(source, 2), "src"))
+        cluster.worker(0).send(
+            EventToCoordinator(source, "src", None, b"\xc0")
+        )  # of the attempt before: nobody listens
+        cluster.worker(0).send(EventToCoordinator(replace_attempt(source, 2), "src", None, b"\xc0"))
         wait_for(lambda: len(cluster.all(OperatorEvent)) == 3)
         assert cluster.all(OperatorEvent)[2].event == {"splits": [2], "more": True}
     assert audit.calls == [("reset", 0, None), ("snapshot", 1, None), ("restore", 1, b"seen")]

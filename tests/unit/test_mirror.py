@@ -24,6 +24,7 @@ ABOUT_PACKAGES = frozenset(
 
 COVERED_ELSEWHERE: Mapping[str, str] = {
     "contracts/master_hook.py": "tests/integration/test_master.py",
+    "contracts/operator_coordinator.py": "tests/integration/test_operator_coordinators.py",
     "contracts/sink.py": "tests/contract/test_sinks.py",
     "devtools/servers/standalone_cluster.py": "tests/spark/test_exactly_once.py",
     "devtools/servers/zookeeper_server.py": "tests/contract/test_journals.py",
@@ -33,6 +34,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "devtools/simulator/kernel.py": "tests/sim/test_simulator.py",
     "devtools/simulator/kernel_scheduler.py": "tests/sim/test_simulator.py",
     "devtools/simulator/large_job.py": "tests/sim/test_large_jobs.py",
+    "devtools/simulator/ledger.py": "tests/sim/test_simulator.py",
     "devtools/simulator/line_coverage.py": "tests/sim/test_simulator.py",
     "devtools/simulator/mutant.py": "tests/sim/test_simulator.py",
     "devtools/simulator/mutants.py": "tests/sim/test_simulator.py",

@@ -13,7 +13,7 @@ from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.contracts.source import Source
 from snapline.errors import ConfigurationError
-from snapline.operators.source_head import ChainMember
+from snapline.operators.source_head import ChainMember, SourceHead
 from snapline.types import Partitioning
 
 if TYPE_CHECKING:
@@ -70,7 +70,12 @@ class Node:
     @property
     def needs_uid(self) -> bool:
         """Whether checkpoints or external systems refer to its uid, so that the user must choose one."""
-        return self.has_state or self.is_sink or self.source is not None
+        return self.has_state or self.is_sink or self.has_coordinator
+
+    @property
+    def has_coordinator(self) -> bool:
+        """Whether a part of it runs on the driver."""
+        return isinstance(self.operator, SourceHead) or self.operator.make_coordinator() is not None
 
     @property
     def event_time(self) -> frozenset[str] | None:

@@ -55,6 +55,8 @@ class Checkpoints(Settings):
         mode: EXACTLY_ONCE, or AT_LEAST_ONCE, which never blocks a channel and cannot be combined with `unaligned`.
         unaligned: barriers may overtake data, which then becomes part of the checkpoint.
         aligned_timeout: with `unaligned`, start aligned, switch after this time; 0 is unaligned at once.
+        asynchronous: state is written on other threads while the task goes on; False makes the task wait until it is
+            written, which needs no second copy of state that changes meanwhile.
         incremental: reuse files of the last completed checkpoint where the state backend can (RocksDB).
         inline_threshold: state smaller than this is stored within the metadata file; at most 1 MB.
         compress: whether state files are compressed (zstd): smaller, but slower to write.
@@ -106,6 +108,7 @@ class Checkpoints(Settings):
     mode: CheckpointMode
     unaligned: bool
     aligned_timeout_ms: int
+    asynchronous: bool
     incremental: bool
     inline_threshold_bytes: int
     compress: bool
@@ -147,6 +150,7 @@ class Checkpoints(Settings):
         mode: CheckpointMode | str = CheckpointMode.EXACTLY_ONCE,
         unaligned: bool = False,
         aligned_timeout: Duration = "0ms",
+        asynchronous: bool = True,
         incremental: bool = False,
         inline_threshold: Size = "20kb",
         compress: bool = False,
@@ -186,6 +190,7 @@ class Checkpoints(Settings):
             mode=member(CheckpointMode, mode, "mode"),
             unaligned=flag(unaligned, "unaligned"),
             aligned_timeout_ms=duration_ms(aligned_timeout, setting="aligned_timeout"),
+            asynchronous=flag(asynchronous, "asynchronous"),
             incremental=flag(incremental, "incremental"),
             inline_threshold_bytes=_inline_threshold(inline_threshold),
             compress=flag(compress, "compress"),

@@ -26,6 +26,17 @@ class _Function:
         del context
         raise UserCodeError(f"a timer for {time_ms} is due, but the function has no method on_timer")
 
+    def prepare_snapshot(self, checkpoint_id: int, context: ProcessContext) -> None:
+        """Called just before the state is taken for a checkpoint: emit what you hold back, and write to operator state
+        what is not there yet. There is no current key.
+        """
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        """The checkpoint is durable, which settles all older ones too. Not every checkpoint is reported."""
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint will never complete. May be reported twice, or not at all."""
+
     def close(self) -> None:
         """Release external resources. Called last, also after a failure, when `open` may not have been called."""
 
@@ -95,6 +106,17 @@ class BatchProcessFunction(ABC):
         """Called with timers that are due, earliest first; `timers.rows` are their keys for the vectorised calls."""
         del context
         raise UserCodeError(f"{len(timers)} timers are due, but the function has no method on_timers")
+
+    def prepare_snapshot(self, checkpoint_id: int, context: BatchContext) -> None:
+        """Called just before the state is taken for a checkpoint: emit what you hold back, and write to operator state
+        what is not there yet. There is no current key.
+        """
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        """The checkpoint is durable, which settles all older ones too. Not every checkpoint is reported."""
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint will never complete. May be reported twice, or not at all."""
 
     def close(self) -> None:
         """Release external resources. Called last, also after a failure, when `open` may not have been called."""

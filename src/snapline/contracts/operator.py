@@ -10,7 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from snapline.contracts.operator_coordinator import OperatorCoordinator
+from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.subtask_states import SubtaskStates
+from snapline.text import shortened
+
+
+def _no_coordinator(event: Any) -> None:
+    del event
+    raise ConfigurationError("send_event: this operator has no coordinator; return one from make_coordinator()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,8 @@ class OperatorContext:
 
     `restored_id` is the checkpoint the subtask was restored from, -1 if none. What was prepared for checkpoints up to
     `prepared_until` may still be restored. `takes_last_checkpoint` says that a checkpoint follows the end of the data;
-    without one, `finish` makes the output final. `clock` returns processing time in milliseconds.
+    without one, `finish` makes the output final. `clock` returns processing time in milliseconds. `send_event` sends
+    plain data to the operator's coordinator, which handles the events of each subtask in order.
     """
 
     job_id: str
@@ -48,6 +57,7 @@ class OperatorContext:
     background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
     post: Callable[[Callable[[], None]], None]
     call_later: Callable[[int, Callable[[], None]], None]
+    send_event: Callable[[Any], None] = _no_coordinator
 
 
 class Operator(ABC):
@@ -70,6 +80,14 @@ class Operator(ABC):
 
     last_bad_row = ""
     """What was wrong with the last of them."""
+
+    def make_coordinator(self) -> OperatorCoordinator | None:
+        """Returns a new coordinator for all subtasks of this operator, or None if it needs none.
+
+        Called on the driver: while the job is planned, and for each attempt. An operator with a coordinator needs a
+        uid.
+        """
+        return None
 
     def open(self, context: OperatorContext) -> None:
         """Start; state is restored and may be declared. An override calls this first."""
@@ -102,6 +120,13 @@ class Operator(ABC):
     def wakeup(self, now_ms: int) -> None:
         """Processing time has reached `next_wakeup_ms`."""
 
+    def handle_event(self, event: Any) -> None:
+        """The operator's coordinator has sent this to this subtask. May emit, and change state, as `process` may."""
+        raise UserCodeError(
+            f"the coordinator of {type(self).__name__} has sent {shortened(event)}, but the operator has no method "
+            "handle_event"
+        )
+
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         """A barrier comes next: emit or flush what must precede it."""
 
@@ -112,7 +137,13 @@ class Operator(ABC):
         """The checkpoint is durable, which settles all older ones too. Not every checkpoint is reported."""
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint will never complete."""
+        """The checkpoint will never complete. May be reported twice."""
+
+    def checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """A newer checkpoint has replaced this one and all before it: the job will not go back to them.
+
+        Comes after `checkpoint_completed` of the newer one. Not every checkpoint is reported.
+        """
 
     def finish(self) -> None:
         """All input has ended: emit what is left. Snapshots and notifications may follow, wakeups do not."""

@@ -14,13 +14,29 @@ from snapline.text import explanation
 
 def plain_data(items: Sequence[Any], what: str) -> list[Any]:
     """The items as whoever restores them sees them. Raises `UserCodeError`, which calls them `what`."""
+    plain: list[Any] = msgspec.msgpack.decode(plain_bytes(list(items), what))
+    return plain
+
+
+def plain_bytes(item: Any, what: str) -> bytes:
+    """Plain data as it travels and is kept. Raises `UserCodeError`, which calls it `what`."""
     try:
-        plain: list[Any] = msgspec.msgpack.decode(msgspec.msgpack.encode(list(items)))
+        return msgspec.msgpack.encode(item)
     except (TypeError, msgspec.MsgspecError, OverflowError) as error:
         raise UserCodeError(
             f"{what} is no plain data: {explanation(error)}; use numbers, text, bytes, lists and dicts with text keys"
         ) from error
-    return plain
+
+
+def event_bytes(event: Any, what: str, limit_bytes: int) -> bytes:
+    """An event as it travels. Raises `UserCodeError` if it is no plain data, or larger than the limit."""
+    data = plain_bytes(event, what)
+    if len(data) > limit_bytes:
+        raise UserCodeError(
+            f"{what} has {len(data)} bytes, and at most {limit_bytes} may be sent; send several, or pass large data on "
+            "as rows or files"
+        )
+    return data
 
 
 def stream_bytes(table: pa.Table) -> bytes:

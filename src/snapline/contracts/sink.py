@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.protocol.commit import CommitResult, Committable, Permit
+from snapline.protocol.commit import CommitResult, Committable, Permit, RetryWith
 
-__all__ = ["CommitResult", "Committable", "Permit", "Sink", "SinkContext", "SinkWriter"]
+__all__ = ["CommitResult", "Committable", "Permit", "RetryWith", "Sink", "SinkContext", "SinkWriter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,11 @@ class SinkWriter(ABC):
         """
 
     @abstractmethod
-    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult | RetryWith:
         """Make visible what was prepared; `committable.payload` is an entry that `prepare` returned.
+
+        `RetryWith(payload)` asks to be called again later with another payload, for example that of the part that is
+        not committed yet. Both kinds of retries count towards `Checkpoints(committer_retries=...)`.
 
         May be called again for the same committable, by this process or another. An exception counts as a failure for
         an unknown reason: the job fails over.

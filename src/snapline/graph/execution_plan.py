@@ -22,8 +22,8 @@ class Key:
 class PlannedOperator:
     """One operator of a chain. `schema` is that of its output, None for a sink.
 
-    `has_state` says that it has state of its own in checkpoints; `has_coordinator` that it is a source, whose splits
-    the driver assigns; `is_sink` that it commits.
+    `has_state` says that it has state of its own in checkpoints; `has_coordinator` that a part of it runs on the
+    driver, as for every source; `is_sink` that it commits.
     """
 
     uid: str
@@ -33,6 +33,7 @@ class PlannedOperator:
     has_state: bool = False
     has_coordinator: bool = False
     is_sink: bool = False
+    is_source: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class PlannedVertex:
 
     @property
     def is_source(self) -> bool:
-        return self.operators[0].has_coordinator
+        return self.operators[0].is_source
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from snapline.config import Checkpoints, Execution, NoRestart, RestartStrategy
 from snapline.contracts.master_hook import MasterHook
+from snapline.contracts.operator import Operator
+from snapline.contracts.operator_coordinator import OperatorCoordinator
 from snapline.contracts.source import Source
+from snapline.errors import UserCodeError
 from snapline.graph.execution_plan import ExecutionPlan
+from snapline.operators.split_coordinator import SplitCoordinator
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job, checked and planned. `shipment` is sent to its processes: see `graph/shipment.py`."""
+    """A job, checked and planned. `shipment` is sent to its processes: see `graph/shipment.py`.
+
+    `coordinated` are the operators that have a coordinator of their own.
+    """
 
     job_id: str
     name: str
@@ -24,6 +31,16 @@ class JobSpec:
     execution: Execution
     restart: RestartStrategy
     shipment: bytes
+    coordinated: Mapping[str, Operator] = field(default_factory=dict)
+
+    def make_coordinator(self, uid: str) -> OperatorCoordinator:
+        """A new coordinator for a source, or for an operator that has its own."""
+        if uid in self.sources:
+            return SplitCoordinator(self.sources[uid])
+        made = self.coordinated[uid].make_coordinator()
+        if not isinstance(made, OperatorCoordinator):
+            raise UserCodeError(f"make_coordinator() gave {made!r}; it must give an OperatorCoordinator")
+        return made
 
     @property
     def takes_last_checkpoint(self) -> bool:

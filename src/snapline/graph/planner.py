@@ -11,6 +11,7 @@ import pyarrow as pa
 from snapline.api.graph_nodes import Input, Node
 from snapline.api.job import Job
 from snapline.contracts.master_hook import MasterHook
+from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import key_type
 from snapline.errors import ConfigurationError
 from snapline.graph.execution_plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex, edge_id
@@ -39,6 +40,11 @@ def make_spec(job: Job) -> JobSpec:
         name=job.name,
         plan=planned.plan,
         sources={uid: node.source for node, uid in planned.uids.items() if node.source is not None},
+        coordinated={
+            uid: node.operator
+            for node, uid in planned.uids.items()
+            if node.has_coordinator and isinstance(node.operator, Operator)
+        },
         hooks=_by_name(job.hooks),
         checkpoints=job.checkpoints,
         execution=job.execution,
@@ -118,8 +124,16 @@ def _vertex(job: Job, chain: list[Node], names: Mapping[Node, str], counts: Mapp
 
 
 def _operator(node: Node, uid: str) -> PlannedOperator:
-    is_source = node.source is not None
-    return PlannedOperator(uid, node.name, _key(node), node.schema, node.has_state, is_source, node.is_sink)
+    return PlannedOperator(
+        uid,
+        node.name,
+        _key(node),
+        node.schema,
+        has_state=node.has_state,
+        has_coordinator=node.has_coordinator,
+        is_sink=node.is_sink,
+        is_source=node.source is not None,
+    )
 
 
 def _key(node: Node) -> Key | None:

@@ -185,6 +185,22 @@ class Process(Operator):
             context.time_domain = None
         self._flush()
 
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        if self._keyed is not None:
+            self._keyed.select_none()
+        self._context._may_write_broadcast = False
+        with UserCode(self._what):
+            self._function.prepare_snapshot(checkpoint_id, self._context)
+        self._flush()
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        with UserCode(self._what):
+            self._function.checkpoint_completed(checkpoint_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        with UserCode(self._what):
+            self._function.checkpoint_aborted(checkpoint_id)
+
     def _flush(self) -> None:
         """Emit the rows collected from the function."""
         context = self._context
@@ -283,6 +299,20 @@ class ProcessBatches(Operator):
                     "on_timers and set none then"
                 )
         self._context.time_domain = None
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        if self._keyed is not None:
+            self._keyed.select_none()
+        with UserCode(self._what):
+            self._function.prepare_snapshot(checkpoint_id, self._context)
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        with UserCode(self._what):
+            self._function.checkpoint_completed(checkpoint_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        with UserCode(self._what):
+            self._function.checkpoint_aborted(checkpoint_id)
 
     def _emit(self, batch: pa.RecordBatch) -> None:
         self._pass_on("", _checked(batch, self._outputs.schema, self._what))

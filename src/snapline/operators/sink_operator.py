@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.plain_data import plain_data
-from snapline.contracts.sink import CommitResult, Committable, Sink, SinkContext, SinkWriter
+from snapline.contracts.sink import CommitResult, Committable, RetryWith, Sink, SinkContext, SinkWriter
 from snapline.errors import SnaplineError, TransientError, UserCodeError
 from snapline.protocol.commit import AbortNewer, Commit, CommitEffect, Committer, FailCommit
 from snapline.state.operator_state import OperatorList
@@ -133,7 +133,7 @@ class SinkOperator(Operator):
             lambda: commit(committable, order.permit), lambda answer: self._answered(committable, answer)
         )
 
-    def _answered(self, committable: Committable, answer: Future[CommitResult]) -> None:
+    def _answered(self, committable: Committable, answer: Future[CommitResult | RetryWith]) -> None:
         self._is_committing = False
         try:
             result = answer.result()
@@ -143,10 +143,13 @@ class SinkOperator(Operator):
             raise UserCodeError(
                 f"sink {self.context.uid!r} could not commit {committable.name}: {error_text(error)}"
             ) from error
-        if not isinstance(result, CommitResult):
+        if isinstance(result, RetryWith):
+            what = f"sink {self.context.uid!r} replaced {committable.name} with something that"
+            result = RetryWith(plain_data([result.payload], what)[0])
+        elif not isinstance(result, CommitResult):
             raise UserCodeError(
                 f"sink {self.context.uid!r}: the commit of {committable.name} gave {shortened(result)}; it must give a "
-                "CommitResult"
+                "CommitResult, or RetryWith(payload)"
             )
         if result is CommitResult.FAILED_KNOWN:
             _log.warning(
@@ -155,7 +158,7 @@ class SinkOperator(Operator):
                 committable.name,
             )
         effects = self._committer.answered(committable.name, result)
-        self._carry_out(effects, is_retry=result is CommitResult.RETRY_LATER)
+        self._carry_out(effects, is_retry=result is CommitResult.RETRY_LATER or isinstance(result, RetryWith))
 
     @property
     def _opened(self) -> SinkWriter:

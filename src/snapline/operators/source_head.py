@@ -72,11 +72,12 @@ class SourceHead:
         """Whether to ask the driver for splits now."""
         return self._may_be_more and not self._has_asked and (self._is_dry or self._source.in_step)
 
-    def asked(self) -> None:
-        """The driver has been asked; `assign` will be called with its answer."""
+    def ask(self) -> None:
+        """Ask the driver for splits; `handle_event` will be called with its answer."""
         self._has_asked = True
+        self.context.send_event(None)
 
-    def assign(self, event: Mapping[str, Any]) -> None:
+    def handle_event(self, event: Mapping[str, Any]) -> None:
         """Take the answer of the driver: `splits` to read, and whether there may be `more` of them."""
         for split in event["splits"]:
             self._opened.add_split(split, None)

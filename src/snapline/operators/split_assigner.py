@@ -50,18 +50,18 @@ class SplitAssigner:
         if self._is_discovering:
             self.discovered(self._source.discover(None))
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, data: Any) -> None:
         """The job starts from a snapshot that holds `data`."""
         try:
-            state = msgspec.msgpack.decode(data, type=_State)
+            state = msgspec.convert(data, type=_State)
         except msgspec.MsgspecError as error:
             raise DamagedError(f"the unassigned splits in the snapshot cannot be read: {error}") from error
         self.known = state.known
         self._share_out(state.splits)
 
-    def snapshot(self) -> bytes:
+    def snapshot(self) -> dict[str, Any]:
         """What is not assigned yet, and what is known."""
-        return msgspec.msgpack.encode(_State(list(chain.from_iterable(self._unassigned)), self.known))
+        return {"splits": list(chain.from_iterable(self._unassigned)), "known": self.known}
 
     def assign(self, subtask: int) -> list[tuple[int, Answer]]:
         """A subtask asks. Returned is who is answered now: not always the one who asks, and perhaps others with it."""

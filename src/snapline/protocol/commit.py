@@ -44,6 +44,17 @@ class CommitResult(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class RetryWith:
+    """The answer to a commit that has to be tried again later with another payload, which replaces the one so far.
+
+    The next checkpoint holds the new payload. A restore from an older one brings the old payload back, so that must
+    remain something that can be committed.
+    """
+
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """Commit this now; the answer comes back through `answered`."""
 
@@ -89,6 +100,7 @@ COMMIT = TransitionTable(
         (_C.COMMITTING, "committed", _C.COMMITTED),
         (_C.COMMITTING, "already committed", _C.COMMITTED),
         (_C.COMMITTING, "retry", _C.COMMITTING),
+        (_C.COMMITTING, "retry with another payload", _C.COMMITTING),
         (_C.COMMITTING, "known failure", _C.DROPPED),
         (_C.COMMITTING, "unknown failure", _C.FAILED),
         (_C.COMMITTING, "out of retries", _C.FAILED),
@@ -162,13 +174,15 @@ class Committer:
         newest = max((entry.checkpoint_id for entry, _ in self._open.values()), default=NO_CHECKPOINT)
         return self.completed(newest)
 
-    def answered(self, name: str, result: CommitResult, update: Any = None) -> list[CommitEffect]:
-        """Takes the answer to a commit. On a retry `update` replaces the payload."""
+    def answered(self, name: str, result: CommitResult | RetryWith) -> list[CommitEffect]:
+        """Takes the answer to a commit."""
         if name not in self._open:
             return []
         entry, phase = self._open[name]
+        if isinstance(result, RetryWith):
+            return self._retry(replace(entry, payload=result.payload), phase, "retry with another payload")
         if result is CommitResult.RETRY_LATER:
-            return self._retry(entry, phase, update)
+            return self._retry(entry, phase, "retry")
         COMMIT.step(phase, _CAUSES[result])
         if result is CommitResult.FAILED_UNKNOWN:
             return [FailCommit(entry, f"commit of {name} failed for an unknown reason")]
@@ -176,13 +190,12 @@ class Committer:
         self.dropped += result is CommitResult.FAILED_KNOWN
         return self._commit_permitted()
 
-    def _retry(self, entry: Committable, phase: CommitPhase, update: Any) -> list[CommitEffect]:
+    def _retry(self, entry: Committable, phase: CommitPhase, cause: str) -> list[CommitEffect]:
         if entry.retries >= self._max_retries:
             COMMIT.step(phase, "out of retries")
             return [FailCommit(entry, f"commit of {entry.name} failed {self._max_retries + 1} times")]
-        payload = entry.payload if update is None else update
-        entry = replace(entry, payload=payload, retries=entry.retries + 1)
-        self._open[entry.name] = (entry, COMMIT.step(phase, "retry"))
+        entry = replace(entry, retries=entry.retries + 1)
+        self._open[entry.name] = (entry, COMMIT.step(phase, cause))
         return [self._commit(entry)]
 
     def _commit_permitted(self) -> list[CommitEffect]:

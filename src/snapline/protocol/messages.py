@@ -74,6 +74,29 @@ class Decline:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointMeasured:
+    """What a subtask has measured of a checkpoint that it gave up before it could acknowledge."""
+
+    execution: ExecutionId
+    checkpoint_id: int
+    metrics: SubtaskMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class EventToCoordinator:
+    """Encoded plain data from a subtask to the coordinator of one of its operators.
+
+    `after` is the last checkpoint whose snapshot the subtask had taken. None marks a request that the subtask repeats
+    after a restore, so that no checkpoint has to keep it.
+    """
+
+    execution: ExecutionId
+    operator: str
+    after: int | None
+    event: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorEventReceived:
     """The subtask has the event; later messages arrive after it."""
 

@@ -69,6 +69,8 @@ class OperatorHarness:
         self.emitted: list[pa.RecordBatch] = []
         self.side_emitted: list[tuple[str, pa.RecordBatch]] = []
         self.watermarks: list[int] = []
+        self.events: list[Any] = []
+        """What the operator has sent to its coordinator."""
         self.waiting: list[tuple[Callable[[], Any], Callable[[Future[Any]], None]]] = []
         self.mail: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.clock = ManualClock() if clock is None else clock
@@ -279,6 +281,7 @@ class OperatorHarness:
             background=self._background,
             post=self.mail.put,
             call_later=lambda _, call: self.mail.put(call),
+            send_event=self.events.append,
             **{**values, **self._options},
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import cloudpickle
 import msgspec
 import pyarrow as pa
 
-from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext
+from snapline.contracts.sink import CommitResult, Committable, Permit, RetryWith, Sink, SinkContext
 
 _PERMIT = Permit(9, 99)
+_MAX_REPLACEMENTS = 10
 _DONE = (CommitResult.COMMITTED, CommitResult.ALREADY_COMMITTED)
 
 
@@ -166,9 +168,19 @@ class _Writer:
 
     def commit(self, committables: list[Committable]) -> None:
         for entry in committables:
-            result = self._made.commit(entry, _PERMIT)
+            result = self._commit(entry)
             if result not in _DONE:
                 raise AssertionError(f"commit() of {entry.payload!r} gave {result}")
+
+    def _commit(self, entry: Committable) -> CommitResult:
+        """Commit, with the payloads that the sink asks for instead."""
+        for _ in range(_MAX_REPLACEMENTS):
+            result = self._made.commit(entry, _PERMIT)
+            if not isinstance(result, RetryWith):
+                return result
+            (payload,) = msgspec.msgpack.decode(msgspec.msgpack.encode([result.payload]))
+            entry = replace(entry, payload=payload)
+        raise AssertionError(f"commit() of {entry.name} asked for another payload {_MAX_REPLACEMENTS} times")
 
 
 def _shown(numbers: list[int]) -> str:

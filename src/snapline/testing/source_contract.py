@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import msgspec
@@ -109,7 +110,7 @@ class _Subtasks:
     """The readers of a source, with splits as a driver assigns them and positions as a checkpoint keeps them."""
 
     def __init__(
-        self, source: Source, parallelism: int, quiet_s: float, snapshot: tuple[bytes, list[bytes]] | None = None
+        self, source: Source, parallelism: int, quiet_s: float, snapshot: tuple[Any, list[bytes]] | None = None
     ) -> None:
         self._assigner = SplitAssigner(source, parallelism)
         may_fail = checked_on_error(source.on_error, "the source") is OnError.FAIL
@@ -158,7 +159,7 @@ class _Subtasks:
             if not event["more"]:
                 self._ended.add(answered)
 
-    def snapshot(self) -> tuple[bytes, list[bytes]]:
+    def snapshot(self) -> tuple[Any, list[bytes]]:
         entries = [entry for reader in self._readers for entry in reader.positions()]
         return self._assigner.snapshot(), [msgspec.msgpack.encode(entry) for entry in entries]
 

@@ -17,7 +17,7 @@ from snapline.api.job import Job
 from snapline.config import Checkpoints, Execution, ExponentialDelay
 from snapline.connectors.files.file_sink import Files
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.sink import CommitResult, Committable, Permit, SinkContext, SinkWriter
+from snapline.contracts.sink import CommitResult, Committable, Permit, RetryWith, SinkContext, SinkWriter
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.devtools.kit.processes import operator_processes
 from snapline.runtime.master.master_handle import MasterHandle
@@ -319,7 +319,7 @@ class _UnwillingWriter(SinkWriter):
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         return self._writer.prepare(checkpoint_id)
 
-    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult | RetryWith:
         with self._count.open("a") as file:
             file.write("x")
         number, sink = len(self._count.read_text()), self._sink

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from snapline.contracts.operator import Operator
+from snapline.errors import UserCodeError
 
 
 class Through(Operator):
@@ -22,6 +23,12 @@ def test_nothing_holds_up_the_task_by_default() -> None:
     assert operator.next_wakeup_ms() is None
     assert not any((operator.is_full, operator.is_busy, operator.has_unfinished_work, operator.makes_watermarks))
     assert operator.late_rows == 0
+    assert operator.make_coordinator() is None
+
+
+def test_an_event_that_nobody_handles_is_an_error() -> None:
+    with pytest.raises(UserCodeError, match="the coordinator of Through has sent 'x', but the operator has no method"):
+        Through().handle_event("x")
 
 
 def test_an_operator_has_to_process() -> None:

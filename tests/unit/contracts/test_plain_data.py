@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from snapline.contracts.plain_data import plain_data, stream_bytes
+from snapline.contracts.plain_data import event_bytes, plain_data, stream_bytes
 from snapline.errors import UserCodeError
 
 
@@ -24,3 +24,11 @@ def test_a_stream_has_only_the_rows_of_a_slice() -> None:
     data = stream_bytes(table.slice(10, 3))
     assert pa.ipc.open_stream(data).read_all() == pa.table({"n": [10, 11, 12]})
     assert len(data) < 1000
+
+
+def test_events_have_a_limit() -> None:
+    assert event_bytes("abc", "it", 4) == b"\xa3abc"
+    with pytest.raises(UserCodeError, match="it has 5 bytes, and at most 4 may be sent; send several"):
+        event_bytes("abcd", "it", 4)
+    with pytest.raises(UserCodeError, match="it is no plain data"):
+        event_bytes(object(), "it", 100)

@@ -12,7 +12,7 @@ ROWS = pa.schema([("n", pa.int64())])
 
 
 def vertex(uid: str, parallelism: int, *, is_source: bool = False) -> PlannedVertex:
-    return PlannedVertex(uid, uid, parallelism, None, (PlannedOperator(uid, uid, None, ROWS, True, is_source),))
+    return PlannedVertex(uid, uid, parallelism, None, (PlannedOperator(uid, uid, None, ROWS, is_source=is_source),))
 
 
 def test_a_plan_needs_as_many_slots_as_its_widest_vertex() -> None:

@@ -471,3 +471,80 @@ class Wrong(sl.BatchProcessFunction):
 def test_wrong_functions_of_batches_name_the_operator(run: Run, call: Any, complaint: str) -> None:
     with pytest.raises(UserCodeError, match=complaint):
         batch_wise(run, Wrong(call)).operator.process(rows(("a", 0)), 0)
+
+
+class Holding(sl.ProcessFunction):
+    """Holds rows back until a checkpoint, and remembers how those end."""
+
+    def __init__(self) -> None:
+        self.held: list[dict[str, Any]] = []
+        self.ends: list[tuple[str, int]] = []
+
+    def open(self, context: sl.ProcessContext) -> None:
+        self.total = context.operator_states.list_state("total", int)
+        self.count = context.value_state("count", int)
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        self.held.append({"user": row["user"], "n": row["time"]})
+
+    def prepare_snapshot(self, checkpoint_id: int, context: sl.ProcessContext) -> None:
+        with pytest.raises(Exception, match="key"):
+            self.count.get()
+        for row in self.held:
+            context.emit(row)
+        context.emit_to("late", {"n": checkpoint_id})
+        self.total.set([sum(self.total) + len(self.held)])
+        self.held.clear()
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        self.ends.append(("completed", checkpoint_id))
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.ends.append(("aborted", checkpoint_id))
+
+
+def test_a_function_takes_part_in_checkpoints(run: Run) -> None:
+    function = Holding()
+    harness = started(run, function)
+    harness.operator.process(rows(("a", 1), ("b", 2)), 0)
+    assert pairs(harness) == []
+    harness.operator.prepare_snapshot(7)
+    assert pairs(harness) == [("a", 1), ("b", 2)]
+    assert harness.side_rows("late") == [{"n": 7}]
+    assert function.total.get() == [2]
+    harness.operator.checkpoint_completed(7)
+    harness.operator.checkpoint_aborted(8)
+    assert function.ends == [("completed", 7), ("aborted", 8)]
+
+
+class HoldingBatches(sl.BatchProcessFunction):
+    def __init__(self) -> None:
+        self.held: list[pa.RecordBatch] = []
+        self.ends: list[tuple[str, int]] = []
+
+    def process_batch(self, batch: pa.RecordBatch, context: sl.BatchContext) -> None:
+        self.held.append(batch)
+
+    def prepare_snapshot(self, checkpoint_id: int, context: sl.BatchContext) -> None:
+        for batch in self.held:
+            context.emit(batch.rename_columns(["user", "n"]))
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        self.ends.append(("completed", checkpoint_id))
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        raise ValueError(f"no {checkpoint_id}")
+
+
+def test_a_batch_function_takes_part_in_checkpoints_and_its_errors_name_it(run: Run) -> None:
+    function = HoldingBatches()
+    operator = ProcessBatches(function, FunctionOutputs(OUT, {}), has_uid=True)
+    harness = run(operator, key="string", key_columns=("user",))
+    harness.open()
+    harness.operator.process(rows(("a", 1)), 0)
+    harness.operator.prepare_snapshot(7)
+    assert pairs(harness) == [("a", 1)]
+    harness.operator.checkpoint_completed(7)
+    assert function.ends == [("completed", 7)]
+    with pytest.raises(UserCodeError, match=r"process 'it'.*no 8"):
+        harness.operator.checkpoint_aborted(8)

@@ -36,12 +36,12 @@ class Writer(sl.SinkWriter):
         values, self.values = self.values, []
         return list(values) if self.payloads is None else self.payloads
 
-    def commit(self, committable: sl.Committable, permit: sl.Permit) -> sl.CommitResult:
+    def commit(self, committable: sl.Committable, permit: sl.Permit) -> sl.CommitResult | sl.RetryWith:
         self.log.append(("commit", committable.payload, permit.attempt, permit.checkpoint_id))
         answer = self.answers.pop(0) if self.answers else R.COMMITTED
         if isinstance(answer, Exception):
             raise answer
-        result: sl.CommitResult = answer
+        result: sl.CommitResult | sl.RetryWith = answer
         return result
 
     def abort_newer(self, checkpoint_id: int) -> None:
@@ -201,6 +201,8 @@ def test_what_waits_for_its_next_try_is_unfinished_and_in_every_snapshot(run: Ru
         ([ValueError("no luck")], UserCodeError, "could not commit job/it/1/3/1/0: ValueError: no luck"),
         ([StorageError("no disk")], StorageError, "no disk"),
         ([True], UserCodeError, "gave True; it must give a CommitResult"),
+        ([sl.RetryWith(object())], UserCodeError, "replaced job/it/1/3/1/0 with something that is no plain data"),
+        ([sl.RetryWith(number) for number in range(3)], UserCodeError, "commit of job/it/1/3/1/0 failed 3 times"),
     ],
 )
 def test_a_commit_that_fails_fails_the_task(
@@ -286,3 +288,17 @@ def test_one_that_was_never_opened_can_be_closed() -> None:
     operator = SinkOperator(Fake())
     assert not operator.has_unfinished_work
     operator.close()
+
+
+def test_a_commit_may_replace_its_payload_which_the_next_snapshot_keeps(run: Run) -> None:
+    harness, operator, writer = opened(run)
+    writer.answers = [sl.RetryWith({"rest": (1, 2)}), sl.RetryWith(None), R.COMMITTED]
+    operator.process(rows(1, 2), 0)
+    checkpoint(operator, 1)
+    operator.checkpoint_completed(1)
+    checkpoint(operator, 2)
+    assert [item[2] for item in kept(harness)] == [{"rest": [1, 2]}, 2], "as it comes back"
+    while not harness.mail.empty():
+        harness.read_mail()
+    assert [entry[1] for entry in writer.log[1:]] == [1, {"rest": [1, 2]}, None, 2], "None replaces too"
+    assert not operator.has_unfinished_work

@@ -88,10 +88,10 @@ def test_a_bounded_source_asks_whenever_it_has_read_everything(run: Run) -> None
     _, operator, reader = opened(run)
     assert operator.read() is None
     assert operator.wants_split
-    operator.asked()
+    operator.ask()
     assert not operator.wants_split
     assert not operator.has_ended
-    operator.assign({"splits": ["one"], "more": True})
+    operator.handle_event({"splits": ["one"], "more": True})
     assert reader.splits == [("one", None)]
     assert not operator.wants_split
     reader.line = [rows(1), sl.Wait(0.5), rows(2)]
@@ -101,8 +101,8 @@ def test_a_bounded_source_asks_whenever_it_has_read_everything(run: Run) -> None
     assert not operator.wants_split
     assert operator.read() is None
     assert operator.wants_split
-    operator.asked()
-    operator.assign({"splits": ["two"], "more": False})
+    operator.ask()
+    operator.handle_event({"splits": ["two"], "more": False})
     assert (operator.wants_split, operator.has_ended) == (False, False)
     assert operator.read() is None
     assert (operator.wants_split, operator.has_ended) == (False, True)
@@ -110,8 +110,8 @@ def test_a_bounded_source_asks_whenever_it_has_read_everything(run: Run) -> None
 
 def test_no_splits_and_no_more_is_the_end(run: Run) -> None:
     _, operator, _ = opened(run)
-    operator.asked()
-    operator.assign({"splits": [], "more": False})
+    operator.ask()
+    operator.handle_event({"splits": [], "more": False})
     assert operator.has_ended
     assert not operator.wants_split
 
@@ -121,9 +121,9 @@ def test_a_source_that_does_not_end_asks_once_even_if_it_has_restored_splits(run
     reader.line = [rows(1)]
     assert operator.read() == rows(1)
     assert operator.wants_split
-    operator.asked()
+    operator.ask()
     assert not operator.wants_split
-    operator.assign({"splits": ["two"], "more": False})
+    operator.handle_event({"splits": ["two"], "more": False})
     assert reader.splits == [("one", 7), ("two", None)]
     assert not operator.wants_split
     assert not operator.has_ended

@@ -164,7 +164,8 @@ def test_wrong_splits_subtasks_and_snapshots_are_refused() -> None:
         started([object()], 1, bounded=True)
     with pytest.raises(EngineError, match="subtask 1 asks for splits at parallelism 1"):
         started([], 1, bounded=True).assign(1)
-    for data in (b"", b"\xc1", b"\x01", b"\x90"):
+    wrong: list[Any] = [None, 1, [], {"splits": 1, "known": None}]
+    for data in wrong:
         with pytest.raises(DamagedError, match="cannot be read"):
             started([], 1, bounded=True).restore(data)
     with pytest.raises(UserCodeError, match="Parts is bounded, so there can be nothing more to discover"):

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from snapline.errors import EngineError, IllegalTransitionError
-from snapline.protocol.commit import AbortNewer, Commit, CommitResult, Committable, Committer, FailCommit, Permit
+from snapline.protocol.commit import (
+    AbortNewer,
+    Commit,
+    CommitResult,
+    Committable,
+    Committer,
+    FailCommit,
+    Permit,
+    RetryWith,
+)
 from snapline.types import NO_CHECKPOINT
 
 ATTEMPT = 4
@@ -148,7 +157,7 @@ def test_update_and_retry_replaces_the_payload_for_good() -> None:
     committer = Committer(ATTEMPT)
     committer.prepared(1, [Committable("a", 1, payload="rows 1 to 9")], 1)
     committer.completed(1)
-    (again,) = committer.answered("a", CommitResult.RETRY_LATER, update="rows 5 to 9")
+    (again,) = committer.answered("a", RetryWith("rows 5 to 9"))
     assert isinstance(again, Commit)
     assert again.committable.payload == "rows 5 to 9"
     (again,) = committer.answered("a", CommitResult.RETRY_LATER)

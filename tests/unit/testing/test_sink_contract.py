@@ -47,9 +47,11 @@ class DirectoryWriter(sl.SinkWriter):
             self._show(rows, "prepared")
         return [rows] if rows or self._fault == "prepares nothing" else []
 
-    def commit(self, committable: sl.Committable, permit: sl.Permit) -> sl.CommitResult:
+    def commit(self, committable: sl.Committable, permit: sl.Permit) -> sl.CommitResult | sl.RetryWith:
         self._commits += 1
         fault = self._fault
+        if fault == "replaces for ever" or (fault == "replaces once" and isinstance(committable.payload, list)):
+            return sl.RetryWith({"rows": committable.payload})
         if fault == "refuses":
             return sl.CommitResult.RETRY_LATER
         id = committable.name
@@ -57,7 +59,8 @@ class DirectoryWriter(sl.SinkWriter):
             id += f" {self._commits}"
         if fault == "knows commits only by attempt":
             id += f" {self._context.attempt}"
-        self._show(committable.payload, id)
+        payload = committable.payload
+        self._show(payload["rows"] if isinstance(payload, dict) else payload, id)
         return sl.CommitResult.COMMITTED
 
     def abort_newer(self, checkpoint_id: int) -> None:
@@ -88,8 +91,9 @@ def suite_of(contract: SinkContract) -> dict[str, Any]:
     return {name: getattr(contract, name) for name in dir(contract) if name.startswith("test_")}
 
 
-def test_a_right_sink_passes(tmp_path: Path) -> None:
-    tests = suite_of(Contract("none"))
+@pytest.mark.parametrize("habit", ["none", "replaces once"])
+def test_a_right_sink_passes(habit: str, tmp_path: Path) -> None:
+    tests = suite_of(Contract(habit))
     assert len(tests) == 6
     for number, test in enumerate(tests.values()):
         directory = tmp_path / str(number)
@@ -104,6 +108,7 @@ def test_a_right_sink_passes(tmp_path: Path) -> None:
         ("shows at once", "rows_are_visible_after_their_commit", r"after write\(\): the rows \[\] must be visible"),
         ("shows early", "rows_are_visible_after_their_commit", r"after prepare\(\): .* and the rows \[1, 2, 3\] are"),
         ("refuses", "rows_are_visible_after_their_commit", r"commit\(\) of \[1, 2, 3\] gave CommitResult.RETRY_LATER"),
+        ("replaces for ever", "rows_are_visible_after_their_commit", "asked for another payload 10 times"),
         ("prepares nothing", "without_rows_there_is_nothing_to_commit", "must return nothing"),
         ("commits twice", "a_second_commit_changes_nothing", r"the rows \[1\] must be visible, and the rows \[1, 1\]"),
         ("knows commits only by attempt", "a_second_commit_changes_nothing", r"and the rows \[1, 1\] are"),

@@ -28,7 +28,13 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Aggregates", ("api.aggregates", "operators.aggregates")),
     (
         "Functions and operators",
-        ("contracts.functions", "contracts.contexts", "contracts.operator", "contracts.schemas"),
+        (
+            "contracts.functions",
+            "contracts.contexts",
+            "contracts.operator",
+            "contracts.operator_coordinator",
+            "contracts.schemas",
+        ),
     ),
     ("Sources", ("contracts.source", "connectors.sources")),
     ("Sinks", ("contracts.sink", "connectors.sinks")),
@@ -47,6 +53,7 @@ GIVEN = frozenset(
         "api.windowed_stream",
         "contracts.contexts",
         "contracts.operator",
+        "contracts.operator_coordinator",
         "state.collection_states",
         "state.operator_state",
         "state.timers",

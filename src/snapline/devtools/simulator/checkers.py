@@ -11,17 +11,19 @@ from typing import Any
 import msgspec
 
 from snapline.devtools.simulator.kernel import Kernel
+from snapline.devtools.simulator.ledger import TICKETS, check_ledger
 from snapline.devtools.simulator.outside import Outside, Transaction
 from snapline.devtools.simulator.records import EDGES_PER_VERTEX, mark, record_of
 from snapline.devtools.simulator.scenario import STORE, Role, Scenario, SimVertex
-from snapline.devtools.simulator.sim_operators import SimOperator, SimReader
+from snapline.devtools.simulator.sim_operators import SimOperator, SimReader, transaction_of
 from snapline.devtools.simulator.sim_state import read_keyed
 from snapline.devtools.simulator.sim_storage import PeekObjects, SimStorage
 from snapline.protocol.commit import Permit
+from snapline.protocol.coordinator.coordinator_state import parted
 from snapline.protocol.journal import Record as JournalRecord
 from snapline.protocol.journal import RecordKind
 from snapline.protocol.retention.retention_rules import keeps
-from snapline.protocol.snapshot import OperatorPart, OperatorState, Snapshot
+from snapline.protocol.snapshot import OperatorPart, OperatorState, Snapshot, StoredObject
 from snapline.state import state_files
 from snapline.state.channel_state import read_channel
 from snapline.storage import snapshot_metadata
@@ -49,6 +51,8 @@ class Cut:
     retired: dict[str, Effects]
     finished: frozenset[str]
     committables: tuple[str, ...]
+    ended: frozenset[str]
+    """Vertices of which a subtask has ended by then, perhaps before the job started: it took no more tickets."""
 
 
 @dataclass(slots=True)
@@ -277,6 +281,7 @@ class Checker:
         truth = self._jobs[job]
         start = truth.start
         before = self._cuts[start.location].retired if start is not None else {}
+        ended = set(self._cuts[start.location].ended) if start is not None else set()
         effects: dict[str, Effects] = {}
         retired: dict[str, Effects] = {}
         committables: list[str] = []
@@ -293,10 +298,12 @@ class Checker:
                     gone.add(truth.finals[snapshot.attempt, SubtaskId(uid, index)])
             total.add(gone)
             self._read_state(state, total, committables)
+            if state.fully_finished or any(part.ended or part.finished for part in state.subtasks.values()):
+                ended.add(uid)
             if state.coordinator is not None and not state.fully_finished:
-                self._check_splits(uid, total, msgspec.msgpack.decode(self._reader.read(state.coordinator))["splits"])
+                self._check_coordinator(state, total, state.coordinator, may_miss=uid in ended)
         finished = frozenset(uid for uid, state in snapshot.operators.items() if state.fully_finished)
-        return Cut(effects, retired, finished, tuple(committables))
+        return Cut(effects, retired, finished, tuple(committables), frozenset(ended))
 
     def _read_state(self, state: OperatorState, total: Effects, committables: list[str]) -> None:
         for part in state.subtasks.values():
@@ -310,10 +317,20 @@ class Checker:
                 elif named.name == "seen":
                     total.marks.extend(elements)
                 elif named.name == "committables":
-                    committables.extend(msgspec.msgpack.decode(entry)[2] for entry in elements)
+                    committables.extend(transaction_of(msgspec.msgpack.decode(entry)[2]) for entry in elements)
             for keyed in part.keyed:
                 for marks in read_keyed(keyed, self._reader, keyed.key_groups).values():
                     total.marks.extend(marks)
+
+    def _check_coordinator(self, state: OperatorState, total: Effects, stored: StoredObject, *, may_miss: bool) -> None:
+        data, in_flight = parted(self._reader.read(stored))
+        kept = msgspec.msgpack.decode(data)
+        if "splits" in kept:
+            self._check_splits(state.uid, total, kept["splits"])
+            return
+        lists = [named for part in state.subtasks.values() for named in part.operator if named.name == TICKETS]
+        tickets = [ticket for named in lists for ticket in self._elements(named)]
+        check_ledger(self._kernel, state.uid, kept, in_flight, total.marks, tickets, may_miss=may_miss)
 
     def _check_splits(self, uid: str, total: Effects, unassigned: Iterable[int]) -> None:
         vertex = next(vertex for vertex in self._topology.vertices if vertex.id == uid)

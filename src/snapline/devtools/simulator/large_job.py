@@ -60,4 +60,5 @@ def large_scenario(slots: int, seed: int = 1, *, faults: frozenset[Fault] = froz
         buffered=frozenset(),
         watermarked=frozenset(),
         has_hook=False,
+        coordinated=frozenset(),
     )

@@ -17,6 +17,8 @@ SHELLS = {
     "outputs": "snapline.runtime.task.task_outputs",
     "master": "snapline.runtime.master.job_master",
     "coordinator shell": "snapline.runtime.master.coordinator_shell",
+    "coordinator runner": "snapline.runtime.master.coordinator_runner",
+    "coordinator mail": "snapline.runtime.task.coordinator_mail",
     "deployment": "snapline.runtime.master.deployment",
     "slots": "snapline.runtime.master.slots",
     "slot board": "snapline.protocol.job.slot_board",

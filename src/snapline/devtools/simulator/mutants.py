@@ -14,6 +14,7 @@ from snapline.protocol.commit import Committable, Committer
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.event_gate import EventGate
+from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint
 from snapline.protocol.job.repeated_errors import RepeatedErrors
 from snapline.protocol.journal import Journal, Publication, Record, RecordKind
@@ -82,6 +83,14 @@ def _no_fence(original: Any) -> Any:
         return Publication.APPENDED if is_in else Publication.OPEN
 
     return publication
+
+
+def _no_unconfirmed(original: Any) -> Any:
+    def snapshotted(self: OperatorEvents, operator: str, checkpoint_id: int) -> set[int]:
+        original(self, operator, checkpoint_id)
+        return set()
+
+    return snapshotted
 
 
 def _shifted_range(original: Any) -> Any:
@@ -214,6 +223,20 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
     Mutant("delete-unclaimed", "what the job does not own is deleted", RetainedSnapshots, "_restore", _own_everything),
     Mutant("no-sweep", "nobody sweeps up after a crash", archive, "orphans", always(())),
     Mutant("open-gate", "coordinator events overtake the barrier", EventGate, "close", nothing),
+    Mutant(
+        "events-not-kept",
+        "events on their way to a coordinator are not part of the checkpoint",
+        OperatorEvents,
+        "in_flight",
+        lambda _original: lambda _self, _checkpoint_id: {},
+    ),
+    Mutant(
+        "unconfirmed-events",
+        "a barrier does not wait for the events before it",
+        OperatorEvents,
+        "snapshotted",
+        _no_unconfirmed,
+    ),
     Mutant(
         "unpublished",
         "complete before it is canonical",

@@ -116,7 +116,7 @@ class Scenario:
     """Everything about a seed that is decided before the first step.
 
     `slow_vertices` have long turns, `buffered` ones hold records back for a while, `watermarked` sources have event
-    time.
+    time, `coordinated` operators report each record to a coordinator on the driver.
     """
 
     seed: int
@@ -130,6 +130,7 @@ class Scenario:
     buffered: frozenset[str]
     watermarked: frozenset[str]
     has_hook: bool
+    coordinated: frozenset[str]
 
     @property
     def is_exactly_once(self) -> bool:
@@ -201,6 +202,11 @@ def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
         buffered=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.3),
         watermarked=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5),
         has_hook=rng.random() < 0.5,
+        coordinated=frozenset(
+            vertex.id
+            for vertex in topology.vertices
+            if vertex.role not in (Role.SOURCE, Role.SINK) and rng.random() < 0.4
+        ),
     )
 
 
@@ -224,6 +230,7 @@ def _make_settings(
         "savepoint_dir": f"{STORE}/savepoints",
         "externalized": policy,
         "history": 3,
+        "asynchronous": rng.random() < 0.85,
     }
     if settings["min_pause"]:
         settings["max_concurrent"] = 1

@@ -20,19 +20,17 @@ from snapline.protocol.job import lifecycle as j
 from snapline.protocol.job.first_failure import FailureDetails
 from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
-from snapline.runtime.master.coordinator_shell import MasterCalls
 from snapline.runtime.master.job_log import EventLog
 from snapline.runtime.master.job_master import JobMaster
 from snapline.runtime.master.job_recovery import Recovery
 from snapline.runtime.master.job_storage import open_storage
+from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
-from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.storage.cleaner import Cleaner
 from snapline.types import JobStatus
 
-STORAGE_THREADS = 4
 CLEANER_THREADS = 2
 OPEN_AGAIN_MS = 100
 
@@ -83,11 +81,7 @@ class SimDriver:
                 self._kernel.sleep(OPEN_AGAIN_MS)
         spec, scheduler = self._spec, self._scheduler
         events = EventLog(scheduler.wall_ms)
-        calls = MasterCalls(
-            storage=BackgroundCalls(scheduler, STORAGE_THREADS, "storage"),
-            journal=BackgroundCalls(scheduler, 1, "journal"),
-            hooks=BackgroundCalls(scheduler, 1, "hooks"),
-        )
+        calls = MasterCalls.of(scheduler)
         cleaner = Cleaner(storage.archive, scheduler.executor(CLEANER_THREADS, "cleaner"), retry_pause_s=0)
         generations = SlotGenerations(scheduler, spec, self.farm, self._provider_failed)
         master = ObservedMaster(

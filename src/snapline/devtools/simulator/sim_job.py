@@ -53,6 +53,7 @@ def make_spec(world: Surroundings, scenario: Scenario, job: str, run: Run, resto
         execution=EXECUTION,
         restart=RESTART,
         shipment=b"",
+        coordinated={uid: SimOperator.with_ledger(world) for uid in sorted(scenario.coordinated)},
     )
 
 
@@ -73,7 +74,7 @@ def make_plan(scenario: Scenario, parallelism: Mapping[str, int]) -> ExecutionPl
             vertex.id,
             parallelism[vertex.id],
             max(MAX_PARALLELISM, parallelism[vertex.id]),
-            _planned(vertex),
+            _planned(vertex, is_coordinated=vertex.id in scenario.coordinated),
         )
         for vertex in topology.vertices
     )
@@ -92,11 +93,17 @@ def make_plan(scenario: Scenario, parallelism: Mapping[str, int]) -> ExecutionPl
     return ExecutionPlan(vertices, edges)
 
 
-def _planned(vertex: SimVertex) -> tuple[PlannedOperator, ...]:
-    role = vertex.role
+def _planned(vertex: SimVertex, *, is_coordinated: bool) -> tuple[PlannedOperator, ...]:
+    role, is_source = vertex.role, vertex.role is Role.SOURCE
     key = Key(("key",), SCHEMA.field("key").type) if role is Role.KEYED else None
     head = PlannedOperator(
-        vertex.id, role.value, key, SCHEMA, has_state=True, has_coordinator=role is Role.SOURCE, is_sink=False
+        vertex.id,
+        role.value,
+        key,
+        SCHEMA,
+        has_state=True,
+        has_coordinator=is_source or is_coordinated,
+        is_source=is_source,
     )
     if role is not Role.SINK:
         return (head,)
@@ -113,7 +120,10 @@ def make_members(world: Surroundings, scenario: Scenario, vertex_id: str) -> lis
         number for number, edge in enumerate(topology.inputs(vertex_id)) if edge.partitioning is Partitioning.BROADCAST
     )
     is_buffered = vertex_id in scenario.buffered and vertex.role is not Role.SINK
-    members: list[ChainMember] = [SimOperator(world, vertex.role, broadcast, buffered=is_buffered)]
+    is_coordinated = vertex_id in scenario.coordinated
+    members: list[ChainMember] = [
+        SimOperator(world, vertex.role, broadcast, buffered=is_buffered, coordinated=is_coordinated)
+    ]
     if vertex.role is Role.SINK:
         members.append(SinkOperator(SimSink(world)))
     return members

@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.operator import Operator, OperatorContext
-from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
+from snapline.contracts.operator_coordinator import OperatorCoordinator
+from snapline.contracts.sink import CommitResult, Committable, Permit, RetryWith, Sink, SinkContext, SinkWriter
 from snapline.contracts.source import ReaderContext, Source, SourceReader, Split, Wait
 from snapline.devtools.simulator.kernel import Kernel
+from snapline.devtools.simulator.ledger import TICKETS, Ledger
 from snapline.devtools.simulator.outside import Outside, Transaction
 from snapline.devtools.simulator.records import SCHEMA, batch_of, mark, record_of
 from snapline.devtools.simulator.scenario import Role, SimVertex
@@ -22,6 +24,8 @@ from snapline.types import IDLE
 HOOK = "audit"
 HOOK_MS = 80
 """Duration of a master hook: long enough for a source to request its next split meanwhile."""
+
+REPLACED = "+"
 
 NO_ANSWER_MS = 200
 BUFFER_MS = 30
@@ -97,11 +101,15 @@ class SimOperator(Operator):
     """Keeps every record it has seen, as its role demands, and passes it on.
 
     Records of `broadcast` inputs are kept but not passed on. A `buffered` operator holds records back until it is
-    woken or a barrier arrives.
+    woken or a barrier arrives. A `coordinated` one reports all records to its ledger, and keeps the tickets it gets.
     """
 
-    def __init__(self, world: Surroundings, role: Role, broadcast: frozenset[int], *, buffered: bool) -> None:
+    def __init__(
+        self, world: Surroundings, role: Role, broadcast: frozenset[int], *, buffered: bool, coordinated: bool
+    ) -> None:
         self.seen: list[int] = []
+        self._is_coordinated = coordinated
+        self._tickets: OperatorList | None = None
         self._world = world
         self._role = role
         self._broadcast_inputs = broadcast
@@ -113,9 +121,19 @@ class SimOperator(Operator):
         self._list: OperatorList | None = None
         self._broadcast: BroadcastState | None = None
 
+    @classmethod
+    def with_ledger(cls, world: Surroundings) -> SimOperator:
+        """An operator for the driver, which asks it for its coordinator only."""
+        return cls(world, Role.SPLIT_LIST, frozenset(), buffered=False, coordinated=True)
+
+    def make_coordinator(self) -> OperatorCoordinator | None:
+        return Ledger(self._world.kernel) if self._is_coordinated else None
+
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         states = context.states
+        if self._is_coordinated:
+            self._tickets = states.operator.list_state(TICKETS, int)
         if self._role is Role.KEYED:
             self._keyed = cast(SimKeyedState, states.keyed)
         elif self._role is Role.UNION_LIST:
@@ -145,12 +163,18 @@ class SimOperator(Operator):
             self._keyed.add(keys, marks)
         else:
             self.seen.extend(marks)
+        if self._is_coordinated:
+            self.context.send_event(marks)
         if not self._is_buffered:
             self.context.emit(batch)
             return
         self._buffer.append(batch)
         if self._flush_at_ms is None:
             self._flush_at_ms = self.context.clock() + BUFFER_MS
+
+    def handle_event(self, event: int) -> None:
+        assert self._tickets is not None
+        self._tickets.add(event)
 
     def _flush(self) -> None:
         buffer, self._buffer = self._buffer, []
@@ -220,17 +244,25 @@ class SimSinkWriter(SinkWriter):
             raise RuntimeError("the sink is fenced off")
         return [name]
 
-    def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+    def commit(self, committable: Committable, permit: Permit) -> CommitResult | RetryWith:
         kernel = self._kernel
-        name = str(committable.payload)
+        name = transaction_of(committable.payload)
         result = kernel.outside(kernel.between(0, 40), lambda: self._outside.commit(name, permit, self._sink))
         if result is None:
             kernel.sleep(NO_ANSWER_MS)
             return CommitResult.RETRY_LATER
+        if result is CommitResult.RETRY_LATER and kernel.chance(0.5):
+            kernel.cover("committable replaced")
+            return RetryWith(f"{name}{REPLACED}")
         return result
 
     def abort_newer(self, checkpoint_id: int) -> None:
         self._outside.abort_newer(self._sink, self._context.attempt, checkpoint_id)
+
+
+def transaction_of(payload: Any) -> str:
+    """The name of the transaction behind a payload, which may have replaced another."""
+    return str(payload).removesuffix(REPLACED)
 
 
 class Audit(MasterHook):

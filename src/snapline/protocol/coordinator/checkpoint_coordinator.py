@@ -10,6 +10,7 @@ from snapline.protocol.coordinator.aborted_checkpoints import AbortedCheckpoints
 from snapline.protocol.coordinator.activity import ACTIVITY, Activity
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_plan import PlanFailure
+from snapline.protocol.coordinator.notices import Notices
 from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
 from snapline.protocol.coordinator.request_decider import TriggerRequest, was_dropped
@@ -19,14 +20,14 @@ from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
 from snapline.protocol.machine import Story, recorded
 from snapline.protocol.messages import (
     Acknowledge,
-    CheckpointAborted,
-    CheckpointCompleted,
+    CheckpointMeasured,
     Decline,
+    EventToCoordinator,
     OperatorEventReceived,
 )
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, SubtaskState
-from snapline.types import NO_CHECKPOINT, ExecutionId, FailureReason, SnapshotKind, SubtaskId
+from snapline.types import NO_CHECKPOINT, FailureReason, SnapshotKind, SubtaskId, TaskStatus
 
 
 class CheckpointCoordinator:
@@ -55,16 +56,17 @@ class CheckpointCoordinator:
         self._carryover = carryover
         self._statistics = carryover.statistics
         self._failures = carryover.failures
+        finished = tuple(finished)
         self._tasks = TaskBoard(shape, allow_finished=config.after_tasks_finish, finished=finished)
         self._coordinators = shape.coordinators()
-        self._events = OperatorEvents(attempt, self._coordinators)
+        self._events = OperatorEvents(attempt, self._coordinators, finished)
         self._effects: list[c.CoordinatorEffect] = []
+        self._notices = Notices(attempt, self._tasks, self._effects)
         self._pending: dict[int, PendingCheckpoint] = {}
         self._cleaning: set[int] = set()
         self._timeout_ms = config.timeout_ms
         self._aborted = AbortedCheckpoints(config.remembered_expired)
         self._stop_request: str | None = None
-        self._last_notified: tuple[int, int, tuple[SubtaskId, ...]] | None = None
         self._requests = RequestQueue(attempt, config, carryover, self._effects)
         self._starting = StartSequence(
             attempt,
@@ -91,7 +93,7 @@ class CheckpointCoordinator:
             case Decline():
                 self._on_decline(event, now_ms)
             case c.TaskStatusChanged(subtask, status):
-                self._tasks.update(subtask, status)
+                self._on_task_status(subtask, status, now_ms)
             case c.TimerFired(timer):
                 self._on_timer(timer, now_ms)
             case c.CheckpointRequested(request):
@@ -122,12 +124,16 @@ class CheckpointCoordinator:
                 if attempt == self.attempt:
                     self._on_started(self._starting.event_confirmed(sequence), now_ms)
             case c.OperatorEventLost(sequence):
-                if self._events.is_unconfirmed(sequence):
-                    self._effects.append(c.FailJob(f"operator event {sequence} did not reach its subtask"))
+                self._effects.extend(self._events.lost(sequence))
+            case EventToCoordinator():
+                self._effects.extend(self._events.received(event))
+            case CheckpointMeasured((subtask, attempt), checkpoint_id, metrics):
+                if attempt == self.attempt:
+                    self._statistics.measured(checkpoint_id, subtask.vertex, subtask.index, metrics)
             case c.BacklogReported(source, has_backlog):
                 self._requests.backlog_changed(source, has_backlog, now_ms)
             case c.HeartbeatDue():
-                self._notify_again()
+                self._notices.repeat()
             case c.JobRunning(chance, hold_ms):
                 self._step("all tasks running")
                 self._requests.start(now_ms, chance, hold_ms)
@@ -136,6 +142,14 @@ class CheckpointCoordinator:
         effects = list(self._effects)
         self._effects.clear()
         return effects
+
+    def _on_task_status(self, subtask: SubtaskId, status: TaskStatus, now_ms: int) -> None:
+        self._tasks.update(subtask, status)
+        if status is TaskStatus.RUNNING:
+            self._effects.extend(self._events.started(subtask))
+        elif status is TaskStatus.FINISHED:
+            for sequence in self._events.finished(subtask):
+                self._on_started(self._starting.event_confirmed(sequence), now_ms)
 
     # Requests.
 
@@ -317,7 +331,8 @@ class CheckpointCoordinator:
             self._abort(pending, reason, message, now_ms)
             return
         pending.step("fully acknowledged")
-        pending.snapshot = pending.to_snapshot(self._shape.vertices, self.attempt)
+        in_flight = self._events.in_flight(pending.id)
+        pending.snapshot = pending.to_snapshot(self._shape.vertices, self.attempt, in_flight)
         self._effects.append(c.WriteMetadata(pending.snapshot))
 
     def _on_metadata_written(self, checkpoint_id: int, size_bytes: int) -> None:
@@ -358,8 +373,7 @@ class CheckpointCoordinator:
                 if not older.request.kind.is_savepoint:
                     message = f"checkpoint {pending.id} completed first"
                     self._abort(older, FailureReason.CHECKPOINT_SUBSUMED, message, now_ms, poll=False)
-            self._last_notified = (pending.id, subsumed_id, pending.plan.commit)
-            self._notify_again()
+            self._notices.completed(pending.id, subsumed_id, pending.plan.commit)
         self._complete_next(now_ms)
         self._poll(now_ms)
 
@@ -375,17 +389,6 @@ class CheckpointCoordinator:
         if retirement.shared:
             self._effects.append(c.DeleteShared(retirement.shared))
         return retirement.subsumed_id
-
-    def _notify_again(self) -> None:
-        """Tell tasks of the last completed checkpoint. A task that has heard of it ignores the notice."""
-        if self._last_notified is None:
-            return
-        checkpoint_id, subsumed_id, tasks = self._last_notified
-        for subtask in tasks:
-            if self._tasks.is_running(subtask):
-                self._effects.append(
-                    CheckpointCompleted(ExecutionId(subtask, self.attempt), checkpoint_id, subsumed_id)
-                )
 
     # Failure.
 
@@ -425,8 +428,7 @@ class CheckpointCoordinator:
             own = tuple(item for item in pending.objects() if item.shared_key is None)
             self._effects.append(c.Discard(pending.id, own, pending.location))
         self._effects.append(c.FailRequest(pending.request, reason, message, pending.id))
-        for subtask in pending.plan.commit:
-            self._effects.append(CheckpointAborted(ExecutionId(subtask, self.attempt), pending.id))
+        self._notices.aborted(pending.id, pending.plan.commit)
         self._effects.extend(self._events.released(pending.id))
         self._count_failure(pending.id, pending.request.kind, reason, message, from_task=from_task)
         self._stop_failed(pending.request, now_ms)

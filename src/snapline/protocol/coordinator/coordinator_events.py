@@ -11,7 +11,9 @@ from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
     CheckpointCompleted,
+    CheckpointMeasured,
     Decline,
+    EventToCoordinator,
     OperatorEvent,
     OperatorEventReceived,
     TriggerCheckpoint,
@@ -130,11 +132,14 @@ class LocationCreated:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCoordinatorSnapshotted:
-    """An operator coordinator has handed over its state; what it sends from now on is not part of the checkpoint."""
+    """An operator coordinator has handed over its state; what it sends from now on is not part of the checkpoint.
+
+    `state` is None if its operator had finished before the attempt began.
+    """
 
     checkpoint_id: int
     operator: str
-    state: StoredObject
+    state: StoredObject | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,8 @@ CoordinatorEvent: TypeAlias = (
     | OperatorEventSent
     | OperatorEventReceived
     | OperatorEventLost
+    | EventToCoordinator
+    | CheckpointMeasured
     | HeartbeatDue
 )
 
@@ -261,6 +268,30 @@ class SnapshotOperatorCoordinator:
 
     checkpoint_id: int
     operator: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverEvent:
+    """Let an operator coordinator handle an event of a subtask, behind the orders it got before."""
+
+    operator: str
+    subtask: int
+    event: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyCoordinatorsCompleted:
+    """Tell the operator coordinators that a checkpoint is complete; `subsumed_id` is the newest one it replaced."""
+
+    checkpoint_id: int
+    subsumed_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyCoordinatorsAborted:
+    """Tell the operator coordinators that a checkpoint has failed."""
+
+    checkpoint_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +370,9 @@ CoordinatorEffect: TypeAlias = (
     | ReserveId
     | CreateLocation
     | SnapshotOperatorCoordinator
+    | DeliverEvent
+    | NotifyCoordinatorsCompleted
+    | NotifyCoordinatorsAborted
     | SnapshotHook
     | TriggerCheckpoint
     | WriteMetadata

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from snapline.protocol.coordinator.checkpoint_plan import CheckpointPlan
 from snapline.protocol.coordinator.coordinator_events import AckResult
+from snapline.protocol.coordinator.coordinator_state import InFlightEvent, with_events
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.machine import TransitionTable
 from snapline.protocol.snapshot import OperatorState, Snapshot, StoredObject, SubtaskState, VertexInfo
@@ -123,11 +124,12 @@ class PendingCheckpoint:
         self._tasks[subtask] = state
         return AckResult.SUCCESS
 
-    def acknowledge_coordinator(self, operator: str, state: StoredObject) -> bool:
+    def acknowledge_coordinator(self, operator: str, state: StoredObject | None) -> bool:
         if operator not in self._missing_coordinators:
             return False
         self._missing_coordinators.discard(operator)
-        self._coordinators[operator] = state
+        if state is not None:
+            self._coordinators[operator] = state
         return True
 
     def acknowledge_hook(self, hook: str, state: StoredObject | None) -> bool:
@@ -159,9 +161,16 @@ class PendingCheckpoint:
                 return vertex.id
         return None
 
-    def to_snapshot(self, vertices: Iterable[VertexInfo], attempt: int) -> Snapshot:
-        """The complete snapshot, with marks for tasks and operators that had finished before."""
+    def to_snapshot(
+        self, vertices: Iterable[VertexInfo], attempt: int, in_flight: Mapping[str, Sequence[InFlightEvent]]
+    ) -> Snapshot:
+        """The complete snapshot, with marks for tasks and operators that had finished before.
+
+        `in_flight` has the events on their way to operator coordinators.
+        """
         assert self.location is not None
+        for uid, state in self._coordinators.items():
+            self._coordinators[uid] = with_events(state, in_flight.get(uid, ()))
         kind, format = self.request.kind, self.request.format
         operators = {uid: self._operator(uid, vertex) for vertex in vertices for uid in vertex.operators}
         return Snapshot(self.id, kind, attempt, self.timestamp_ms, self.location, operators, dict(self._hooks), format)

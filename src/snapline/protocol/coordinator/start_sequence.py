@@ -103,16 +103,16 @@ class StartSequence:
             return None
         pending.location, pending.is_inline = location, is_inline
         pending.step("location created")
+        self._events.keep(checkpoint_id)
         for operator in self._coordinators:
             self._effects.append(c.SnapshotOperatorCoordinator(checkpoint_id, operator))
         return self._after_coordinators(pending)
 
     def coordinator_snapshotted(
-        self, checkpoint_id: int, operator: str, state: StoredObject
+        self, checkpoint_id: int, operator: str, state: StoredObject | None
     ) -> PendingCheckpoint | None:
         pending = self._pending.get(checkpoint_id)
         if pending is None or not pending.acknowledge_coordinator(operator, state):
-            self._effects.append(c.Discard(checkpoint_id, (state,)))
             return None
         pending.unconfirmed_events |= self._events.snapshotted(operator, checkpoint_id)
         return self._after_coordinators(pending)

@@ -82,8 +82,8 @@ class SubtaskRestore:
 class RestorePlan:
     """How a snapshot is distributed.
 
-    `coordinators` holds the state of each operator coordinator, None for one that starts anew. `ignored` are the
-    operators of the snapshot that the job does not have.
+    `coordinators` holds the state of each operator coordinator, None for one that starts anew. `left_behind` names
+    what the snapshot has and the job does not: operators, operator coordinators and master hooks.
     """
 
     checkpoint_id: int
@@ -92,7 +92,7 @@ class RestorePlan:
     finished: frozenset[SubtaskId]
     coordinators: Mapping[str, StoredObject | None]
     hooks: Mapping[str, StoredObject | None]
-    ignored: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
 
 
 def restore_point(own: Sequence[Snapshot], given: Snapshot | None) -> Snapshot | None:
@@ -129,10 +129,10 @@ def plan_restore(
     edges: Sequence[RestoreEdge],
     options: RestoreOptions = RestoreOptions(),  # noqa: B008  # frozen
     *,
-    hooks: Iterable[str] = (),
+    hooks: Sequence[str] = (),
 ) -> RestorePlan:
     """The plan for this snapshot. Raises `RestoreError` if the snapshot does not fit the job."""
-    ignored = _unmatched_operators(snapshot, vertices, options.allow_non_restored)
+    left_behind = _left_behind(snapshot, vertices, tuple(hooks), options.allow_non_restored)
     max_parallelism = {vertex.id: _max_parallelism(vertex, snapshot) for vertex in vertices}
     finished = _finished_vertices(snapshot, vertices, edges)
     subtasks: dict[SubtaskId, dict[str, SubtaskRestore]] = {
@@ -155,42 +155,37 @@ def plan_restore(
         subtasks,
         frozenset(subtask for subtask in subtasks if subtask.vertex in finished),
         coordinators,
-        _match_hooks(snapshot, hooks, options.allow_non_restored),
-        ignored,
+        {hook: snapshot.hooks.get(hook) for hook in hooks},
+        left_behind,
     )
 
 
-def _unmatched_operators(
-    snapshot: Snapshot, vertices: Sequence[RestoreVertex], allow_non_restored: bool
+def _left_behind(
+    snapshot: Snapshot, vertices: Sequence[RestoreVertex], hooks: Sequence[str], allow_non_restored: bool
 ) -> tuple[str, ...]:
+    """What the snapshot has and the job does not."""
     known: set[str] = set()
     for vertex in vertices:
         for uid in vertex.operators:
             if uid in known:
                 raise RestoreError(f"two operators have the uid {uid!r}; give each its own")
             known.add(uid)
-    unmatched = tuple(
-        uid for uid, state in snapshot.operators.items() if uid not in known and any(True for _ in state.objects())
-    )
-    if unmatched and not allow_non_restored:
-        names = ", ".join(map(repr, unmatched))
+    coordinated = {uid for vertex in vertices for uid in vertex.coordinators}
+    states = snapshot.operators
+    operators = [repr(uid) for uid in states if uid not in known and any(True for _ in states[uid].objects())]
+    coordinators = [
+        f"the coordinator of {uid!r}"
+        for uid, state in states.items()
+        if uid in known and uid not in coordinated and state.coordinator is not None
+    ]
+    unknown_hooks = [f"the master hook {hook!r}" for hook in snapshot.hooks if hook not in hooks]
+    left_behind = (*operators, *coordinators, *unknown_hooks)
+    if left_behind and not allow_non_restored:
         raise RestoreError(
-            f"snapshot {snapshot.id} has state of {names}, which the job does not have; restore the operators "
-            "under these uids, or set allow_non_restored=True to leave their state behind"
+            f"snapshot {snapshot.id} has state of {', '.join(left_behind)}, which the job does not have; bring it back "
+            "under the same uid or name, or set allow_non_restored=True to leave its state behind"
         )
-    return unmatched
-
-
-def _match_hooks(snapshot: Snapshot, hooks: Iterable[str], allow_non_restored: bool) -> dict[str, StoredObject | None]:
-    matched = {hook: snapshot.hooks.get(hook) for hook in hooks}
-    unmatched = [hook for hook in snapshot.hooks if hook not in matched]
-    if unmatched and not allow_non_restored:
-        names = ", ".join(map(repr, unmatched))
-        raise RestoreError(
-            f"snapshot {snapshot.id} has state of the master hooks {names}, which the job does not have; "
-            "register them, or set allow_non_restored=True to leave their state behind"
-        )
-    return matched
+    return left_behind
 
 
 def _max_parallelism(vertex: RestoreVertex, snapshot: Snapshot) -> int:

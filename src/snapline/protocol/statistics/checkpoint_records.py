@@ -36,6 +36,8 @@ class CheckpointType(Enum):
 class SubtaskMetrics:
     """What a subtask reports with its acknowledgement. A negative number was not measured.
 
+    `aborted` says that the subtask gave the checkpoint up: the rest is what it had measured until then, with -1 for
+    what it had not come to.
     `checkpointed_bytes` were written for this checkpoint; `state_bytes` is the full size, reused files included.
     `processed_bytes` and `persisted_bytes` are in-flight data processed and stored during alignment.
     """
@@ -81,7 +83,11 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStatistics:
-    """One subtask's part in a checkpoint; until it acknowledges, `metrics` is None and the times are -1."""
+    """One subtask's part in a checkpoint; until it acknowledges, `metrics` is None and the times are -1.
+
+    If the checkpoint failed, `metrics` is what the subtask had measured when it gave up; None if the barrier had not
+    arrived, or the report was lost.
+    """
 
     index: int
     ack_ms: int = NO_ACK
@@ -90,12 +96,12 @@ class SubtaskStatistics:
 
     @property
     def is_acknowledged(self) -> bool:
-        return self.metrics is not None
+        return self.ack_ms != NO_ACK
 
 
 @dataclass(frozen=True, slots=True)
 class VertexSummary:
-    """Measurements over the acknowledged subtasks of one vertex."""
+    """Measurements over the subtasks of one vertex that have reported any."""
 
     checkpointed_bytes: Summary
     state_bytes: Summary
@@ -205,12 +211,13 @@ class CheckpointRecord:
 
 @dataclass(frozen=True, slots=True)
 class RestoredCheckpoint:
-    """The snapshot an attempt started from."""
+    """The snapshot an attempt started from. `left_behind` names the state in it that the job does not have."""
 
     id: int
     restore_ms: int
     is_savepoint: bool
     external_path: str | None
+    left_behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

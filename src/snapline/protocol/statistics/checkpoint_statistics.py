@@ -107,6 +107,18 @@ class CheckpointStatistics:
         self._snapshot = None
         return True
 
+    def measured(self, checkpoint_id: int, vertex: str, index: int, metrics: SubtaskMetrics) -> bool:
+        """What a subtask has measured of a checkpoint that it gave up, usually after the checkpoint has failed.
+
+        False if the checkpoint is complete or no longer remembered, or the subtask is unknown or has acknowledged.
+        """
+        candidates = (*self._in_progress.values(), *reversed(self._history), *self._latest.values())
+        known = next((checkpoint for checkpoint in candidates if checkpoint.id == checkpoint_id), None)
+        if known is None or not known.measure(vertex, index, metrics):
+            return False
+        self._snapshot = None
+        return True
+
     def completed(self, checkpoint_id: int, now_ms: int, external_path: str | None, *, metadata_bytes: int = 0) -> bool:
         """A checkpoint has completed. False if it is not in progress."""
         checkpoint = self._in_progress.pop(checkpoint_id, None)
@@ -159,9 +171,17 @@ class CheckpointStatistics:
         self._snapshot = None
         return True
 
-    def restored(self, checkpoint_id: int, wall_ms: int, *, is_savepoint: bool, external_path: str | None) -> None:
+    def restored(
+        self,
+        checkpoint_id: int,
+        wall_ms: int,
+        *,
+        is_savepoint: bool,
+        external_path: str | None,
+        left_behind: tuple[str, ...] = (),
+    ) -> None:
         """An attempt has started from a snapshot."""
-        self._restored = RestoredCheckpoint(checkpoint_id, wall_ms, is_savepoint, external_path)
+        self._restored = RestoredCheckpoint(checkpoint_id, wall_ms, is_savepoint, external_path, left_behind)
         self._restored_count += 1
         self._snapshot = None
 
@@ -221,9 +241,19 @@ class _Checkpoint:
         self._totals = self._totals.with_ack(ack_ms, metrics)
         return True
 
+    def measure(self, vertex: str, index: int, metrics: SubtaskMetrics) -> bool:
+        """Whether this was not known."""
+        known = self._vertices.get(vertex)
+        if known is None or not known.measure(index, metrics):
+            return False
+        vertices = tuple(vertex.statistics for vertex in self._vertices.values())
+        self._record = replace(self._record, totals=self._totals, vertices=vertices)
+        return True
+
     def end(self, *, completion: Completion | None = None, failure: Failure | None = None) -> None:
         self._record = replace(self.record, completion=completion, failure=failure)
-        self._vertices = {}
+        if completion is not None:
+            self._vertices = {}
 
     def discard(self) -> bool:
         """Whether it was completed and not yet discarded."""
@@ -248,6 +278,13 @@ class _Vertex:
         if self._statistics.totals is not self._totals:
             self._statistics = replace(self._statistics, totals=self._totals, subtasks=tuple(self._subtasks))
         return self._statistics
+
+    def measure(self, index: int, metrics: SubtaskMetrics) -> bool:
+        if not 0 <= index < len(self._subtasks) or self._subtasks[index].is_acknowledged:
+            return False
+        self._subtasks[index] = SubtaskStatistics(index, metrics=metrics)
+        self._statistics = replace(self._statistics, totals=self._totals, subtasks=tuple(self._subtasks))
+        return True
 
     def acknowledge(self, index: int, ack_ms: int, metrics: SubtaskMetrics) -> bool:
         if not 0 <= index < len(self._subtasks) or self._subtasks[index].is_acknowledged:

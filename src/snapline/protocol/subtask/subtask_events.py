@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from snapline.protocol.barriers.barrier_events import AlignmentMetrics, CheckpointTriggered, HandlerAborted
-from snapline.protocol.messages import Acknowledge, CheckpointAborted, CheckpointCompleted, Decline, TriggerCheckpoint
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointMeasured,
+    Decline,
+    TriggerCheckpoint,
+)
 from snapline.protocol.snapshot import SubtaskState
 from snapline.types import Barrier
 
@@ -197,6 +204,13 @@ class NotifyOperatorsCompleted:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifyOperatorsSubsumed:
+    """Tell the operators that a newer checkpoint has replaced this one."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class NotifyOperatorsAborted:
     """Tell the operators that this checkpoint has failed."""
 
@@ -230,7 +244,9 @@ SubtaskEffect: TypeAlias = (
     | BroadcastCancelMarker
     | Acknowledge
     | Decline
+    | CheckpointMeasured
     | NotifyOperatorsCompleted
+    | NotifyOperatorsSubsumed
     | NotifyOperatorsAborted
     | FinishTask
     | FailTask

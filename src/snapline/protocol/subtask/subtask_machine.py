@@ -81,6 +81,10 @@ SNAPSHOT = TransitionTable(
 )
 
 
+NOT_MEASURED = -1
+"""In the metrics of a checkpoint that a subtask gave up: it had not come that far."""
+
+
 class _Running:
     """A checkpoint this subtask is working on."""
 
@@ -99,7 +103,7 @@ class _Running:
         self.barrier = barrier
         self.start_delay_ms = start_delay_ms
         self.phase = Phase.TRIGGERED
-        self.sync_ms = 0
+        self.sync_ms = NOT_MEASURED
         self.written: s.AsynchronousPartFinished | None = None
         self.alignment: AlignmentMetrics | None = None
         self.outputs_done = outputs_done
@@ -170,8 +174,8 @@ class SubtaskMachine:
                 return self._on_async_failed(checkpoint_id, error)
             case s.OutputTimerFired(checkpoint_id):
                 return self._on_output_timer(checkpoint_id)
-            case m.CheckpointCompleted(execution, checkpoint_id):
-                return self._on_completed(checkpoint_id) if execution == self.execution else []
+            case m.CheckpointCompleted(execution, checkpoint_id, subsumed_id):
+                return self._on_completed(checkpoint_id, subsumed_id) if execution == self.execution else []
             case m.CheckpointAborted(execution, checkpoint_id):
                 return self._on_aborted(checkpoint_id) if execution == self.execution else []
             case s.DataEnded(final_from):
@@ -206,7 +210,8 @@ class SubtaskMachine:
         was_aborted = barrier.id in self._aborted
         self._aborted = [checkpoint_id for checkpoint_id in self._aborted if checkpoint_id > barrier.id]
         if was_aborted:
-            return [*resumed, s.CancelSnapshot(barrier.id), s.BroadcastCancelMarker(barrier.id)]
+            measured = self._measured(barrier.id, _Running(barrier, start_delay_ms, outputs_done=False))
+            return [*resumed, s.CancelSnapshot(barrier.id), measured, s.BroadcastCancelMarker(barrier.id)]
         barrier = barrier.behind_aligned_only_edge()
         effects: list[s.SubtaskEffect] = resumed
         if barrier.snapshot.is_synchronous:
@@ -251,6 +256,7 @@ class SubtaskMachine:
         reason = FailureReason.CHECKPOINT_ASYNC_EXCEPTION
         return [
             s.CancelSnapshot(checkpoint_id),
+            self._measured(checkpoint_id, running),
             m.Decline(self.execution, checkpoint_id, reason, error),
             *self._leave(),
         ]
@@ -333,21 +339,49 @@ class SubtaskMachine:
         if running is None:
             return []
         running.step("aborted")
-        return [s.CancelSnapshot(checkpoint_id)]
+        return [s.CancelSnapshot(checkpoint_id), self._measured(checkpoint_id, running)]
+
+    def _measured(self, checkpoint_id: int, running: _Running) -> m.CheckpointMeasured:
+        """What is known of a checkpoint that is given up. It shows how far the subtask came, and what took long."""
+        written, alignment = running.written, running.alignment
+        metrics = SubtaskMetrics(
+            checkpointed_bytes=NOT_MEASURED if written is None else written.checkpointed_bytes,
+            state_bytes=NOT_MEASURED if written is None else written.state_bytes,
+            sync_ms=running.sync_ms,
+            async_ms=NOT_MEASURED if written is None else written.duration_ms,
+            alignment_ms=NOT_MEASURED if alignment is None else alignment.duration_ms,
+            start_delay_ms=running.start_delay_ms,
+            processed_bytes=NOT_MEASURED if alignment is None else alignment.processed_bytes,
+            persisted_bytes=running.persisted_bytes,
+            unaligned=running.barrier.is_unaligned or running.persisted_bytes > 0,
+            aborted=True,
+        )
+        return m.CheckpointMeasured(self.execution, checkpoint_id, metrics)
 
     # Notices, and the end of the subtask.
 
-    def _on_completed(self, checkpoint_id: int) -> list[s.SubtaskEffect]:
+    def _on_completed(self, checkpoint_id: int, subsumed_id: int) -> list[s.SubtaskEffect]:
         if checkpoint_id <= self._completed_id:
             return []
         self._completed_id = checkpoint_id
-        effects: list[s.SubtaskEffect] = [s.NotifyOperatorsCompleted(checkpoint_id)]
+        effects = self._drop_older(checkpoint_id)
+        effects.append(s.NotifyOperatorsCompleted(checkpoint_id))
+        if subsumed_id != NO_CHECKPOINT:
+            effects.append(s.NotifyOperatorsSubsumed(subsumed_id))
         if checkpoint_id == self._stopping_id and self.life in (Life.STOPPING, Life.ENDED):
             self._step("savepoint complete")
             effects.extend(self._leave())
         elif self.life is Life.ENDED and checkpoint_id >= self._final_from:
             self._step("final checkpoint complete")
             effects.extend(self._leave())
+        return effects
+
+    def _drop_older(self, checkpoint_id: int) -> list[s.SubtaskEffect]:
+        """Older checkpoints are over with this one, even if the notice of that is lost. Savepoints are not."""
+        effects: list[s.SubtaskEffect] = []
+        for older_id, running in list(self._running.items()):
+            if older_id < checkpoint_id and not running.barrier.snapshot.is_savepoint:
+                effects += [*self._cancel(older_id), s.NotifyOperatorsAborted(older_id)]
         return effects
 
     def _leave(self) -> list[s.SubtaskEffect]:

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
+from snapline.contracts.operator_coordinator import MAX_EVENT_BYTES
 from snapline.errors import FencedError, PeerError, SnaplineError, StorageError, StorageLostError
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.error_identity import ErrorIdentity
-from snapline.protocol.messages import CheckpointAborted, CheckpointCompleted, OperatorEvent, TriggerCheckpoint
+from snapline.protocol.messages import (
+    CheckpointAborted,
+    CheckpointCompleted,
+    EventToCoordinator,
+    OperatorEvent,
+    TriggerCheckpoint,
+)
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_storage import MasterStorage
+from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators, inline, snapshot_hook
-from snapline.runtime.master.split_discovery import Discovery
-from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.call_watch import CallWatch
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.named_timers import NamedTimers
@@ -47,15 +53,6 @@ class Owner(Protocol):
 
     def publication_fenced(self, newest_attempt: int) -> None:
         """A snapshot was not published, because another driver has claimed the job with this attempt."""
-
-
-@dataclass(frozen=True, slots=True)
-class MasterCalls:
-    """Pools for blocking calls. The journal's appends one at a time; hooks are user code."""
-
-    storage: BackgroundCalls
-    journal: BackgroundCalls
-    hooks: BackgroundCalls
 
 
 class CoordinatorShell:
@@ -89,33 +86,33 @@ class CoordinatorShell:
         self._ids_after = 0 if storage.given is None else storage.given.id
         self._timers = NamedTimers(scheduler)
         self._draining: list[TriggerRequest] = []
-        self._discovery = Discovery(coordinators, scheduler, calls.hooks, self._answer, self._failed)
 
     @property
     def retained(self) -> RetainedSnapshots:
         return self._coordinator.retained
 
+    def start(self) -> None:
+        """Let the operator coordinators work: what they have sent by now waits for its subtasks."""
+        self._coordinators.attach(self._send_event, self._failed)
+
     def feed(self, event: c.CoordinatorEvent) -> None:
-        match event:
-            case c.JobRunning():
-                self._discovery.start()
-            case c.JobLeftRunning():
-                self._discovery.stop()
-                self._give_up_draining()
-            case c.CheckpointRequested(request) if request.drain and self._discovery.is_needed:
-                self._drain(request)
-                return
+        if isinstance(event, c.CheckpointRequested) and event.request.drain:
+            self._drain(event.request)
+            return
         self._decide(event)
+        if isinstance(event, c.JobLeftRunning):
+            self._give_up_draining()
+            self._coordinators.close(finish=event.shutdown)
 
     def _decide(self, event: c.CoordinatorEvent) -> None:
         self._effects.add(self._carry_out, self._coordinator.handle(event, self._now_ms(), self._scheduler.wall_ms()))
 
-    # A job that is drained first reads all splits that were there.
+    # A job that is drained first lets its coordinators hand out what is there: a source all its splits.
 
     def _drain(self, request: TriggerRequest) -> None:
         self._draining.append(request)
         if len(self._draining) == 1:
-            self._discovery.drain(self._drained)
+            self._coordinators.drain(self._drained)
 
     def _drained(self) -> None:
         requests, self._draining = self._draining, []
@@ -130,27 +127,35 @@ class CoordinatorShell:
         for request in requests:
             self._owner.request_failed(c.FailRequest(request, reason, message))
 
-    def split_requested(self, operator: str, subtask: SubtaskId) -> None:
-        """A source subtask has read all its splits. Raises `PeerError` if it does not run this operator."""
-        if self._coordinators.vertices.get(operator) != subtask.vertex:
-            raise PeerError(f"{subtask} asks for splits of {operator!r}, which it does not run")
-        try:
-            answers = self._coordinators.assign(operator, subtask.index)
-        except SnaplineError as error:
-            self._failed(error)
-            return
-        self._answer(operator, answers)
-        self._discovery.check()
+    # Events.
 
-    def _answer(self, operator: str, answers: Sequence[tuple[int, Any]]) -> None:
-        for subtask, event in answers:
-            self.feed(c.OperatorEventSent(operator, subtask, event))
+    def event_received(self, message: EventToCoordinator) -> None:
+        """A subtask has sent an event. Raises `PeerError` if it does not run the operator or sends too much."""
+        operator, subtask = message.operator, message.execution.subtask
+        if self._coordinators.vertices.get(operator) != subtask.vertex:
+            raise PeerError(f"{subtask} sends an event to the coordinator of {operator!r}, which it does not run")
+        if len(message.event) > MAX_EVENT_BYTES:
+            raise PeerError(f"{subtask} sends an event of {len(message.event)} bytes; at most {MAX_EVENT_BYTES} may be")
+        self.feed(message)
+
+    def subtask_failed(self, subtask: SubtaskId, cause: str) -> None:
+        self._coordinators.subtask_failed(subtask, cause)
+
+    def slot_lost(self, slot: int) -> None:
+        self._coordinators.slot_lost(slot, f"the operator process of slot {slot} is gone")
+
+    def _send_event(self, operator: str, subtask: int, event: Any) -> None:
+        self.feed(c.OperatorEventSent(operator, subtask, event))
 
     def _failed(self, error: Exception) -> None:
         self._owner.failure_requested(self.attempt, _text(error), ErrorIdentity.of(error, "driver"))
 
+    @property
+    def coordinators_closed(self) -> list[Future[None]]:
+        return self._coordinators.closed
+
     def close(self) -> None:
-        self._discovery.stop()
+        self._coordinators.close(finish=False)
         self._timers.cancel_all()
 
     def _carry_out(self, effect: c.CoordinatorEffect) -> None:
@@ -166,6 +171,12 @@ class CoordinatorShell:
                 self._create_location(checkpoint_id, request)
             case c.SnapshotOperatorCoordinator(checkpoint_id, operator):
                 self._snapshot_coordinator(checkpoint_id, operator)
+            case c.DeliverEvent(operator, subtask, event):
+                self._coordinators.handle_event(operator, subtask, event)
+            case c.NotifyCoordinatorsCompleted(checkpoint_id, subsumed_id):
+                self._coordinators.checkpoint_completed(checkpoint_id, subsumed_id)
+            case c.NotifyCoordinatorsAborted(checkpoint_id):
+                self._coordinators.checkpoint_aborted(checkpoint_id)
             case c.SnapshotHook(checkpoint_id, hook):
                 self._snapshot_hook(checkpoint_id, hook)
             case TriggerCheckpoint() | CheckpointCompleted() | CheckpointAborted():
@@ -182,7 +193,7 @@ class CoordinatorShell:
             case c.FailRequest(request):
                 owner.request_failed(effect)
                 if request.drain:
-                    self._discovery.resume()
+                    self._coordinators.resume()
             case OperatorEvent():
                 if not self._deployment.send(effect.execution, effect):
                     self.feed(c.OperatorEventLost(effect.sequence))
@@ -221,13 +232,16 @@ class CoordinatorShell:
         )
 
     def _snapshot_coordinator(self, checkpoint_id: int, operator: str) -> None:
-        try:
-            data = self._coordinators.snapshot(operator)
-        except SnaplineError as error:
-            self.feed(c.StepFailed("", checkpoint_id, str(error), io=False))
-            return
-        state = inline(operator, self.attempt, checkpoint_id, data)
-        self.feed(c.OperatorCoordinatorSnapshotted(checkpoint_id, operator, state))
+        def done(data: bytes | None) -> None:
+            state = None if data is None else inline(operator, self.attempt, checkpoint_id, data)
+            self.feed(c.OperatorCoordinatorSnapshotted(checkpoint_id, operator, state))
+
+        self._coordinators.snapshot(
+            operator,
+            checkpoint_id,
+            done,
+            lambda error: self.feed(c.StepFailed("", checkpoint_id, _text(error), io=False)),
+        )
 
     def _snapshot_hook(self, checkpoint_id: int, hook: str) -> None:
         def done(data: bytes | None) -> None:

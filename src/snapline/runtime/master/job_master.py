@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 
 from snapline.errors import FencedError, PeerError, SnaplineError, is_final
 from snapline.graph.job_spec import JobSpec
+from snapline.protocol import messages as m
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.request_decider import TriggerRequest
@@ -18,17 +19,17 @@ from snapline.protocol.job import lifecycle as j
 from snapline.protocol.job.first_failure import NO_DETAILS, FailureDetails, FirstFailure
 from snapline.protocol.job.repeated_errors import has_moved
 from snapline.protocol.job.restart_policy import RestartPolicy
-from snapline.protocol.messages import Acknowledge, Decline, OperatorEventReceived, TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
+from snapline.runtime.master import job_recovery as r
 from snapline.runtime.master.checkpoint_reports import CheckpointReports
-from snapline.runtime.master.coordinator_shell import CoordinatorShell, MasterCalls
+from snapline.runtime.master.coordinator_shell import CoordinatorShell
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_end import EndRecorder
 from snapline.runtime.master.job_log import EventLog, note_metrics
-from snapline.runtime.master.job_recovery import Claim, Recovery, all_subtasks, claim, make_coordinator, recover
 from snapline.runtime.master.job_storage import MasterStorage
+from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators, prepare_coordinators
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
@@ -37,7 +38,7 @@ from snapline.runtime.master.source_ends import SourceEnds
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.named_timers import NamedTimers
 from snapline.runtime.scheduler.scheduler import Scheduler
-from snapline.runtime.wire.control_messages import Metrics, SourceEnded, SplitRequest, TasksCancelled, ToMaster
+from snapline.runtime.wire.control_messages import Metrics, SourceEnded, TasksCancelled, ToMaster
 from snapline.storage.cleaner import Cleaner
 from snapline.types import ExecutionId, JobStatus, TaskStatus
 
@@ -88,8 +89,8 @@ class JobMaster:
             is_wanted=spec.takes_last_checkpoint, scheduler=scheduler, effects=self.effects, request=self._request_last
         )
         self._end_recorder = EndRecorder(spec, storage, cleaner, scheduler, calls.journal, generations, self.failure)
-        self._subtasks = all_subtasks(spec.plan)
-        self._recovery: Recovery | None = None
+        self._subtasks = r.all_subtasks(spec.plan)
+        self._recovery: r.Recovery | None = None
         self._coordinator: CoordinatorShell | None = None
         self._timers = NamedTimers(scheduler)
         self._notified_s = 0.0
@@ -122,6 +123,11 @@ class JobMaster:
     def repeats(self) -> int:
         """How often the last error of the job's code has happened since the last completed checkpoint."""
         return self._lifecycle.errors.count
+
+    @property
+    def coordinators_closed(self) -> list[Future[None]]:
+        """Set on the loop when the operator coordinators of the last attempt are closed."""
+        return [] if self._coordinator is None else self._coordinator.coordinators_closed
 
     @property
     def statistics(self) -> StatisticsSnapshot:
@@ -183,24 +189,27 @@ class JobMaster:
 
     def process_gone(self, slot: int) -> None:
         self.memory_bytes.pop(slot, None)
+        if self._coordinator is not None and self._lifecycle.status in _ACTIVE:
+            self._coordinator.slot_lost(slot)
         self._deployment.process_gone(slot)
 
     def process_said(self, slot: int, message: ToMaster) -> None:
         match message:
-            case TaskReport():
+            case m.TaskReport():
                 self._check_sender(slot, message.execution)
                 self._task_reported(message)
-            case Acknowledge() | Decline():
+            case m.Acknowledge() | m.Decline() | m.CheckpointMeasured():
                 self._check_sender(slot, message.execution)
                 self._coordinator_event(message)
-            case SplitRequest(execution, operator):
+            case m.EventToCoordinator(execution):
                 self._check_sender(slot, execution)
-                self._split_requested(execution, operator)
+                if self._coordinator is not None and execution.attempt == self._coordinator.attempt:
+                    self._coordinator.event_received(message)
             case SourceEnded(execution):
                 self._check_sender(slot, execution)
                 if execution.attempt == self._lifecycle.attempt:
                     self._source_ends.source_ended(execution.subtask)
-            case OperatorEventReceived():
+            case m.OperatorEventReceived():
                 self._coordinator_event(message)
             case TasksCancelled(attempt):
                 self._deployment.tasks_cancelled(slot, attempt)
@@ -217,19 +226,16 @@ class JobMaster:
         if execution.subtask not in self._subtasks or execution.subtask.index != slot:
             raise PeerError(f"slot {slot} reports for {execution}, which it does not run")
 
-    def _task_reported(self, report: TaskReport) -> None:
+    def _task_reported(self, report: m.TaskReport) -> None:
         execution, status = report.execution, report.status
         if execution.attempt == self._lifecycle.attempt and status is not TaskStatus.FAILED:
             self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
+        elif self._coordinator is not None and execution.attempt == self._coordinator.attempt:
+            self._coordinator.subtask_failed(execution.subtask, report.error)
         if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
             # Another version of the job, another setting or a backup may fit: leave everything for it.
             self._must_record = False
         self._job_event(report, FailureDetails(report.trace, report.log))
-
-    def _split_requested(self, execution: ExecutionId, operator: str) -> None:
-        coordinator = self._coordinator
-        if coordinator is not None and execution.attempt == coordinator.attempt:
-            coordinator.split_requested(operator, execution.subtask)
 
     def _tasks_stopped(self, attempt: int) -> None:
         self._job_event(j.TasksStopped(attempt))
@@ -357,18 +363,12 @@ class JobMaster:
             return
         own = self._lifecycle.attempt
         what = f"job {self._spec.name}: claiming it in {self._archive.directory}"
-        self._calls.journal.run(lambda: claim(self._archive, own), self._claimed, self._preparation_failed, what)
+        self._calls.journal.run(lambda: r.claim(self._archive, own), self._claimed, self._preparation_failed, what)
 
-    def _claimed(self, found: Claim) -> None:
+    def _claimed(self, found: r.Claim) -> None:
         journal = found.journal
         if journal.is_closed and journal.ended is not None:
-            _log.warning(
-                "job %s has run before under the id %s and ended (%s), so nothing is run; to run it again give it "
-                "another id: Job(..., id=...)",
-                self._spec.name,
-                self._spec.job_id,
-                journal.ended.value,
-            )
+            r.warn_of_end(self._spec, journal.ended)
             self._job_event(j.JobHadEnded(journal.ended, found.stop))
         elif found.is_ours:
             self.attempt = max(self.attempt, journal.attempt)
@@ -396,19 +396,20 @@ class JobMaster:
     def _prepare(self, attempt: int) -> None:
         spec, storage = self._spec, self._storage
 
-        def recovered(recovery: Recovery) -> None:
+        def recovered(recovery: r.Recovery) -> None:
             self._calls.hooks.run(
-                lambda: prepare_coordinators(spec, recovery, storage.objects),
+                lambda: prepare_coordinators(spec, recovery, storage.objects, self._scheduler, self._calls),
                 lambda coordinators: self._prepared(recovery, coordinators),
                 self._preparation_failed,
-                f"job {spec.name}: splits() of its sources, and its master hooks",
+                f"job {spec.name}: starting its sources, coordinators and master hooks",
             )
 
         what = f"job {spec.name}: reading its checkpoints in {self._archive.directory}"
-        self._calls.storage.run(lambda: recover(spec, storage, attempt), recovered, self._preparation_failed, what)
+        self._calls.storage.run(lambda: r.recover(spec, storage, attempt), recovered, self._preparation_failed, what)
 
-    def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
+    def _prepared(self, recovery: r.Recovery, coordinators: OperatorCoordinators) -> None:
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
+            coordinators.close(finish=False)
             return
         self._recovery = recovery
         self._source_ends.prepared(
@@ -417,9 +418,11 @@ class JobMaster:
             if self._spec.plan.vertex(subtask.vertex).is_source
         )
         self.metrics = {}
+        if self._coordinator is not None:
+            self._coordinator.close()
         self._coordinator = CoordinatorShell(
             self._spec,
-            make_coordinator(self._spec, recovery, self._memory),
+            r.make_coordinator(self._spec, recovery, self._memory),
             coordinators,
             self._storage,
             self._cleaner,
@@ -429,14 +432,8 @@ class JobMaster:
             self._deployment,
             self,
         )
-        start = recovery.snapshot
-        if start is not None:
-            self._memory.statistics.restored(
-                start.id, self._scheduler.wall_ms(), is_savepoint=start.kind.is_savepoint, external_path=start.location
-            )
-        what = "the beginning" if start is None else start.location
-        self._events.add(f"attempt {recovery.attempt} starts from {what}")
-        _log.info("job %s: attempt %d starts from %s", self._spec.name, recovery.attempt, what)
+        self._coordinator.start()
+        r.announce(self._spec.name, recovery, self._memory.statistics, self._events, self._scheduler.wall_ms())
         self._job_event(j.AttemptPrepared(self._subtasks, recovery.plan.finished))
 
     # The end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,9 +28,13 @@ from snapline.protocol.restore.restore_plan import (
 )
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, VertexInfo
+from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
+from snapline.runtime.master.job_log import EventLog
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.storage.archive import Archive
-from snapline.types import NO_CHECKPOINT, SubtaskId
+from snapline.types import NO_CHECKPOINT, JobStatus, SubtaskId
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,16 @@ def claim(archive: Archive, own_attempt: int) -> Claim:
     return Claim(journal, is_ours, stop)
 
 
+def warn_of_end(spec: JobSpec, ended: JobStatus) -> None:
+    _log.warning(
+        "job %s has run before under the id %s and ended (%s), so nothing is run; to run it again give it another id: "
+        "Job(..., id=...)",
+        spec.name,
+        spec.job_id,
+        ended.value,
+    )
+
+
 def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
     """Plan the restore. Blocks.
 
@@ -116,6 +131,23 @@ def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
     return plan_restore(start, vertices, edges, options, hooks=tuple(spec.hooks))
 
 
+def announce(name: str, recovery: Recovery, statistics: CheckpointStatistics, events: EventLog, now_ms: int) -> None:
+    """Tell the user what an attempt starts from, and what of it is left behind."""
+    start, left_behind = recovery.snapshot, recovery.plan.left_behind
+    if start is not None:
+        is_savepoint = start.kind.is_savepoint
+        statistics.restored(
+            start.id, now_ms, is_savepoint=is_savepoint, external_path=start.location, left_behind=left_behind
+        )
+    what = "the beginning" if start is None else start.location
+    events.add(f"attempt {recovery.attempt} starts from {what}")
+    _log.info("job %s: attempt %d starts from %s", name, recovery.attempt, what)
+    if left_behind:
+        listed = ", ".join(left_behind)
+        events.add(f"left behind in {what}, because the job does not have it (allow_non_restored): {listed}")
+        _log.warning("job %s leaves state behind in %s, as allow_non_restored permits: %s", name, what, listed)
+
+
 def make_coordinator(spec: JobSpec, recovery: Recovery, memory: Carryover) -> CheckpointCoordinator:
     config: Checkpoints = spec.checkpoints
     return CheckpointCoordinator(
@@ -143,7 +175,7 @@ def all_subtasks(plan: ExecutionPlan) -> frozenset[SubtaskId]:
 
 
 def coordinators_of(vertex: PlannedVertex) -> tuple[str, ...]:
-    """Sources have a coordinator that assigns their splits."""
+    """The uids of the operators that have a coordinator, as every source has."""
     return tuple(operator.uid for operator in vertex.operators if operator.has_coordinator)
 
 

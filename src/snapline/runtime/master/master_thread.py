@@ -15,21 +15,19 @@ from snapline.protocol.job.first_failure import Failure
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.progress import Progress, progress_of
 from snapline.runtime.master.control_server import ControlServer
-from snapline.runtime.master.coordinator_shell import MasterCalls
 from snapline.runtime.master.health_log import HealthLog
 from snapline.runtime.master.job_log import EventLog, Outcome
 from snapline.runtime.master.job_master import JobMaster
 from snapline.runtime.master.job_storage import MasterStorage
+from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slot_probe import SocketProbe
 from snapline.runtime.master.slots import Slots
-from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.loop_scheduler import LoopScheduler
 from snapline.runtime.slot.slot_provider import SlotProvider
 from snapline.storage.cleaner import PARALLELISM, Cleaner
 from snapline.types import JobStatus
 
-STORAGE_THREADS = 4
 CLOSE_TIMEOUT_S = 10.0
 """How long all calls under way together may take to return at the end of a job."""
 
@@ -56,11 +54,7 @@ class MasterThread:
         scheduler = self._scheduler = LoopScheduler(self._loop)
         parallelism = PARALLELISM if spec.checkpoints.parallel_cleanup else 1
         self._cleaner = Cleaner(storage.archive, scheduler.executor(parallelism, "snapline-cleaner"))
-        self._calls = MasterCalls(
-            storage=BackgroundCalls(scheduler, STORAGE_THREADS, "snapline-storage"),
-            journal=BackgroundCalls(scheduler, 1, "snapline-journal"),
-            hooks=BackgroundCalls(scheduler, 1, "snapline-hooks"),
-        )
+        self._calls = MasterCalls.of(scheduler)
         self._generations = SlotGenerations(scheduler, spec, provider, self._provider_failed)
         self._ending: asyncio.Future[JobStatus]
         self._defect: Failure | None = None
@@ -139,6 +133,8 @@ class MasterThread:
             has_ended = status is not JobStatus.SUSPENDED
             health.close()
             master.close()
+            if closing := [asyncio.wrap_future(closed) for closed in master.coordinators_closed]:
+                await asyncio.wait(closing, timeout=CLOSE_TIMEOUT_S)
         finally:
             closed = asyncio.Event()
             slots.close(closed.set, has_ended=has_ended)
@@ -180,7 +176,9 @@ class MasterThread:
         calls, deadline_s = self._calls, time.monotonic() + CLOSE_TIMEOUT_S
         for close, what in (
             (self._cleaner.abandon, "a deletion"),
-            (calls.hooks.close, "a master hook or a source's discovery"),
+            (calls.hooks.close, "a master hook"),
+            (calls.coordinators.close, "an operator coordinator"),
+            (calls.background.close, "a source's discovery, or a background call of an operator coordinator"),
             (calls.storage.close, "storage"),
             (calls.journal.close, "the journal"),
         ):

@@ -1,18 +1,24 @@
-"""User code on the driver: coordinators of sources, and master hooks."""
+"""User code on the driver: operator coordinators, and master hooks."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.graph.job_spec import JobSpec
-from snapline.operators.split_assigner import SplitAssigner
+from snapline.protocol.coordinator.coordinator_state import InFlightEvent, parted
 from snapline.protocol.snapshot import StoredObject
+from snapline.runtime.master.coordinator_runner import CoordinatorPlace, CoordinatorRunner
 from snapline.runtime.master.job_recovery import Recovery, coordinators_of
+from snapline.runtime.master.master_calls import MasterCalls
+from snapline.runtime.scheduler.scheduler import Scheduler
 from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_reader import SnapshotReader
+from snapline.types import NO_CHECKPOINT, SubtaskId
 
 T = TypeVar("T")
 
@@ -23,68 +29,129 @@ def inline(name: str, attempt: int, checkpoint_id: int, data: bytes) -> StoredOb
 
 
 class OperatorCoordinators:
-    """The coordinators of all sources in one attempt; `discovery_intervals_ms` has those that may find more splits."""
+    """The coordinators of all operators in one attempt. Used on the loop. Operators that had finished have none."""
 
-    def __init__(self, spec: JobSpec, assigners: Mapping[str, SplitAssigner]) -> None:
+    def __init__(
+        self,
+        spec: JobSpec,
+        runners: Mapping[str, CoordinatorRunner],
+        in_flight: Mapping[str, Sequence[InFlightEvent]],
+    ) -> None:
         self.vertices = {uid: vertex.id for vertex in spec.plan.vertices for uid in coordinators_of(vertex)}
-        self._assigners = assigners
-        self._sources = spec.sources
-        self.discovery_intervals_ms = {
-            uid: interval_ms
-            for uid in assigners
-            if (interval_ms := spec.sources[uid].discovery_interval_ms) is not None
-        }
+        self._runners = runners
+        self._in_flight = in_flight
 
-    def snapshot(self, operator: str) -> bytes:
-        return _user(f"the splits of {operator!r}", self._assigners[operator].snapshot)
+    def attach(self, send: Callable[[str, int, Any], None], failed: Callable[[Exception], None]) -> None:
+        """The attempt runs: `send` gets events for subtasks of an operator, `failed` an error that fails the job."""
+        for uid, runner in self._runners.items():
+            runner.attach(self._in_flight[uid], partial(send, uid), failed)
 
-    def assign(self, operator: str, subtask: int) -> list[tuple[int, Any]]:
-        """A subtask requests a split. Returns the events to send now, by subtask."""
-        assigner = self._assigners[operator]
-        return _user(f"the splits of {operator!r}", lambda: assigner.assign(subtask))
+    def handle_event(self, operator: str, subtask: int, event: bytes) -> None:
+        if operator in self._runners:
+            self._runners[operator].handle_event(subtask, event)
+
+    def snapshot(
+        self,
+        operator: str,
+        checkpoint_id: int,
+        done: Callable[[bytes | None], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """`done` gets the state on the loop, None for an operator that had finished; `failed` an error."""
+        if operator in self._runners:
+            self._runners[operator].snapshot(checkpoint_id, done, failed)
+        else:
+            done(None)
+
+    def checkpoint_completed(self, checkpoint_id: int, subsumed_id: int) -> None:
+        for runner in self._runners.values():
+            runner.checkpoint_completed(checkpoint_id)
+            if subsumed_id != NO_CHECKPOINT:
+                runner.checkpoint_subsumed(subsumed_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        for runner in self._runners.values():
+            runner.checkpoint_aborted(checkpoint_id)
+
+    def subtask_failed(self, subtask: SubtaskId, cause: str) -> None:
+        for uid, runner in self._runners.items():
+            if self.vertices[uid] == subtask.vertex:
+                runner.subtask_failed(subtask.index, cause)
+
+    def drain(self, done: Callable[[], None]) -> None:
+        """The job is to be drained; `done` is called on the loop once no coordinator has anything left to hand out."""
+        waiting = set(self._runners)
+
+        def drained(uid: str) -> None:
+            if uid in waiting:
+                waiting.discard(uid)
+                if not waiting:
+                    done()
+
+        for uid, runner in self._runners.items():
+            runner.drain(partial(drained, uid))
+        if not self._runners:
+            done()
+
+    def resume(self) -> None:
+        """The job was not drained after all."""
+        for runner in self._runners.values():
+            runner.resume()
+
+    def slot_lost(self, slot: int, cause: str) -> None:
+        """Slot i runs subtask i of every operator that has one."""
+        for runner in self._runners.values():
+            if slot < runner.parallelism:
+                runner.subtask_failed(slot, cause)
+
+    def close(self, *, finish: bool) -> None:
+        """The attempt is over; with `finish` the job is too, and coordinators still handle what has arrived."""
+        for runner in self._runners.values():
+            runner.close(finish=finish)
 
     @property
-    def is_exhausted(self) -> bool:
-        """Whether everything that was discovered has been read."""
-        return all(self._assigners[operator].is_exhausted for operator in self.discovery_intervals_ms)
-
-    def discovery(self, operator: str) -> Callable[[], Any]:
-        """A call that looks for more splits. It blocks, and shares nothing with this object."""
-        source, known = self._sources[operator], self._assigners[operator].known
-        return lambda: _user(f"discover() of the source {operator!r}", lambda: source.discover(known))
-
-    def discovered(self, operator: str, found: Any) -> list[tuple[int, Any]]:
-        """Add discovered splits. Returns the events to send now, by subtask."""
-        assigner = self._assigners[operator]
-        return _user(f"the splits of {operator!r}", lambda: assigner.discovered(found))
+    def closed(self) -> list[Future[None]]:
+        """Set on the loop when all coordinators are closed."""
+        return [runner.closed for runner in self._runners.values()]
 
 
-def prepare_coordinators(spec: JobSpec, recovery: Recovery, objects: ObjectStore) -> OperatorCoordinators:
-    """Create coordinators and reset or restore hooks for the attempt's start. Blocks: it runs user code."""
+def prepare_coordinators(
+    spec: JobSpec, recovery: Recovery, objects: ObjectStore, scheduler: Scheduler, calls: MasterCalls
+) -> OperatorCoordinators:
+    """Start coordinators and reset or restore hooks for the attempt's start. Blocks: it runs user code."""
     plan, reader = recovery.plan, SnapshotReader(objects)
     finished = {subtask.vertex for subtask in plan.finished}
-    assigners: dict[str, SplitAssigner] = {}
-    for vertex in spec.plan.vertices:
-        for uid in coordinators_of(vertex):
-            assigner = assigners[uid] = SplitAssigner(spec.sources[uid], vertex.parallelism)
-            state = plan.coordinators.get(uid)
-            if vertex.id in finished:
-                continue
-            if state is None:
-                _user(f"splits of the source {uid!r}", assigner.start)
-            else:
-                assigner.restore(reader.read(state))
+    runners: dict[str, CoordinatorRunner] = {}
+    in_flight: dict[str, Sequence[InFlightEvent]] = {}
+    try:
+        for vertex in spec.plan.vertices:
+            for uid in coordinators_of(vertex) if vertex.id not in finished else ():
+                stored = plan.coordinators.get(uid)
+                state, in_flight[uid] = (None, []) if stored is None else parted(reader.read(stored))
+                coordinator = _user(f"make_coordinator of {uid!r}", partial(spec.make_coordinator, uid))
+                place = CoordinatorPlace(spec.job_id, uid, vertex.parallelism, recovery.attempt, recovery.restored_id)
+                runner = CoordinatorRunner(coordinator, place, scheduler, calls.coordinators, calls.background)
+                runners[uid] = runner
+                runner.begin(state)
+        _prepare_hooks(spec, recovery, reader)
+    except BaseException:
+        for runner in runners.values():
+            scheduler.post(partial(runner.close, finish=False))
+        raise
+    return OperatorCoordinators(spec, runners, in_flight)
+
+
+def _prepare_hooks(spec: JobSpec, recovery: Recovery, reader: SnapshotReader) -> None:
     for name, hook in spec.hooks.items():
         if recovery.snapshot is None:
             _user(f"reset of the master hook {name!r}", hook.reset)
         else:
-            item = plan.hooks.get(name)
+            item = recovery.plan.hooks.get(name)
             kept = reader.read(item) if item is not None else None
             _user(
                 f"restore of the master hook {name!r}",
                 lambda hook=hook, kept=kept: hook.restore(recovery.restored_id, kept),  # type: ignore[misc]
             )
-    return OperatorCoordinators(spec, assigners)
 
 
 def snapshot_hook(spec: JobSpec, name: str, checkpoint_id: int) -> bytes | None:

@@ -24,7 +24,9 @@ from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
     CheckpointCompleted,
+    CheckpointMeasured,
     Decline,
+    EventToCoordinator,
     OperatorEvent,
     OperatorEventReceived,
     TaskReport,
@@ -39,7 +41,7 @@ from snapline.runtime.slot.start_problems import start_problem
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.object_store import ObjectStore
-from snapline.types import ExecutionId, TaskStatus
+from snapline.types import ExecutionId, FailureReason, TaskStatus
 
 LOST_PEER_PAUSE_MS = 1000
 """Delay before reporting a lost connection to another slot, so that the side with the cause reports first."""
@@ -161,15 +163,23 @@ class TaskHost:
                 task = all_tasks(self._attempt).get(message.execution)
                 if task is not None:
                     task.trigger(message)
+                else:
+                    self._decline(message)
             case CheckpointCompleted() | CheckpointAborted():
                 task = all_tasks(self._attempt).get(message.execution)
                 if task is not None:
                     task.notify(message)
-            case OperatorEvent(execution, _, sequence, event):
+            case OperatorEvent(execution, operator, sequence, event):
                 task = all_tasks(self._attempt).get(execution)
                 if task is not None:
-                    task.coordinator_event(event)
+                    task.coordinator_event(operator, event)
                     self._send(OperatorEventReceived(execution.attempt, sequence))
+
+    def _decline(self, trigger: TriggerCheckpoint) -> None:
+        """The driver counts on a task that is not here: it must not wait for an answer until the checkpoint expires."""
+        execution, reason = trigger.execution, FailureReason.TASK_CHECKPOINT_FAILURE
+        message = f"slot {self._bootstrap.slot} does not run {execution}"
+        self._send(Decline(execution, trigger.barrier.id, reason, message))
 
     def _guarded(self, order: Callable[[], None], what: str) -> None:
         """Carry out an order; a defect in it ends the process, which the driver notices."""
@@ -282,11 +292,11 @@ class TaskHost:
             self._send(m.Metrics([task.metrics()], _memory_bytes()))
         self._send(TaskReport(execution, status, error, trace, log, is_final, identity))
 
-    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
+    def checkpoint_answered(self, answer: Acknowledge | Decline | CheckpointMeasured) -> None:
         self._send(answer)
 
-    def split_wanted(self, execution: ExecutionId, operator: str) -> None:
-        self._send(m.SplitRequest(execution, operator))
+    def event_sent(self, event: EventToCoordinator) -> None:
+        self._send(event)
 
     def source_ended(self, execution: ExecutionId) -> None:
         self._send(m.SourceEnded(execution))

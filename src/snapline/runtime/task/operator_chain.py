@@ -6,7 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -41,6 +41,7 @@ class OperatorChain:
         self.operators = [member for member in members if not isinstance(member, SourceHead)]
         self._planned = planned
         self._members = list(zip(self.uids, members, strict=True))
+        self._by_uid = dict(self._members)
         self._time_s = time_s
         self._states: dict[str, SubtaskStates] = {}
 
@@ -93,6 +94,10 @@ class OperatorChain:
             at_ms = operator.next_wakeup_ms()
             if at_ms is not None and at_ms <= now_ms:
                 operator.wakeup(now_ms)
+
+    def handle_event(self, uid: str, event: Any) -> None:
+        """Pass an event of its coordinator to an operator or the source."""
+        self._by_uid[uid].handle_event(event)
 
     def finish(self) -> None:
         for operator in self.operators:
@@ -149,6 +154,10 @@ class OperatorChain:
         for uid, member in self._members:
             self._states[uid].confirm(checkpoint_id)
             member.checkpoint_completed(checkpoint_id)
+
+    def checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        for operator in self.operators:
+            operator.checkpoint_subsumed(checkpoint_id)
 
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
         for uid in self.uids:

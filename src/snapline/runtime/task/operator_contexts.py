@@ -25,6 +25,12 @@ class PassOn(Protocol):
     def __call__(self, watermark: int, behind: Operator | None) -> None: ...
 
 
+class SendEvent(Protocol):
+    """Sends an event of an operator to its coordinator."""
+
+    def __call__(self, operator: str, event: Any, *, is_repeated: bool) -> None: ...
+
+
 class OperatorContexts:
     """Creates the states and contexts of the operators in one execution."""
 
@@ -36,6 +42,7 @@ class OperatorContexts:
         uids: Sequence[str],
         outputs: TaskOutputs,
         pass_on: PassOn,
+        send_event: SendEvent,
     ) -> None:
         self._plan = plan
         self._environment = environment
@@ -43,6 +50,7 @@ class OperatorContexts:
         self._uids = uids
         self._outputs = outputs
         self._pass_on = pass_on
+        self._send_event = send_event
         self._clock = environment.threads.now_ms
 
     def make_states(self, planned: PlannedOperator) -> SubtaskStates:
@@ -62,6 +70,7 @@ class OperatorContexts:
     ) -> OperatorContext:
         plan, is_last = self._plan, planned.uid == self._uids[-1]
         behind = None if isinstance(member, SourceHead) else member
+        events = {"send_event": self._event_sender(planned.uid, member)} if planned.has_coordinator else {}
         return OperatorContext(
             job_id=plan.job_id,
             uid=planned.uid,
@@ -82,7 +91,13 @@ class OperatorContexts:
             background=self._in_background,
             post=self._mailbox.post,
             call_later=self._call_later,
+            **events,
         )
+
+    def _event_sender(self, uid: str, member: ChainMember) -> Callable[[Any], None]:
+        # A source asks for splits again after a restore.
+        is_repeated = isinstance(member, SourceHead)
+        return lambda event: self._send_event(uid, event, is_repeated=is_repeated)
 
     def _call_later(self, delay_ms: int, call: Callable[[], None]) -> None:
         self._mailbox.at(self._clock() + delay_ms, call)

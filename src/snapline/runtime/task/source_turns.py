@@ -57,8 +57,7 @@ class SourceTurns:
             return False
         source, task = self._source, self._task
         if source.wants_split:
-            source.asked()
-            task.reporter.split_wanted(task.execution, source.context.uid)
+            source.ask()
         result = source.read()
         if isinstance(result, pa.RecordBatch):
             task.meter.rows_in += result.num_rows

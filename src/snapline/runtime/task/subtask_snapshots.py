@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ IN_FLIGHT = "in-flight"
 """Part of the object names of in-flight data."""
 
 Post = Callable[[Callable[[], None]], None]
+T = TypeVar("T")
 
 
 class Storage(Protocol):
@@ -56,7 +57,7 @@ class SubtaskSnapshots:
     """All checkpoints one subtask is taking. Used by the task's thread only.
 
     `feed` passes events to the checkpoint machine, `post` runs a call on the task's thread. Methods ignore unknown
-    checkpoints: the coordinator may have aborted them.
+    checkpoints: the coordinator may have aborted them. With `is_synchronous` the task's own thread writes state.
     """
 
     def __init__(
@@ -68,7 +69,10 @@ class SubtaskSnapshots:
         feed: Callable[[s.SubtaskEvent], None],
         post: Post,
         time_s: Callable[[], float],
+        *,
+        is_synchronous: bool = False,
     ) -> None:
+        self._is_synchronous = is_synchronous
         self._uids = uids
         self._storage = storage
         self._executor = executor
@@ -211,12 +215,15 @@ class SubtaskSnapshots:
         self._feed(s.SynchronousPartFinished(barrier.id, sync_ms))
 
     def write(self, checkpoint_id: int) -> None:
-        """Write the state in the background."""
+        """Write the state in the background, or at once if snapshots are synchronous."""
         snapshot = self._open[checkpoint_id]
         snapshot.started_s = self._time_s()
         writers = {uid: self._storage.writer(uid, snapshot.barrier) for uid in self._uids}
         snapshot.writers.extend(writers.values())
-        snapshot.written = self._executor.submit(_write_all, snapshot.pending, writers)
+        if self._is_synchronous:
+            snapshot.written = _done(lambda: _write_all(snapshot.pending, writers))
+        else:
+            snapshot.written = self._executor.submit(_write_all, snapshot.pending, writers)
         snapshot.written.add_done_callback(lambda _: self._post(lambda: self._state_written(snapshot)))
 
     def _state_written(self, snapshot: _Snapshotting) -> None:
@@ -267,6 +274,16 @@ class SubtaskSnapshots:
     def _discard(self, snapshot: _Snapshotting) -> None:
         writers = tuple(snapshot.writers)
         self._executor.submit(_discard_all, writers)
+
+
+def _done(call: Callable[[], T]) -> Future[T]:
+    """A future of a call that is made now."""
+    future: Future[T] = Future()
+    try:
+        future.set_result(call())
+    except Exception as error:  # reported as that of a background call would be
+        future.set_exception(error)
+    return future
 
 
 def _write_all(pending: dict[str, PendingSnapshot], writers: dict[str, SnapshotWriter]) -> dict[str, WrittenSnapshot]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +21,7 @@ from snapline.protocol.subtask.subtask_machine import SubtaskMachine
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.mailbox import MailboxTimer
+from snapline.runtime.task.coordinator_mail import CoordinatorMail
 from snapline.runtime.task.input_gate import GateChannel, InputGate, make_handler
 from snapline.runtime.task.input_watermarks import InputWatermarks
 from snapline.runtime.task.operator_chain import OperatorChain
@@ -34,6 +34,7 @@ from snapline.runtime.task.task_environment import Reporter, TaskEnvironment, Ta
 from snapline.runtime.task.task_failure import trace
 from snapline.runtime.task.task_meter import TaskMeter, Waiting
 from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
+from snapline.runtime.task.trigger_box import TriggerBox
 from snapline.runtime.wire.channel_items import Item, ItemKind
 from snapline.state.channel_state import ChannelStates, read_channel
 from snapline.text import show_values, trace_text
@@ -74,6 +75,7 @@ class Task:
         self._outputs = TaskOutputs((), self.meter)
         self._output_channels: list[tuple[str, OutputChannel]] = []
         self._chain = OperatorChain(plan.vertex.operators, members, threads.time_s)
+        self._coordinators = CoordinatorMail(plan.execution, self._chain, reporter)
         self._effects = EffectQueue()
         self._snapshots = SubtaskSnapshots(
             self._chain.uids,
@@ -83,6 +85,7 @@ class Task:
             self._feed,
             self.mailbox.post,
             threads.time_s,
+            is_synchronous=not plan.checkpoints.asynchronous,
         )
         self._gate: InputGate | None = None
         self._watermarks: InputWatermarks | None = None
@@ -99,9 +102,7 @@ class Task:
         self._finish_wanted = False
         self._is_over = False
         self._is_cancelled = False
-        self._triggers: deque[m.TriggerCheckpoint] = deque()
-        self._triggers_guard = threading.Lock()
-        self._has_left = False
+        self._triggers = TriggerBox(lambda: self.mailbox.post(self._start_checkpoint))
         self._thread = threads.thread(self._run, str(plan.execution))
 
     # Deployment.
@@ -175,7 +176,8 @@ class Task:
             self._outputs.send(Item(ItemKind.END_OF_PARTITION))
             # Last of all: the process may be killed once every task has finished.
             self.reporter.task_changed(self.execution, TaskStatus.FINISHED)
-            self._decline_triggers()
+            for trigger in self._triggers.close():
+                self._feed(trigger)  # the coordinator did not know yet, and must not wait for an answer
         if error is not None:
             self._report_failure(error)
         self._chain.join()
@@ -189,8 +191,9 @@ class Task:
     def _open(self) -> None:
         plan = self._plan
         reader = self._storage.reader(plan.restored_id)
+        uids, send_event = self._chain.uids, self._coordinators.send
         contexts = OperatorContexts(
-            plan, self._environment, self.mailbox, self._chain.uids, self._outputs, self.pass_on
+            plan, self._environment, self.mailbox, uids, self._outputs, self.pass_on, send_event
         )
         self._chain.open(contexts.make_states, contexts.make_context, self._outputs.emit, plan.restore, reader)
         self._replay.extend(restored_inputs(self._chain.uids, plan.restore, self._gate, reader))
@@ -348,22 +351,11 @@ class Task:
 
     def trigger(self, event: m.TriggerCheckpoint) -> None:
         """The coordinator starts a checkpoint here: at a source, or where the upstream has finished."""
-        with self._triggers_guard:
-            if not self._has_left:
-                self._triggers.append(event)
-                self.mailbox.post(self._start_checkpoint)
-                return
-        self._feed(event)
-
-    def _decline_triggers(self) -> None:
-        """The task has finished and the coordinator did not know yet: it must not wait for an answer."""
-        with self._triggers_guard:
-            self._has_left = True
-            while self._triggers:
-                self._feed(self._triggers.popleft())
+        if not self._triggers.add(event):
+            self._feed(event)
 
     def _start_checkpoint(self) -> None:
-        event, gate = self._triggers.popleft(), self._gate
+        event, gate = self._triggers.take(), self._gate
         if gate is None or not gate.open_channels:
             self._feed(event)
             return
@@ -373,11 +365,10 @@ class Task:
     def notify(self, event: m.CheckpointCompleted | m.CheckpointAborted) -> None:
         self.mailbox.post(lambda: self._feed(event))
 
-    def coordinator_event(self, event: Any) -> None:
-        """The source's coordinator assigns splits or says that there are no more."""
-        source = self._chain.source
-        if source is not None:
-            self.mailbox.post(lambda: source.assign(event))
+    def coordinator_event(self, operator: str, event: Any) -> None:
+        """The coordinator of an operator has sent it an event."""
+        self._coordinators.arrive(operator, event)
+        self.mailbox.post(self._coordinators.deliver)
 
     # The effects of the checkpoint machine.
 
@@ -387,6 +378,7 @@ class Task:
     def _carry_out(self, effect: s.SubtaskEffect) -> None:
         match effect:
             case s.PrepareSnapshot(checkpoint_id):
+                self._coordinators.deliver()
                 self._chain.prepare_snapshot(checkpoint_id)
             case s.BroadcastBarrier(barrier):
                 if self._snapshots.broadcast(barrier, self._output_channels):
@@ -400,6 +392,7 @@ class Task:
                 self._snapshots.prioritize_outputs(checkpoint_id, self._output_channels)
             case s.TakeSnapshot(barrier, ended):
                 pending, sync_ms = self._chain.snapshot(barrier, self._plan.checkpoints.savepoint_format, ended=ended)
+                self._coordinators.taken_id = barrier.id
                 has_open_inputs = self._gate is not None and bool(self._gate.open_channels)
                 self._snapshots.take(barrier, pending, has_open_inputs=has_open_inputs, sync_ms=sync_ms)
             case s.WriteSnapshot(checkpoint_id):
@@ -408,13 +401,15 @@ class Task:
                 self._snapshots.cancel(checkpoint_id)
             case s.BroadcastCancelMarker(checkpoint_id):
                 self._outputs.send(Item(ItemKind.CANCEL, checkpoint_id))
-            case m.Acknowledge() | m.Decline():
+            case m.Acknowledge() | m.Decline() | m.CheckpointMeasured():
                 self.reporter.checkpoint_answered(effect)
             case s.NotifyOperatorsCompleted(checkpoint_id):
                 if self._source is not None:
                     self._source.is_held = False
                 self._storage.completed(checkpoint_id)
                 self._chain.checkpoint_completed(checkpoint_id)
+            case s.NotifyOperatorsSubsumed(checkpoint_id):
+                self._chain.checkpoint_subsumed(checkpoint_id)
             case s.NotifyOperatorsAborted(checkpoint_id):
                 self._storage.aborted(checkpoint_id)
                 self._chain.checkpoint_aborted(checkpoint_id)
@@ -434,6 +429,7 @@ class Task:
     def end_data(self) -> None:
         if self._end_sent:
             return
+        self._coordinators.end()
         self._end_sent = True
         self._unread_ends = len(self._outputs.channels)
         self.pass_on(MAX_WATERMARK)

@@ -11,7 +11,7 @@ from typing import Protocol
 from snapline.config import Checkpoints, Execution
 from snapline.graph.execution_plan import PlannedOperator, PlannedVertex
 from snapline.protocol.error_identity import ErrorIdentity
-from snapline.protocol.messages import Acknowledge, Decline
+from snapline.protocol.messages import Acknowledge, CheckpointMeasured, Decline, EventToCoordinator
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.runtime.scheduler.scheduler import Threads
 from snapline.runtime.task.task_states import make_states
@@ -34,9 +34,9 @@ class Reporter(Protocol):
     ) -> None:
         """A task runs, has finished or has failed; see `TaskReport`."""
 
-    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None: ...
+    def checkpoint_answered(self, answer: Acknowledge | Decline | CheckpointMeasured) -> None: ...
 
-    def split_wanted(self, execution: ExecutionId, operator: str) -> None: ...
+    def event_sent(self, event: EventToCoordinator) -> None: ...
 
     def source_ended(self, execution: ExecutionId) -> None: ...
 

@@ -12,7 +12,9 @@ from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
     CheckpointCompleted,
+    CheckpointMeasured,
     Decline,
+    EventToCoordinator,
     OperatorEvent,
     OperatorEventReceived,
     TaskReport,
@@ -92,13 +94,6 @@ class ProcessUnable(Struct, frozen=True):
     error: str
 
 
-class SplitRequest(Struct, frozen=True):
-    """A source subtask has read all its splits."""
-
-    execution: ExecutionId
-    operator: str
-
-
 class SourceEnded(Struct, frozen=True):
     """A source subtask has read everything and waits for its last checkpoint."""
 
@@ -160,7 +155,8 @@ ToMaster: TypeAlias = (
     | TaskReport
     | Acknowledge
     | Decline
-    | SplitRequest
+    | EventToCoordinator
+    | CheckpointMeasured
     | SourceEnded
     | OperatorEventReceived
     | TasksCancelled

@@ -25,6 +25,7 @@ from snapline.protocol.coordinator.coordinator_events import (
     CreateLocation,
     DeleteShared,
     DeleteSnapshot,
+    DeliverEvent,
     Discard,
     FailJob,
     FailRequest,
@@ -36,6 +37,8 @@ from snapline.protocol.coordinator.coordinator_events import (
     JobRunning,
     LocationCreated,
     MetadataWritten,
+    NotifyCoordinatorsAborted,
+    NotifyCoordinatorsCompleted,
     OperatorCoordinatorSnapshotted,
     OperatorEventLost,
     OperatorEventSent,
@@ -52,6 +55,7 @@ from snapline.protocol.coordinator.coordinator_events import (
     TimerKind,
     WriteMetadata,
 )
+from snapline.protocol.coordinator.coordinator_state import InFlightEvent, parted
 from snapline.protocol.coordinator.request_decider import TriggerRequest, savepoint_request
 from snapline.protocol.coordinator.task_board import JobShape
 from snapline.protocol.keygroups import KeyGroupRange
@@ -59,7 +63,9 @@ from snapline.protocol.messages import (
     Acknowledge,
     CheckpointAborted,
     CheckpointCompleted,
+    CheckpointMeasured,
     Decline,
+    EventToCoordinator,
     OperatorEvent,
     OperatorEventReceived,
     TriggerCheckpoint,
@@ -459,6 +465,7 @@ def test_with_an_id_a_failed_step_aborts_the_checkpoint(step: str, io: bool, rea
     assert bench.tell(StepFailed("r", 7, "out of order", io)) == [
         Discard(7, collected, location),
         FailRequest(request, reason, "out of order", 7),
+        NotifyCoordinatorsAborted(7),
         *[CheckpointAborted(running(subtask), 7) for subtask in EVERYONE],
         ReserveId("next"),
     ]
@@ -471,7 +478,7 @@ def test_what_comes_of_a_step_after_the_abort_is_discarded() -> None:
     bench.tell(IdReserved("r", 7), StepFailed("r", 7, "x"))
     state = StoredObject("late", 1)
     assert bench.tell(LocationCreated(7, "chk-7")) == [Discard(7, (), "chk-7")]
-    assert bench.tell(OperatorCoordinatorSnapshotted(7, "read", state)) == [Discard(7, (state,))]
+    assert bench.tell(OperatorCoordinatorSnapshotted(7, "read", state)) == []
     assert bench.tell(HookSnapshotted(7, "hook", state)) == [Discard(7, (state,))]
     assert bench.tell(HookSnapshotted(7, "hook", None)) == [Discard(7, ())]
     assert bench.tell(StepFailed("r", 7, "again")) == []
@@ -686,6 +693,7 @@ def test_completion_publishes_then_retains_answers_and_notifies_in_this_order() 
     assert rest == [
         DeleteShared((shared("a"),)),
         CompleteRequest(request, write.snapshot),
+        NotifyCoordinatorsCompleted(2, 1),
         *[CheckpointCompleted(running(subtask), 2, 1) for subtask in EVERYONE],
     ]
     assert bench.machine.retained.latest_id == 2
@@ -836,6 +844,7 @@ def test_a_checkpoint_that_times_out_is_aborted() -> None:
     assert bench.tell(TimerFired(timeout("r"))) == [
         Discard(1, (StoredObject("read/0-1", 1), StoredObject("c", 1)), "chk-1"),
         FailRequest(request, FailureReason.CHECKPOINT_EXPIRED, message, 1),
+        NotifyCoordinatorsAborted(1),
         *[CheckpointAborted(running(subtask), 1) for subtask in EVERYONE],
     ]
     assert bench.timeouts_ms == {}
@@ -1096,6 +1105,7 @@ def test_a_stop_savepoint_is_published_and_notified_but_not_retained() -> None:
     assert bench.tell(MetadataWritten(2)) == [Publish(write.snapshot)]
     assert bench.tell(Published(2)) == [
         CompleteRequest(request, write.snapshot),
+        NotifyCoordinatorsCompleted(2, NO_CHECKPOINT),
         *[CheckpointCompleted(running(subtask), 2, NO_CHECKPOINT) for subtask in EVERYONE],
     ]
     assert [snapshot.id for snapshot in bench.machine.retained.snapshots] == [1]
@@ -1449,7 +1459,7 @@ def begin(bench: Bench, checkpoint_id: int, name: str = "r") -> list[Coordinator
     """Start a checkpoint and take the operator coordinator's state."""
     assert ReserveId(name) in bench.ask(name)
     bench.tell(IdReserved(name, checkpoint_id), LocationCreated(checkpoint_id, f"chk-{checkpoint_id}"))
-    return bench.tell(OperatorCoordinatorSnapshotted(checkpoint_id, "read", StoredObject("c", 1)))
+    return bench.tell(OperatorCoordinatorSnapshotted(checkpoint_id, "read", StoredObject("c", 1, data=b"c")))
 
 
 def delivered(effects: Iterable[CoordinatorEffect]) -> list[str]:
@@ -1497,12 +1507,53 @@ def test_events_are_released_by_an_abort_before_anything_new_starts() -> None:
     assert effects[-1] == ReserveId("next")
 
 
-def test_events_for_finished_subtasks_are_released_by_completion() -> None:
+def test_events_for_finished_subtasks_are_dropped() -> None:
     bench = coordinated(finished=[READ0])
     begin(bench, 1)
-    send(bench, "held", 0)
-    bench.acknowledge(1, READ1, WRITE)
-    assert delivered(bench.publish(1)) == ["held"]
+    send(bench, "dropped", 0)
+    send(bench, "held", 1)
+    bench.acknowledge(1, WRITE)
+    bench.tell(TaskStatusChanged(READ1, TaskStatus.RUNNING))
+    assert delivered(bench.acknowledge(1, READ1)) == ["held"]
+
+
+def test_a_checkpoint_does_not_wait_for_events_of_a_subtask_that_finishes() -> None:
+    bench = coordinated()
+    send(bench, "on its way", 0)
+    assert begin(bench, 1) == []
+    assert len(triggered(bench.tell(TaskStatusChanged(READ0, TaskStatus.FINISHED)))) == 2
+
+
+def test_a_checkpoint_holds_the_events_on_their_way_to_coordinators() -> None:
+    bench = coordinated()
+    early = EventToCoordinator(ExecutionId(READ1, ATTEMPT), "read", -1, b"early")
+    assert bench.tell(early) == [DeliverEvent("read", 1, b"early")]
+    begin(bench, 1)
+    assert bench.tell(replace(early, event=b"kept")) == [DeliverEvent("read", 1, b"kept")]
+    assert bench.tell(replace(early, after=1, event=b"later")) == [DeliverEvent("read", 1, b"later")]
+    (write,) = of(WriteMetadata, bench.acknowledge(1, *EVERYONE))
+    state = write.snapshot.operators["read"].coordinator
+    assert state is not None
+    assert state.data is not None
+    assert parted(state.data) == (b"c", [InFlightEvent(1, b"kept")])
+
+
+def test_measurements_of_a_checkpoint_that_failed_are_shown() -> None:
+    bench = Bench()
+    bench.start(1)
+    bench.acknowledge(1, READ0)
+    bench.decline(1)
+    metrics = SubtaskMetrics(sync_ms=3, async_ms=-1, aborted=True)
+    bench.tell(CheckpointMeasured(ExecutionId(READ1, ATTEMPT - 1), 1, metrics))
+    assert subtask_metrics(bench, 1) == [None]
+    bench.tell(CheckpointMeasured(ExecutionId(READ1, ATTEMPT), 1, metrics))
+    assert subtask_metrics(bench, 1) == [metrics]
+
+
+def subtask_metrics(bench: Bench, index: int) -> list[SubtaskMetrics | None]:
+    failed = bench.machine._statistics.snapshot().latest.failed
+    assert failed is not None
+    return [vertex.subtasks[index].metrics for vertex in failed.vertices if vertex.vertex == "read"]
 
 
 def test_tasks_are_triggered_only_when_earlier_events_have_surely_arrived() -> None:

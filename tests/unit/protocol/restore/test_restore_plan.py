@@ -151,7 +151,7 @@ def test_state_of_an_operator_the_job_does_not_have_is_refused_unless_allowed() 
     with pytest.raises(RestoreError, match="snapshot 5 has state of 'gone'"):
         plan_restore(old, [vertex("a", 1)], [])
     plan = plan_restore(old, [vertex("a", 1)], [], RestoreOptions(allow_non_restored=True))
-    assert plan.ignored == ("gone",)
+    assert plan.left_behind == ("'gone'",)
     assert list(plan.subtasks) == [SubtaskId("a", 0)]
 
 
@@ -165,7 +165,7 @@ def test_coordinator_state_alone_is_state_too() -> None:
 
 def test_an_operator_that_left_no_state_may_be_gone() -> None:
     plan = plan_restore(snapshot(operator("gone", SubtaskState(), FINISHED), finished("done")), [], [])
-    assert plan.ignored == ()
+    assert plan.left_behind == ()
 
 
 def test_new_operators_start_empty() -> None:
@@ -176,10 +176,19 @@ def test_new_operators_start_empty() -> None:
 
 def test_hook_state_without_its_hook_is_refused_unless_allowed() -> None:
     old = snapshot(hooks={"a": stored("ha"), "b": stored("hb")})
-    with pytest.raises(RestoreError, match="master hooks 'b'"):
+    with pytest.raises(RestoreError, match="the master hook 'b'"):
         plan_restore(old, [], [], hooks=["a"])
     plan = plan_restore(old, [], [], RestoreOptions(allow_non_restored=True), hooks=["a"])
     assert plan.hooks == {"a": stored("ha")}
+    assert plan.left_behind == ("the master hook 'b'",)
+
+
+def test_coordinator_state_of_an_operator_that_no_longer_has_one_is_refused_unless_allowed() -> None:
+    old = snapshot(OperatorState("a", 1, 128, {0: SubtaskState()}, stored("c")))
+    with pytest.raises(RestoreError, match="state of the coordinator of 'a', which the job does not have"):
+        plan_restore(old, [vertex("a", 1)], [])
+    plan = plan_restore(old, [vertex("a", 1)], [], RestoreOptions(allow_non_restored=True))
+    assert plan.left_behind == ("the coordinator of 'a'",)
 
 
 def test_hooks_without_state_get_none() -> None:
@@ -248,8 +257,8 @@ def test_operators_without_state_bind_nobody() -> None:
 
 def test_any_state_holds_its_operator_to_the_stored_maximum() -> None:
     old = snapshot(OperatorState("a", 1, 64, {0: SubtaskState()}, stored("c")))
-    assert max_parallelism_of(old, RestoreVertex("v", 1, ("a",))) == 64
-    for wrong in (RestoreVertex("v", 1, ("a",), max_parallelism=16), RestoreVertex("v", 65, ("a",))):
+    assert max_parallelism_of(old, RestoreVertex("v", 1, ("a",), None, ("a",))) == 64
+    for wrong in (RestoreVertex("v", 1, ("a",), 16, ("a",)), RestoreVertex("v", 65, ("a",), None, ("a",))):
         with pytest.raises(RestoreError, match="written with"):
             max_parallelism_of(old, wrong)
 

@@ -446,3 +446,48 @@ def test_a_checkpoint_goes_by_the_wall_clock_of_its_trigger() -> None:
     assert (record.end_to_end_duration_ms, record.vertices[0].subtasks[0].end_to_end_duration_ms) == (200, 200)
     assert snapshot.latest.not_started is not None
     assert snapshot.latest.not_started.failure_ms == 9_200
+
+
+def test_what_a_subtask_measured_of_a_failed_checkpoint_is_kept() -> None:
+    statistics = CheckpointStatistics()
+    create(statistics, 1)
+    assert statistics.acknowledged(1, "source", 0, 1_200, SubtaskMetrics(sync_ms=1))
+    measured = SubtaskMetrics(sync_ms=70, async_ms=-1, aborted=True)
+    assert statistics.measured(1, "sink", 0, SubtaskMetrics(start_delay_ms=9, aborted=True)), "before it has failed"
+    statistics.failed(1, 2_000, FailureReason.CHECKPOINT_EXPIRED)
+    before = statistics.snapshot()
+    assert statistics.measured(1, "source", 1, measured)
+    assert statistics.snapshot() is not before
+    source = record(statistics, 1).vertex("source")
+    assert source is not None
+    assert source.subtasks[1] == SubtaskStatistics(1, metrics=measured)
+    assert not source.subtasks[1].is_acknowledged
+    assert (source.totals.acknowledged, source.summary().sync_ms.max, source.summary().async_ms.count) == (1, 70, 1)
+    assert record(statistics, 1).totals.acknowledged == 1
+    sink = record(statistics, 1).vertex("sink")
+    assert sink is not None
+    assert sink.summary().start_delay_ms.max == 9
+
+
+def test_measurements_of_what_is_unknown_complete_or_acknowledged_change_nothing() -> None:
+    statistics = CheckpointStatistics()
+    complete(statistics, 1)
+    create(statistics, 2)
+    statistics.acknowledged(2, "sink", 0, 1_200, SubtaskMetrics())
+    statistics.failed(2, 2_000, FailureReason.CHECKPOINT_EXPIRED)
+    before = statistics.snapshot()
+    for checkpoint_id, vertex, index in (
+        (1, "only", 0),
+        (2, "sink", 0),
+        (2, "none", 0),
+        (2, "source", 2),
+        (3, "sink", 0),
+    ):
+        assert not statistics.measured(checkpoint_id, vertex, index, SubtaskMetrics(aborted=True))
+    assert statistics.snapshot() is before
+
+
+def test_what_was_left_behind_is_with_the_snapshot_an_attempt_started_from() -> None:
+    statistics = CheckpointStatistics()
+    statistics.restored(7, 1_000, is_savepoint=True, external_path="sp", left_behind=("'gone'",))
+    assert statistics.snapshot().latest.restored == RestoredCheckpoint(7, 1_000, True, "sp", ("'gone'",))

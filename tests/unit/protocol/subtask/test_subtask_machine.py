@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
 
 from snapline.errors import EngineError, IllegalTransitionError
 from snapline.protocol.barriers.barrier_events import AlignmentMetrics, CheckpointTriggered, HandlerAborted
-from snapline.protocol.messages import Acknowledge, CheckpointAborted, CheckpointCompleted, Decline, TriggerCheckpoint
+from snapline.protocol.messages import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointCompleted,
+    CheckpointMeasured,
+    Decline,
+    TriggerCheckpoint,
+)
 from snapline.protocol.snapshot import OperatorPart, StoredObject, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.subtask.subtask_events import (
@@ -26,6 +34,7 @@ from snapline.protocol.subtask.subtask_events import (
     InputsFinished,
     NotifyOperatorsAborted,
     NotifyOperatorsCompleted,
+    NotifyOperatorsSubsumed,
     OutputsConsumed,
     OutputsFinished,
     OutputTimerFired,
@@ -87,6 +96,7 @@ class Subtask:
         last_checkpoint_id: int = NO_CHECKPOINT,
     ) -> None:
         self.now_ms = 1000
+        self.measured: list[CheckpointMeasured] = []
         self.machine = SubtaskMachine(
             ME,
             has_inputs=has_inputs,
@@ -97,7 +107,10 @@ class Subtask:
         )
 
     def tell(self, *events: SubtaskEvent) -> list[SubtaskEffect]:
-        return [effect for event in events for effect in self.machine.handle(event, self.now_ms)]
+        """Measurements of checkpoints that were given up are in `measured` instead."""
+        effects = [effect for event in events for effect in self.machine.handle(event, self.now_ms)]
+        self.measured += [effect for effect in effects if isinstance(effect, CheckpointMeasured)]
+        return [effect for effect in effects if not isinstance(effect, CheckpointMeasured)]
 
     def life(self) -> Life:
         return self.machine.life
@@ -541,9 +554,53 @@ def test_words_about_a_checkpoint_nobody_works_on_change_nothing(event: SubtaskE
 def test_operators_hear_of_a_completion_once() -> None:
     subtask = Subtask()
     subtask.acknowledge(2)
-    assert subtask.tell(completed(2, subsumed_id=1)) == [NotifyOperatorsCompleted(2)]
+    assert subtask.tell(completed(2, subsumed_id=1)) == [NotifyOperatorsCompleted(2), NotifyOperatorsSubsumed(1)]
     assert subtask.tell(completed(2, subsumed_id=1), completed(1)) == []
     assert subtask.tell(completed(3)) == [NotifyOperatorsCompleted(3)]
+
+
+def test_a_completed_checkpoint_ends_older_ones_even_if_the_notice_of_their_abort_is_lost() -> None:
+    subtask = Subtask()
+    subtask.tell(triggered(barrier(1)), SynchronousPartFinished(1, 2))
+    subtask.acknowledge(2)
+    assert subtask.tell(completed(2)) == [CancelSnapshot(1), NotifyOperatorsAborted(1), NotifyOperatorsCompleted(2)]
+    assert [(item.checkpoint_id, item.metrics.aborted) for item in subtask.measured] == [(1, True)]
+    assert subtask.tell(AsynchronousPartFinished(1, STATE, 1, 1, 1)) == []
+
+
+def test_a_completed_checkpoint_does_not_end_an_older_savepoint() -> None:
+    subtask = Subtask()
+    savepoint = Barrier(1, 100, snapshot=SnapshotKind.SAVEPOINT)
+    subtask.tell(triggered(savepoint), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2))
+    subtask.acknowledge(2)
+    assert subtask.tell(completed(2)) == [NotifyOperatorsCompleted(2)]
+    assert isinstance(subtask.tell(AsynchronousPartFinished(1, STATE, 1, 1, 1))[0], Acknowledge)
+
+
+def test_a_checkpoint_that_is_given_up_shows_how_far_it_came() -> None:
+    subtask = Subtask()
+    subtask.tell(CheckpointTriggered(barrier(1), 40), SynchronousPartFinished(1, 2), aborted(1))
+    subtask.tell(CheckpointTriggered(barrier(2), 50), SynchronousPartFinished(2, 3))
+    subtask.tell(InputsFinished(2, METRICS, persisted_bytes=9), AsynchronousPartFailed(2, "disk full"))
+    subtask.tell(aborted(3), CheckpointTriggered(barrier(3), 700))
+    unknown = SubtaskMetrics(-1, -1, -1, -1, -1, 0, -1, aborted=True)
+    assert [(item.execution, item.checkpoint_id, item.metrics) for item in subtask.measured] == [
+        (ME, 1, replace(unknown, sync_ms=2, start_delay_ms=40)),
+        (
+            ME,
+            2,
+            replace(
+                unknown,
+                sync_ms=3,
+                start_delay_ms=50,
+                alignment_ms=5,
+                processed_bytes=11,
+                persisted_bytes=9,
+                unaligned=True,
+            ),
+        ),
+        (ME, 3, replace(unknown, start_delay_ms=700)),
+    ], "the barrier of the third came too late"
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,15 @@ from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects, SimS
 from snapline.graph.execution_plan import ExecutionPlan, PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator.request_decider import TriggerRequest
-from snapline.protocol.messages import Acknowledge, TaskReport
+from snapline.protocol.messages import Acknowledge, EventToCoordinator, TaskReport
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
-from snapline.runtime.master.coordinator_shell import MasterCalls
 from snapline.runtime.master.job_log import EventLog
 from snapline.runtime.master.job_master import JobMaster
 from snapline.runtime.master.job_storage import MasterStorage, open_storage
+from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
-from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.cleaner import Cleaner
@@ -59,7 +58,7 @@ def make_spec(
     parallelism: int = 1,
     **execution: Any,
 ) -> JobSpec:
-    source = PlannedOperator("read", "read", None, SCHEMA, has_coordinator=True)
+    source = PlannedOperator("read", "read", None, SCHEMA, has_coordinator=True, is_source=True)
     sink = PlannedOperator("write", "write", None, None, is_sink=True)
     plan = ExecutionPlan(
         (
@@ -83,6 +82,11 @@ def make_spec(
 
 def running(subtask: SubtaskId, attempt: int = 1) -> ExecutionId:
     return ExecutionId(subtask, attempt)
+
+
+def request(execution: ExecutionId, operator: str) -> EventToCoordinator:
+    """A subtask of a source asks for splits."""
+    return EventToCoordinator(execution, operator, None, b"\xc0")
 
 
 class FakePeer:
@@ -161,7 +165,7 @@ class MasterBench(Bench):
                 self.spec, SimObjects(self.sim_storage), SimJournal(self.sim_storage, "job"), token="t"
             )
         )
-        self.calls = MasterCalls(*(BackgroundCalls(scheduler, 1, name) for name in ("storage", "journal", "hooks")))
+        self.calls = MasterCalls.of(scheduler)
         self.generations = SlotGenerations(scheduler, self.spec, self.provider, self._provider_failed)
         self.events = EventLog(scheduler.now_ms)
         self.cleaner = Cleaner(self.storage.archive, scheduler.executor(1, "cleaner"), retry_pause_s=0)

@@ -12,6 +12,7 @@ from tests.unit.runtime.master.master_kit import (
     FakePeer,
     MasterBench,
     make_spec,
+    request,
     running,
 )
 
@@ -92,10 +93,10 @@ def test_a_checkpoint_goes_from_the_request_to_the_notice() -> None:
 def test_splits_go_to_the_subtask_that_asks() -> None:
     bench = MasterBench()
     bench.begin()
-    bench.say(m.SplitRequest(running(READ), "read"))
+    bench.say(request(running(READ), "read"))
     (event,) = bench.told(OperatorEvent)
     assert (event.execution, event.operator, event.event["splits"]) == (running(READ), "read", ["a"])
-    bench.say(m.SplitRequest(running(READ, attempt=7), "read"))
+    bench.say(request(running(READ, attempt=7), "read"))
     assert bench.told(OperatorEvent) == [], "another attempt asks"
 
 
@@ -103,11 +104,11 @@ def test_nobody_speaks_for_others() -> None:
     bench = MasterBench()
     bench.begin()
     stranger = running(SubtaskId("read", 1))
-    for message in (TaskReport(stranger, TaskStatus.FAILED), m.SourceEnded(stranger), m.SplitRequest(stranger, "read")):
+    for message in (TaskReport(stranger, TaskStatus.FAILED), m.SourceEnded(stranger), request(stranger, "read")):
         with pytest.raises(PeerError, match="read/1#1"):
             bench.master.process_said(0, message)
     with pytest.raises(PeerError, match="'write'"):
-        bench.master.process_said(0, m.SplitRequest(running(READ), "write"))
+        bench.master.process_said(0, request(running(READ), "write"))
     with pytest.raises(PeerError, match="ProcessDied"):
         bench.master.process_said(0, m.ProcessDied(1, "", ""))
     assert bench.status() is JobStatus.RUNNING

@@ -1,15 +1,27 @@
-"""User code on the driver: coordinators of sources, and master hooks."""
+"""The coordinators of an attempt: told what happens to their own operators, and started from their own state."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
+import pyarrow as pa
 import pytest
-from tests.unit.runtime.master.master_kit import CHECKPOINTS, MasterBench, Splits, make_spec
+from tests.unit.runtime.master.master_kit import CHECKPOINTS, READ, WRITE, MasterBench, Splits, make_spec, running
 
 import snapline as sl
-from snapline.errors import UserCodeError
+from snapline.errors import PeerError, UserCodeError
+from snapline.graph.execution_plan import ExecutionPlan
 from snapline.graph.job_spec import JobSpec
+from snapline.protocol.messages import (
+    Decline,
+    EventToCoordinator,
+    OperatorEvent,
+    OperatorEventReceived,
+    TaskReport,
+    TriggerCheckpoint,
+)
 from snapline.runtime.master.job_recovery import claim, recover
 from snapline.runtime.master.operator_coordinators import (
     OperatorCoordinators,
@@ -17,6 +29,164 @@ from snapline.runtime.master.operator_coordinators import (
     prepare_coordinators,
     snapshot_hook,
 )
+from snapline.runtime.wire.control_messages import TasksCancelled
+from snapline.types import FailureReason, JobStatus, TaskStatus
+
+
+class Counter(sl.OperatorCoordinator):
+    """Counts events, and answers each with the count."""
+
+    log: list[Any]
+
+    def __init__(self, log: list[Any]) -> None:
+        self.log = log
+        self.count = 0
+
+    def start(self, context: sl.CoordinatorContext) -> None:
+        super().start(context)
+        self.log.append(f"start {context.attempt}")
+
+    def restore(self, checkpoint_id: int, state: Any) -> None:
+        self.count = state
+        self.log.append(f"restore {checkpoint_id} {state}")
+
+    def handle_event(self, subtask: int, event: Any) -> None:
+        self.count += 1
+        self.log.append(f"event {event}")
+        if event == "fail":
+            raise ValueError("no luck")
+        self.context.send(subtask, self.count)
+
+    def snapshot(self, checkpoint_id: int) -> Any:
+        return self.count
+
+    def subtask_failed(self, subtask: int, cause: str) -> None:
+        self.log.append(f"failed {subtask} {cause}")
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        self.log.append(f"completed {checkpoint_id}")
+
+    def checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        self.log.append(f"subsumed {checkpoint_id}")
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.log.append(f"aborted {checkpoint_id}")
+
+    def close(self) -> None:
+        self.log.append("close")
+
+
+class Counted(sl.Operator):
+    def __init__(self, log: list[Any]) -> None:
+        self._log = log
+
+    def make_coordinator(self) -> Counter:
+        return Counter(self._log)
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        raise AssertionError("no task runs here")
+
+
+def counted_spec(log: list[Any]) -> JobSpec:
+    spec = make_spec(checkpoints=CHECKPOINTS)
+    read, write = spec.plan.vertices
+    write = replace(write, operators=(replace(write.operators[0], has_coordinator=True),))
+    return replace(spec, plan=ExecutionPlan((read, write), spec.plan.edges), coordinated={"write": Counted(log)})
+
+
+def event(name: str, *, after: int = -1, attempt: int = 1) -> EventToCoordinator:
+    return EventToCoordinator(running(WRITE, attempt), "write", after, msgspec.msgpack.encode(name))
+
+
+class Setup(MasterBench):
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        super().__init__(counted_spec(self.log))
+        self.begin()
+
+    def confirm(self) -> list[Any]:
+        """The task takes what it is sent. Returns that."""
+        taken = []
+        while orders := self.told(OperatorEvent):
+            taken += [order.event for order in orders]
+            self.say(*(OperatorEventReceived(order.execution.attempt, order.sequence) for order in orders))
+        return taken
+
+    def checkpoint(self, name: str) -> int:
+        self.request(name)
+        (trigger,) = self.told(TriggerCheckpoint)
+        checkpoint_id: int = trigger.barrier.id
+        self.acknowledge(checkpoint_id)
+        return checkpoint_id
+
+    def fail(self, cause: str) -> None:
+        self.say(TaskReport(running(WRITE), TaskStatus.FAILED, cause))
+
+
+def test_events_go_to_the_coordinator_and_its_answers_to_the_subtask() -> None:
+    setup = Setup()
+    setup.say(event("a"), event("b"))
+    assert setup.confirm() == [1, 2]
+    assert setup.log == ["start 1", "event a", "event b"]
+
+
+def test_coordinators_hear_how_checkpoints_end() -> None:
+    setup = Setup()
+    first, second = setup.checkpoint("one"), setup.checkpoint("two")
+    setup.request("three")
+    setup.fail("boom")
+    assert setup.log[1:4] == [f"completed {first}", f"completed {second}", f"subsumed {first}"]
+    assert setup.log[4:6] == ["failed 0 boom", "close"]
+
+
+def test_a_declined_checkpoint_is_told_as_aborted() -> None:
+    setup = Setup()
+    setup.request("one")
+    (trigger,) = setup.told(TriggerCheckpoint)
+    setup.say(Decline(running(WRITE), trigger.barrier.id, FailureReason.CHECKPOINT_DECLINED))
+    assert setup.log[-1] == f"aborted {trigger.barrier.id}"
+
+
+def test_a_restart_begins_with_the_state_of_the_checkpoint_and_the_events_that_were_on_their_way() -> None:
+    setup = Setup()
+    setup.say(event("before"))
+    setup.confirm()
+    setup.request("one")
+    (trigger,) = setup.told(TriggerCheckpoint)
+    checkpoint_id = trigger.barrier.id
+    setup.say(event("on its way"), event("behind the barrier", after=checkpoint_id))
+    setup.acknowledge(checkpoint_id)
+    setup.confirm()
+    setup.log.clear()
+    setup.fail("boom")
+    setup.say(TasksCancelled(1))
+    setup.settle(1500)
+    assert setup.log == ["failed 0 boom", "close", "start 2", f"restore {checkpoint_id} 1", "event on its way"]
+
+
+def test_a_lost_process_is_a_failure_of_its_subtasks() -> None:
+    setup = Setup()
+    setup.slots.closed(setup.worker, "gone")
+    setup.settle()
+    assert setup.log[1:3] == ["failed 0 the operator process of slot 0 is gone", "close"]
+
+
+def test_an_error_of_a_coordinator_fails_the_job_over() -> None:
+    setup = Setup()
+    setup.say(event("fail"))
+    assert setup.status() is not JobStatus.RUNNING
+    assert "handle_event of the coordinator of 'write' failed: ValueError: no luck" in str(setup.master.failure.failure)
+    setup.say(TasksCancelled(1))
+    setup.settle(1500)
+    assert setup.log[-2:] == ["close", "start 2"]
+
+
+def test_a_task_reaches_the_coordinators_of_its_own_operators_only() -> None:
+    setup = Setup()
+    with pytest.raises(PeerError, match="the coordinator of 'write', which it does not run"):
+        setup.master.process_said(0, EventToCoordinator(running(READ), "write", None, b"\xc0"))
+    with pytest.raises(PeerError, match="an event of 16777217 bytes"):
+        setup.master.process_said(0, EventToCoordinator(running(WRITE), "write", None, b"x" * ((16 << 20) + 1)))
 
 
 class Hook(sl.MasterHook):
@@ -48,17 +218,9 @@ def prepared(spec: JobSpec) -> OperatorCoordinators:
     bench = MasterBench(spec)
     bench.blocking(lambda: claim(bench.storage.archive, 0))
     recovery = bench.blocking(lambda: recover(spec, bench.storage, 1))
-    return bench.blocking(lambda: prepare_coordinators(spec, recovery, bench.storage.objects))
-
-
-def test_splits_are_assigned_and_what_was_is_in_the_snapshot() -> None:
-    coordinators = prepared(make_spec(checkpoints=CHECKPOINTS))
-    assert coordinators.vertices == {"read": "read"}
-    before = coordinators.snapshot("read")
-    ((subtask, event),) = coordinators.assign("read", 0)
-    assert subtask == 0
-    assert event is not None
-    assert coordinators.snapshot("read") != before
+    return bench.blocking(
+        lambda: prepare_coordinators(spec, recovery, bench.storage.objects, bench.scheduler, bench.calls)
+    )
 
 
 def test_errors_of_a_source_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +242,7 @@ def test_hooks_are_reset_at_the_beginning_and_restored_with_what_they_kept() -> 
     storage = first.other_driver()
     first.blocking(lambda: claim(storage.archive, 0))
     recovery = first.blocking(lambda: recover(spec, storage, 2))
-    first.blocking(lambda: prepare_coordinators(spec, recovery, storage.objects))
+    first.blocking(lambda: prepare_coordinators(spec, recovery, storage.objects, first.scheduler, first.calls))
     assert hook.calls == ["reset", 1, (1, b"state")]
 
 

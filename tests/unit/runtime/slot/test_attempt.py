@@ -22,7 +22,7 @@ from tests.unit.runtime.slot.slot_kit import (
 
 from snapline.errors import EngineError
 from snapline.protocol.error_identity import ErrorIdentity
-from snapline.protocol.messages import Acknowledge, Decline
+from snapline.protocol.messages import Acknowledge, CheckpointMeasured, Decline, EventToCoordinator
 from snapline.runtime.slot.attempt import Attempt, all_tasks
 from snapline.types import ExecutionId, TaskStatus
 
@@ -45,11 +45,11 @@ class Reports:
     ) -> None:
         self.statuses.put((execution, status, error))
 
-    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
+    def checkpoint_answered(self, answer: Acknowledge | Decline | CheckpointMeasured) -> None:
         raise AssertionError("no checkpoint is taken here")
 
-    def split_wanted(self, execution: ExecutionId, operator: str) -> None:
-        """It gets none: the source waits."""
+    def event_sent(self, event: EventToCoordinator) -> None:
+        """The source asks for splits. It gets none, and waits."""
 
     def source_ended(self, execution: ExecutionId) -> None:
         raise AssertionError("no source ends here")

@@ -19,12 +19,19 @@ from tests.unit.runtime.slot.slot_kit import (
 )
 
 from snapline.errors import StorageError
-from snapline.protocol.messages import Acknowledge, OperatorEvent, OperatorEventReceived, TriggerCheckpoint
+from snapline.protocol.messages import (
+    Acknowledge,
+    Decline,
+    EventToCoordinator,
+    OperatorEvent,
+    OperatorEventReceived,
+    TriggerCheckpoint,
+)
 from snapline.runtime.slot.process_directory import ProcessDirectory
 from snapline.runtime.slot.task_host import TaskHost
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.memory_objects import MemoryObjects
-from snapline.types import Barrier, ExecutionId, TaskStatus
+from snapline.types import Barrier, ExecutionId, FailureReason, TaskStatus
 
 
 class Host:
@@ -106,7 +113,7 @@ def test_a_cancelled_attempt_is_not_deployed_any_more() -> None:
 def test_an_event_of_the_coordinator_is_confirmed_and_the_source_reads() -> None:
     with hosting() as host:
         read, _ = host.run_tasks()
-        split = host.link.next(m.SplitRequest)
+        split = host.link.next(EventToCoordinator)
         assert split.execution == read
         host.link.say(OperatorEvent(read, split.operator, 7, None))
         assert host.link.next(OperatorEventReceived) == OperatorEventReceived(1, 7)
@@ -128,6 +135,15 @@ def test_a_trigger_reaches_its_task() -> None:
         host.link.say(TriggerCheckpoint(read, barrier))
         answers = {host.link.next(Acknowledge).execution for _ in range(2)}
         assert answers == set(executions(host.shipment)), "its barrier went on to the next"
+
+
+def test_a_trigger_for_a_task_that_is_not_here_is_declined_at_once() -> None:
+    with hosting() as host:
+        read, _ = host.run_tasks(2)
+        old = ExecutionId(read.subtask, 1)
+        host.link.say(TriggerCheckpoint(old, Barrier(5, 0)))
+        declined = host.link.next(Decline)
+        assert declined == Decline(old, 5, FailureReason.TASK_CHECKPOINT_FAILURE, f"slot 0 does not run {old}")
 
 
 def test_figures_of_running_tasks_are_reported() -> None:

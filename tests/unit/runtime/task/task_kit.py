@@ -14,7 +14,7 @@ from snapline.contracts.operator import Operator
 from snapline.graph.execution_plan import PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.operators.source_head import ChainMember
 from snapline.protocol.error_identity import ErrorIdentity
-from snapline.protocol.messages import Acknowledge, Decline
+from snapline.protocol.messages import Acknowledge, CheckpointMeasured, Decline, EventToCoordinator
 from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.network.partitioners import make_partitioner
@@ -115,6 +115,8 @@ class Reporter:
         self.errors: list[tuple[str, str, bool]] = []
         self.identities: list[ErrorIdentity | None] = []
         self.answers: list[Acknowledge | Decline] = []
+        self.measured: list[CheckpointMeasured] = []
+        self.events: list[EventToCoordinator] = []
 
     def task_changed(
         self,
@@ -132,12 +134,16 @@ class Reporter:
             self.errors.append((error, trace, is_final))
             self.identities.append(identity)
 
-    def checkpoint_answered(self, answer: Acknowledge | Decline) -> None:
+    def checkpoint_answered(self, answer: Acknowledge | Decline | CheckpointMeasured) -> None:
+        if isinstance(answer, CheckpointMeasured):
+            self.measured.append(answer)
+            return
         self.log.append(f"{type(answer).__name__} {answer.checkpoint_id}")
         self.answers.append(answer)
 
-    def split_wanted(self, execution: ExecutionId, operator: str) -> None:
-        self.log.append(f"split wanted by {operator}")
+    def event_sent(self, event: EventToCoordinator) -> None:
+        self.log.append(f"event of {event.operator}")
+        self.events.append(event)
 
     def source_ended(self, execution: ExecutionId) -> None:
         self.log.append("source ended")
@@ -223,7 +229,9 @@ class TaskBench(Bench):
         self.environment = TaskEnvironment(
             threads, threads.executor(2, "state"), threads.executor(2, "channels"), threads.executor(2, "background")
         )
-        planned = tuple(PlannedOperator(f"op{number}", "op", None, SCHEMA) for number in range(len(chain)))
+        planned = tuple(
+            PlannedOperator(f"op{number}", "op", None, SCHEMA, has_coordinator=True) for number in range(len(chain))
+        )
         self.plan = TaskPlan(
             job_id="job",
             execution=ME,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from tests.unit.runtime.task.task_kit import SCHEMA, Output, Passing, TaskBench, output_edge, rows
 
 from snapline.contracts.operator import Operator, OperatorContext
+from snapline.errors import ConfigurationError
 from snapline.graph.execution_plan import Key, PlannedOperator
 from snapline.runtime.task.operator_contexts import OperatorContexts
 from snapline.runtime.task.task_meter import TaskMeter
@@ -24,6 +27,7 @@ class Setup(TaskBench):
         self.side = Output()
         self.passed: list[tuple[int, Operator | None]] = []
         self.emitted: list[pa.RecordBatch] = []
+        self.events: list[tuple[str, object, bool]] = []
         outputs = TaskOutputs([output_edge([self.side], output="late")], TaskMeter(lambda: 0.0))
         self.contexts = OperatorContexts(
             self.plan,
@@ -32,7 +36,11 @@ class Setup(TaskBench):
             ["op0", "op1"],
             outputs,
             lambda watermark, behind: self.passed.append((watermark, behind)),
+            self.send_event,
         )
+
+    def send_event(self, operator: str, event: object, *, is_repeated: bool) -> None:
+        self.events.append((operator, event, is_repeated))
 
     def context(self, planned: PlannedOperator, member: Operator) -> OperatorContext:
         return self.contexts.make_context(planned, member, self.contexts.make_states(planned), self.emitted.append)
@@ -105,3 +113,11 @@ def test_a_call_that_was_put_off_comes_at_its_time() -> None:
     setup.advance(1)
     setup.read_mail()
     assert calls == [50]
+
+
+def test_events_go_to_the_coordinator_of_the_operator_that_has_one() -> None:
+    setup = Setup()
+    setup.context(replace(TAIL, has_coordinator=True), Passing([])).send_event("x")
+    assert setup.events == [("op1", "x", False)]
+    with pytest.raises(ConfigurationError, match="this operator has no coordinator"):
+        setup.context(TAIL, Passing([])).send_event("x")

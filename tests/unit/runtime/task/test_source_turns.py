@@ -61,7 +61,7 @@ class SourceBench(TaskBench):
         super().__init__([SourceHead(source)], inputs=0, **options)
 
     def assign(self, *splits: str, more: bool = False) -> None:
-        self.task.coordinator_event({"splits": list(splits), "more": more})
+        self.task.coordinator_event("op0", {"splits": list(splits), "more": more})
         self.soon()
 
     def soon(self, delay_ms: int = 200) -> None:
@@ -76,11 +76,11 @@ class SourceBench(TaskBench):
 def test_a_source_asks_once_for_splits_and_reads_what_it_is_assigned() -> None:
     bench = SourceBench()
     bench.begin()
-    assert bench.taken_log() == ["RUNNING", "split wanted by op0"]
+    assert bench.taken_log() == ["RUNNING", "event of op0"]
     bench.reader.given = [rows(1), rows(2)]
     bench.assign("a", more=True)
     assert bench.outputs[0].sent() == [[1], [2]]
-    assert bench.taken_log() == ["send DATA", "send DATA", "split wanted by op0"], "it has read all it had"
+    assert bench.taken_log() == ["send DATA", "send DATA", "event of op0"], "it has read all it had"
     assert bench.task.metrics().rows_in == 2
 
 
@@ -99,7 +99,7 @@ def test_a_source_that_waits_is_read_again() -> None:
     bench.begin()
     bench.reader.given = [Wait(0.03), rows(1)]
     begun_ms = bench.kernel.now_ms
-    bench.task.coordinator_event({"splits": ["a"], "more": True})
+    bench.task.coordinator_event("op0", {"splits": ["a"], "more": True})
     bench.run(lambda: bool(bench.outputs[0].items))
     assert bench.kernel.now_ms - begun_ms == 30
 
@@ -109,7 +109,7 @@ def test_a_long_wait_is_cut_so_that_idleness_is_noticed() -> None:
     bench.begin()
     bench.reader.given = [Wait(3600), rows(1)]
     begun_ms = bench.kernel.now_ms
-    bench.task.coordinator_event({"splits": ["a"], "more": True})
+    bench.task.coordinator_event("op0", {"splits": ["a"], "more": True})
     bench.run(lambda: bool(bench.outputs[0].items))
     assert bench.kernel.now_ms - begun_ms == 100
 
@@ -123,7 +123,7 @@ def test_a_held_source_reads_nothing_before_the_first_checkpoint() -> None:
     assert bench.taken_log() == ["send BARRIER", "Acknowledge 1"]
     bench.task.notify(CheckpointCompleted(ME, 1))
     bench.soon()
-    assert bench.log == ["split wanted by op0"]
+    assert bench.log == ["event of op0"]
 
 
 def test_a_source_that_stops_with_a_savepoint_reads_on_if_it_fails() -> None:
@@ -165,7 +165,7 @@ def test_event_time_follows_the_rows_and_idleness_is_passed_on_once() -> None:
     bench = TaskBench([SourceHead(source, Watermarks("time", idle_after="1s"))], inputs=0)
     bench.task.start()
     source.made.given = [timed(1), timed(1), timed(3), *[Wait(0.1)] * 50]
-    bench.task.coordinator_event({"splits": ["a"], "more": True})
+    bench.task.coordinator_event("op0", {"splits": ["a"], "more": True})
     bench.advance(3000)
     watermarks = [item.value for item in bench.outputs[0].items if item.kind is ItemKind.WATERMARK]
     assert watermarks == [999, 2999, IDLE]

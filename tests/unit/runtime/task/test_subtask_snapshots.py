@@ -43,7 +43,7 @@ class Objects(MemoryObjects):
 
 
 class Setup(Bench):
-    def __init__(self, outputs: int = 1) -> None:
+    def __init__(self, outputs: int = 1, *, is_synchronous: bool = False) -> None:
         super().__init__()
         self.objects = Objects()
         self.outputs = [Output(number) for number in range(outputs)]
@@ -59,6 +59,7 @@ class Setup(Bench):
             self.fed.append,
             self.mail.append,
             self.scheduler.time_s,
+            is_synchronous=is_synchronous,
         )
 
     @property
@@ -223,3 +224,21 @@ def test_two_checkpoints_are_told_apart() -> None:
     finished = [event.checkpoint_id for event in setup.fed if isinstance(event, s.AsynchronousPartFinished)]
     assert finished == [8]
     assert len(setup.stored()) == 1
+
+
+def test_a_synchronous_snapshot_is_written_before_the_task_goes_on() -> None:
+    setup = Setup(is_synchronous=True)
+    setup.snapshots.broadcast(barrier(), setup.channels)
+    setup.take(barrier())
+    assert len(setup.stored()) == 1, "although no other thread has run"
+    setup.settle()
+    assert setup.kinds() == ["SynchronousPartFinished", "AsynchronousPartFinished"]
+
+
+def test_a_synchronous_snapshot_that_cannot_be_written_fails_the_checkpoint_and_not_the_task() -> None:
+    setup = Setup(is_synchronous=True)
+    setup.objects.is_full = True
+    setup.snapshots.broadcast(barrier(), setup.channels)
+    setup.take(barrier())
+    setup.settle()
+    assert setup.fed[-1] == s.AsynchronousPartFailed(7, "StorageError: no room")

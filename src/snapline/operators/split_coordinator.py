@@ -1,0 +1,114 @@
+"""The coordinator of a source: assigns its splits, and looks for more while the job runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from snapline.contracts.operator_coordinator import CoordinatorContext, OperatorCoordinator
+from snapline.contracts.source import Source
+from snapline.errors import SnaplineError, UserCodeError
+from snapline.operators.split_assigner import Answer, SplitAssigner
+
+T = TypeVar("T")
+
+
+class SplitCoordinator(OperatorCoordinator):
+    """Answers the subtasks of one source, which ask for splits with an event that says nothing else."""
+
+    _assigner: SplitAssigner
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._is_looking = False
+        self._next_look = 0
+        self._drained: Callable[[], None] | None = None
+        self._looks_left = 0
+        """While draining, how often the source has still to be asked."""
+
+    def start(self, context: CoordinatorContext) -> None:
+        super().start(context)
+        self._assigner = SplitAssigner(self._source, context.parallelism)
+        if not context.is_restored:
+            self._of_source("splits", self._assigner.start)
+        self._look_later()
+
+    def restore(self, checkpoint_id: int, state: Any) -> None:
+        self._assigner.restore(state)
+
+    def snapshot(self, checkpoint_id: int) -> Any:
+        return self._assigner.snapshot()
+
+    def handle_event(self, subtask: int, event: Any) -> None:
+        self._answer(self._assigner.assign(subtask))
+        self._finish_if_drained()
+
+    # Looking for more.
+
+    @property
+    def _interval_ms(self) -> int | None:
+        return self._source.discovery_interval_ms
+
+    def _look_later(self) -> None:
+        if self._interval_ms is not None:
+            self._next_look += 1
+            number = self._next_look
+            self.context.call_later(self._interval_ms, lambda: self._look_again(number))
+
+    def _look_again(self, number: int) -> None:
+        if number == self._next_look and self._drained is None:
+            self._look()
+
+    def _look(self) -> None:
+        self._is_looking = True
+        source, known = self._source, self._assigner.known
+        self.context.background(lambda: source.discover(known), self._found)
+
+    def _found(self, found: Future[Any]) -> None:
+        self._is_looking = False
+        splits = self._of_source("discover()", found.result)
+        self._answer(self._assigner.discovered(splits))
+        if self._drained is None:
+            self._look_later()
+            return
+        self._looks_left -= 1
+        if self._looks_left:
+            self._look()
+        else:
+            self._finish_if_drained()
+
+    # Draining.
+
+    def drain(self, done: Callable[[], None]) -> None:
+        """Look once more, then not again; everything is handed out when all subtasks ask in vain."""
+        if self._interval_ms is None:
+            done()
+            return
+        self._drained = done
+        # A look that is under way may have missed what is there now.
+        self._looks_left = 2 if self._is_looking else 1
+        if not self._is_looking:
+            self._look()
+
+    def resume(self) -> None:
+        was_draining, self._drained = self._drained is not None, None
+        if was_draining and not self._is_looking:
+            self._look_later()
+
+    def _finish_if_drained(self) -> None:
+        if self._drained is not None and not self._looks_left and self._assigner.is_exhausted:
+            self._drained()
+
+    def _of_source(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except SnaplineError:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise UserCodeError(f"{what} of the source {self.context.uid!r} failed: {problem}") from error
+
+    def _answer(self, answers: Sequence[tuple[int, Answer]]) -> None:
+        for subtask, answer in answers:
+            self.context.send(subtask, answer)
