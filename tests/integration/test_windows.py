@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import snapline as sl
 from snapline.devtools.kit.exactly_once import FailOnce
+from snapline.runtime.scheduler import system_threads
 from snapline.testing.clusters import ThreadCluster
 from snapline.types import JobStatus
 
@@ -70,3 +72,30 @@ def test_windows_count_every_row_once(tmp_path: Path) -> None:
     assert pc.sum(written(tmp_path, "sessions")["n"]).as_py() == ROWS - written(tmp_path, "late-sessions").num_rows
     latest = written(tmp_path, "running").group_by("user").aggregate([("n", "max")])
     assert dict(zip(*(latest[name].to_pylist() for name in ("user", "n_max")), strict=True)) == source.expected_counts()
+
+
+@pytest.mark.slow
+def test_windows_of_processing_time_go_on_when_the_clock_is_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step_ns, collect = [0], sl.sinks.Collect(tmp_path / "results")
+    monkeypatch.setattr(system_threads._CLOCK, "_wall_ns", lambda: time.time_ns() + step_ns[0])
+    job = sl.Job("clock", checkpoints=sl.Checkpoints(interval="50ms", storage=tmp_path / "checkpoints"))
+    keyed = job.source(sl.sources.Rate(1_000, users=2), uid="rows").key_by("user")
+    windows = keyed.window(sl.Tumbling("100ms", processing_time=True)).aggregate(uid="count", rows=sl.count())
+    windows.sink(collect, uid="out")
+    handle = job.start(ThreadCluster())
+
+    def wait_for_rows(count: int) -> list[tuple[str, int]]:
+        deadline_s = time.monotonic() + 20
+        while (table := collect.table()).num_rows < count:
+            assert time.monotonic() < deadline_s, "no more windows"
+            handle.checkpoint(timeout="10s")
+        return list(zip(table["user"].to_pylist(), table["window_start"].to_pylist(), strict=True))
+
+    before = wait_for_rows(6)
+    step_ns[0] = -3_600_000_000_000
+    after = wait_for_rows(len(before) + 20)
+    handle.cancel("10s")
+    assert len(set(after)) == len(after), "no window twice"
+    assert max(start for _, start in after) > max(start for _, start in before)
