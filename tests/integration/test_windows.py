@@ -93,9 +93,11 @@ def test_windows_of_processing_time_go_on_when_the_clock_is_set_back(
             handle.checkpoint(timeout="10s")
         return list(zip(table["user"].to_pylist(), table["window_start"].to_pylist(), strict=True))
 
-    before = wait_for_rows(6)
-    step_ns[0] = -3_600_000_000_000
-    after = wait_for_rows(len(before) + 20)
-    handle.cancel("10s")
+    try:
+        before = wait_for_rows(6)
+        step_ns[0] = -3_600_000_000_000
+        after = wait_for_rows(len(before) + 20)
+    finally:
+        handle.cancel("10s")
     assert len(set(after)) == len(after), "no window twice"
     assert max(start for _, start in after) > max(start for _, start in before)
