@@ -22,25 +22,26 @@ pytestmark = pytest.mark.slow
 ROWS = 20_000
 
 
-class Poisoned(sl.Operator):
-    """Cannot take one of the rows; its message is another each time."""
+class Careless(sl.Operator):
+    """Cannot take rows once there is a file; its message is another each time."""
 
-    def __init__(self, poison: int | None) -> None:
-        self._poison = poison
+    def __init__(self, file: Path) -> None:
+        self._file = file
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
         del input_index
-        if self._poison is not None and self._poison in batch.column("id").to_pylist():
-            raise ValueError(f"row {self._poison} came at {time.time_ns()}")
+        if self._file.exists():
+            raise ValueError(f"a bad row came at {time.time_ns()}")
         self.context.emit(batch)
 
 
-def make_job(directory: Path, poison: int | None = None, rate: int = 10_000, **settings: object) -> sl.Job:
+def make_job(directory: Path, careless: Path | None = None, rate: int | None = None, **settings: object) -> sl.Job:
     """A job under default settings, but for its checkpoints and whatever `settings` say of those."""
     checkpoints = sl.Checkpoints(**{"storage": directory / "chk", "interval": "200ms", **settings})  # type: ignore[arg-type]
     job = sl.Job("counting", id="counting", parallelism=2, checkpoints=checkpoints)
     stream = job.source(sl.sources.Rate(rate, rows=ROWS, users=50), uid="rows").rebalance()
-    stream = stream.apply(Poisoned(poison), uid="poisoned", schema=stream.schema)
+    if careless is not None:
+        stream = stream.apply(Careless(careless), uid="careless", schema=stream.schema)
     numbered = stream.key_by("user").apply(Numbering(), uid="numbering", schema=NUMBERED, has_state=True)
     numbered.sink(sl.sinks.Files(directory / "out"), uid="out")
     return job
@@ -53,12 +54,15 @@ def texts(handle: MasterHandle) -> list[str]:
 def test_a_row_that_cannot_be_processed_ends_the_job_and_mended_it_goes_on(
     start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    file = tmp_path / "bad-rows"
+    broken = start(make_job(tmp_path, careless=file, rate=1000), ProcessCluster())
+    wait_for_checkpoints(broken)
     begun_s = time.monotonic()
-    broken = start(make_job(tmp_path, poison=9_000), ProcessCluster())
+    file.touch()
     with pytest.raises(sl.JobFailedError, match="the same error for the 10th time without a completed") as caught:
         broken.wait("60s")
     assert time.monotonic() - begun_s < 60
-    assert "(in the operator 'poisoned')" in str(caught.value)
+    assert "(in the operator 'careless')" in str(caught.value)
     assert broken.repeats == 10
     assert {f"the same error for the {number} time" for number in ("2nd", "3rd", "9th")} <= set(texts(broken))
     assert "the same error for the 5th time" in caplog.text
@@ -79,12 +83,12 @@ def test_a_row_that_cannot_be_processed_ends_the_job_and_mended_it_goes_on(
     assert prove(tmp_path / "out", ROWS).problems == ()
 
 
-@pytest.mark.parametrize("harm", ["flipped", "cut off", "gone"])
+@pytest.mark.parametrize("harm", ["flipped", "gone"])
 def test_a_damaged_checkpoint_ends_the_job_at_once_and_a_backup_brings_it_back(
     start: Start, tmp_path: Path, harm: str
 ) -> None:
     cluster = ProcessCluster()
-    handle = start(make_job(tmp_path, rate=2_000, interval=None, inline_threshold=0), cluster)
+    handle = start(make_job(tmp_path, rate=500, interval=None, inline_threshold=0), cluster)
     wait_until(lambda: runs(handle), "the job runs")
     location = Path(handle.checkpoint(timeout="30s"))
     victim = max(
@@ -94,8 +98,6 @@ def test_a_damaged_checkpoint_ends_the_job_at_once_and_a_backup_brings_it_back(
     match harm:
         case "flipped":
             victim.write_bytes(backup[:-20] + bytes([backup[-20] ^ 1]) + backup[-19:])
-        case "cut off":
-            victim.write_bytes(backup[:-1])
         case "gone":
             victim.unlink()
     attempt = handle.attempt
