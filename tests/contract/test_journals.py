@@ -261,7 +261,9 @@ def test_a_journal_that_was_deleted_under_its_driver_is_never_made_again(place: 
         lambda: client.close(attempt, JobStatus.CANCELED),
     ]
     for call in calls:
-        with pytest.raises(StorageLostError, match=r"journal was deleted while it ran.*Bring the directory back"):
+        with pytest.raises(
+            StorageLostError, match=r"journal in its store was deleted while it ran.*Bring the directory back"
+        ):
             call()
     assert place.open().read().records == before
 

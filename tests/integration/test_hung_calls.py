@@ -141,7 +141,9 @@ def test_a_storage_directory_that_is_deleted_ends_the_job_and_is_not_made_again(
     wait_for(lambda: handle.checkpoints().counts.completed >= 3, "checkpoints")
     shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
     deleted_s = time.monotonic()
-    with pytest.raises(JobFailedError, match=r"was deleted while it ran.*Bring the directory back.*under another id"):
+    with pytest.raises(
+        JobFailedError, match=r"journal in .*/checkpoints/job-1 was deleted while it ran.*Bring the directory back"
+    ):
         handle.wait("5s")
     assert time.monotonic() - deleted_s < 3
     assert handle.attempt == 1, "a restart would begin anew"

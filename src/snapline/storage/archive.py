@@ -77,7 +77,9 @@ class Archive(JournalClient):
         roots: KnownRoots | None = None,
         metadata_limit_bytes: int = METADATA_LIMIT_BYTES,
     ) -> None:
-        super().__init__(journal, token, retries=retries, retry_pause_s=retry_pause_s, sleep=sleep)
+        super().__init__(
+            journal, token, retries=retries, retry_pause_s=retry_pause_s, sleep=sleep, place=directory.rstrip("/")
+        )
         self._is_exclusive = exclusive
         self.directory = directory.rstrip("/")
         self._objects = objects

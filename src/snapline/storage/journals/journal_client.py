@@ -60,7 +60,7 @@ class _Appended:
 
 
 class JournalClient:
-    """The journal of one job, as one driver uses it; `token` is unique to that driver.
+    """The journal of one job, as one driver uses it; `token` is unique to that driver. Messages name the `place`.
 
     Thread-safe. Every method blocks, and raises `StorageError` if the store still fails after all retries.
     """
@@ -73,8 +73,10 @@ class JournalClient:
         retries: int = RETRIES,
         retry_pause_s: float = RETRY_PAUSE_S,
         sleep: Callable[[float], None] = time.sleep,
+        place: str = "its store",
     ) -> None:
         self.token = token
+        self._place = place
         self._journal = journal
         self._retries = retries
         self._retry_pause_s = retry_pause_s
@@ -218,8 +220,8 @@ class JournalClient:
             return
         found = f"attempt {journal.attempt} of another driver" if journal.attempt else "nothing"
         raise StorageLostError(
-            f"the job's journal was deleted while it ran: it has {found} where attempt {attempt} had claimed the job. "
-            f"{LOST_ADVICE}"
+            f"the job's journal in {self._place} was deleted while it ran: it has {found} where attempt {attempt} had "
+            f"claimed the job. {LOST_ADVICE}"
         )
 
     def _check_latest(self, journal: Journal) -> None:
