@@ -56,13 +56,14 @@ test: setup  ## run all tests
 test-fast: setup  ## run the tests that take less than a minute together
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
-check: setup  ## lint, formatting, types, layers, and whether the pages that are made are fresh
+check: setup  ## lint, formatting, types, layers, fresh pages, and known vulnerabilities of packages
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/unit/test_layers.py
 	$(BIN)/python -m snapline.devtools.pages.machines_page --check
 	$(BIN)/python -m snapline.devtools.pages.reference_page --check
+	$(BIN)/python -m snapline.devtools.audit
 
 docs: setup  ## make docs/machines.md from the transition tables and docs/reference.md from the docstrings
 	$(BIN)/python -m snapline.devtools.pages.machines_page

@@ -3,15 +3,22 @@
 Throughput: batches of eight columns go through a hash exchange between two slots on Spark; the peer, in turns in the
 same run, is a bare socket that carries the same Arrow IPC messages from one process to another and does nothing else.
 Latency: rows go through a source, an exchange, keyed state and a sink at a fixed rate.
+
+`--encryption none,mac,tls` compares the exchange with each protection instead, in turns in the same run: at full speed,
+and the processor time of the operator processes at `--paced` rows per second.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import shutil
 import statistics
 import sys
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +38,7 @@ from benchmarks.parts import (
 )
 
 import snapline as sl
+from snapline.devtools.kit.processes import operator_processes
 
 BATCH_ROWS = (32_768, 8_192)
 """In Snapline, each half of a batch goes to another slot."""
@@ -41,9 +49,13 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of exchange and bare socket (3)")
     parser.add_argument("--seconds", type=float, default=5.0, help="length of each measurement (5)")
+    parser.add_argument("--encryption", default="", help="protections to compare, for example none,mac,tls")
+    parser.add_argument("--paced", type=int, default=1_000_000, help="rows per second of that comparison (1000000)")
     parser.add_argument("--rate", type=int, default=50_000, help="rows per second of the latency measurement (50000)")
     options = parser.parse_args()
     spark = spark_session("local[2]")
+    if options.encryption:
+        return compare_protections(spark, options)
     try:
         exchanges = {rows: compare(spark, rows, options.rounds, options.seconds) for rows in BATCH_ROWS}
         delays = latency(spark, options.rate, max(2 * options.seconds, 5.0))
@@ -84,10 +96,77 @@ def compare(spark: Any, rows: int, rounds: int, seconds: float) -> dict[str, Any
     }
 
 
-def exchange(spark: Any, seconds: float, rows: int) -> dict[str, float]:
+def compare_protections(spark: Any, options: argparse.Namespace) -> int:
+    """Prints throughput at full speed, and processor time at a fixed rate, with each protection."""
+    names = options.encryption.split(",")
+    speeds: dict[str, list[float]] = {name: [] for name in names}
+    cores: dict[str, list[float]] = {name: [] for name in names}
+    try:
+        for number in range(options.rounds):
+            for name in names:
+                speeds[name].append(exchange(spark, options.seconds, BATCH_ROWS[0], name)["rows_per_s"])
+                with ProcessorTime() as used:
+                    paced = exchange(spark, options.seconds, BATCH_ROWS[1], name, options.paced)["rows_per_s"]
+                cores[name].append(used.seconds / options.seconds)
+                text = f"round {number + 1}, {name}: {speeds[name][-1]:,.0f} rows/s at full speed; "
+                text += f"{cores[name][-1]:.2f} cores at {paced:,.0f} rows/s"
+                print(text, file=sys.stderr, flush=True)
+    finally:
+        spark.stop()
+    plain = statistics.median(speeds[names[0]])
+    result = {
+        name: {
+            "rows_per_s": statistics.median(speeds[name]),
+            "ratio": statistics.median(speeds[name]) / plain,
+            "rounds": speeds[name],
+            "paced_cores": statistics.median(cores[name]),
+            "paced_rounds": cores[name],
+        }
+        for name in names
+    }
+    if options.json:
+        print(json.dumps({"protections": result, "conditions": conditions()}))
+        return 0
+    for name, figures in result.items():
+        print(
+            f"{name:5} {figures['rows_per_s']:14,.0f} rows/s, {figures['ratio']:5.2f} x {names[0]}   "
+            f"{figures['paced_cores']:.2f} cores at {options.paced:,d} rows/s"
+        )
+    return 0
+
+
+class ProcessorTime:
+    """What the operator processes of this program use, from their start to shortly before their end."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> ProcessorTime:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        used: dict[int, float] = {}
+        while not self._is_over.wait(0.05):
+            for process in operator_processes(os.getpid()):
+                with contextlib.suppress(OSError):
+                    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+                    used[process.pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        self.seconds = sum(used.values())
+
+
+def exchange(
+    spark: Any, seconds: float, rows: int, encryption: str = "mac", pace: int | None = None
+) -> dict[str, float]:
     """Returns rows and bytes per second through a hash exchange between two slots; half of them change slots."""
-    job = sl.Job("exchange", parallelism=2)
-    job.source(Prebuilt(seconds, rows), uid="rows").key_by("c0").apply(
+    job = sl.Job("exchange", parallelism=2, execution=sl.Execution(encryption=encryption))
+    job.source(Prebuilt(seconds, rows, pace), uid="rows").key_by("c0").apply(
         Forget(), uid="forget", schema=exchange_ceiling.make_batch(rows=1).schema, has_state=False
     ).sink(Discard(), uid="out")
     rows_per_s, bytes_per_s = rates(job.start(spark), "forget/", 2)

@@ -54,11 +54,12 @@ def conditions() -> dict[str, Any]:
 
 
 class Prebuilt(Source):
-    """Repeats a few batches of eight columns for `seconds`, as fast as they are taken."""
+    """Repeats a few batches of eight columns for `seconds`, as fast as they are taken, or `rows_per_s` in all."""
 
-    def __init__(self, seconds: float, rows: int = 8192) -> None:
+    def __init__(self, seconds: float, rows: int = 8192, rows_per_s: int | None = None) -> None:
         self._seconds = seconds
         self._rows = rows
+        self._rows_per_s = rows_per_s
 
     @property
     def schema(self) -> pa.Schema:
@@ -72,12 +73,15 @@ class Prebuilt(Source):
         return list(range(parallelism))
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        return _PrebuiltReader(self._seconds, self._rows, context.subtask)
+        pause_s = 0.0 if self._rows_per_s is None else self._rows * context.parallelism / self._rows_per_s
+        return _PrebuiltReader(self._seconds, self._rows, context.subtask, pause_s)
 
 
 class _PrebuiltReader(SourceReader):
-    def __init__(self, seconds: float, rows: int, subtask: int) -> None:
+    def __init__(self, seconds: float, rows: int, subtask: int, pause_s: float) -> None:
         self._seconds = seconds
+        self._pause_s = pause_s
+        self._next_s = 0.0
         self._batches = [make_batch(rows=rows, seed=10 * subtask + number) for number in range(4)]
         self._splits: dict[Any, int] = {}
         self._end_s = 0.0
@@ -91,6 +95,12 @@ class _PrebuiltReader(SourceReader):
         if not self._splits or time.monotonic() >= self._end_s:
             self._splits.clear()
             return None
+        if self._pause_s:
+            now_s = time.monotonic()
+            self._next_s = self._next_s or now_s
+            if now_s < self._next_s:
+                return Wait(self._next_s - now_s)
+            self._next_s += self._pause_s
         self._turn += 1
         return self._batches[self._turn % len(self._batches)]
 

@@ -31,6 +31,7 @@ import pyarrow as pa
 from benchmarks.parts import Discard, temporary
 
 import snapline as sl
+from snapline.config import Encryption
 from snapline.devtools.kit.light_peers import LightPeers
 from snapline.devtools.simulator.large_job import STEPS_PER_SLOT, large_scenario
 from snapline.devtools.simulator.scenario import Fault
@@ -59,6 +60,7 @@ from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.wire.channel_items import data_item
 from snapline.runtime.wire.control_messages import Deploy, TaskDeployment, decode_to_master, encode
+from snapline.runtime.wire.credentials import new_credentials
 from snapline.state.memory_backend import MemoryBackend
 from snapline.state.operator_state import OperatorStates
 from snapline.storage import snapshot_metadata
@@ -131,7 +133,7 @@ def one_slot(peers: int) -> Row:
     before_threads, before_bytes = threading.active_count(), resident_bytes()
     exchange = Exchange(
         "127.0.0.1",
-        os.urandom(32),
+        new_credentials(Encryption.MAC),
         slot=peers // 2,
         slots=peers + 1,
         batch_size_bytes=128 << 10,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from snapline.config import CheckpointMode as CheckpointMode
     from snapline.config import Checkpoints as Checkpoints
     from snapline.config import Duration as Duration
+    from snapline.config import Encryption as Encryption
     from snapline.config import Execution as Execution
     from snapline.config import ExponentialDelay as ExponentialDelay
     from snapline.config import FailureRate as FailureRate
@@ -127,7 +128,7 @@ _MODULES = {
     "api.windowed_stream": "WindowedStream",
     "api.windows": "EventTimeInterval EveryRows GivenWindow GlobalWindow Session Sliding Tumbling WhenComplete",
     "config": (
-        "CheckpointMode Checkpoints Duration Execution ExponentialDelay FailureRate FixedDelay NoRestart "
+        "CheckpointMode Checkpoints Duration Encryption Execution ExponentialDelay FailureRate FixedDelay NoRestart "
         "RestartStrategy Size StateBackend"
     ),
     "contracts.contexts": "BatchContext BroadcastMap ProcessContext Time",

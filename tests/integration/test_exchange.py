@@ -17,28 +17,46 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from snapline.config import Encryption
 from snapline.errors import EngineError, FencedError, PeerError
-from snapline.runtime.network.admission import PROBE, REFUSED, WELCOME, Hello
+from snapline.runtime.network.admission import REFUSED, WELCOME
 from snapline.runtime.network.channels import OutputChannel, RemoteChannel
-from snapline.runtime.network.data_connection import DataConnection, _send
+from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.exchange import Exchange, Wiring
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.network.item_codec import HEADER_BYTES, ChannelKey, decode_header, encode_heartbeat
-from snapline.runtime.wire.auth import client_handshake, server_handshake
+from snapline.runtime.wire.auth import DRIVER, Route
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
+from snapline.runtime.wire.credentials import Credentials, new_credentials
+from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake, server_handshake
 from snapline.types import Barrier, BarrierKind
 
-SECRET = b"a secret of 32 bytes, or about it"
+CREDENTIALS = new_credentials(Encryption.MAC)
+STRANGE = Credentials(b"wrong", Encryption.MAC)
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 BATCH_BYTES = 4096
 WINDOW = 16_384
 HEARTBEAT = HeartbeatSettings(interval_ms=1_000, timeout_ms=5_000)
 
 
-def probe(host: str, port: int, secret: bytes) -> None:
+def dial(address: tuple[str, int], route: Route, credentials: Credentials = CREDENTIALS) -> SecuredSocket:
+    secured = SecuredSocket(socket.create_connection(address, timeout=5))
+    try:
+        client_handshake(secured, credentials, route, 5)
+    except BaseException:
+        secured.close()
+        raise
+    return secured
+
+
+def answer(secured: SecuredSocket) -> bytes:
+    return secured.read_within(1, time.monotonic() + 5)
+
+
+def probe(address: tuple[str, int], slot: int, credentials: Credentials = CREDENTIALS) -> bytes:
     """What the driver does to see whether a data port can be reached."""
-    with socket.create_connection((host, port), timeout=5) as sock:
-        client_handshake(sock, secret, PROBE, 5)
+    with contextlib.closing(dial(address, Route("probe", 0, DRIVER, slot), credentials)) as secured:
+        return answer(secured)
 
 
 def batch(start: int, rows: int = 10) -> pa.RecordBatch:
@@ -104,6 +122,7 @@ class World:
     """Some slots in one process, and what they were told of lost connections."""
 
     def __init__(self) -> None:
+        self.credentials = CREDENTIALS
         self.exchanges: list[Exchange] = []
         self.lost: list[tuple[int, int]] = []
         self.reasons: list[str] = []
@@ -119,7 +138,7 @@ class World:
         for slot in range(count):
             exchange = Exchange(
                 "127.0.0.1",
-                SECRET,
+                self.credentials,
                 slot=slot,
                 slots=count,
                 batch_size_bytes=BATCH_BYTES,
@@ -354,7 +373,9 @@ def test_channels_of_a_connection_take_turns(world: World) -> None:
             RemoteChannel(ChannelKey(edge, 0, 1), SCHEMA, Task(), limits, flusher, may_be_unaligned=True)
             for edge in range(3)
         ]
-        connection = DataConnection(ours, world.exchanges[0].poller, channels, (), lambda reason: None, HEARTBEAT)
+        connection = DataConnection(
+            SecuredSocket(ours), world.exchanges[0].poller, channels, (), lambda reason: None, HEARTBEAT
+        )
         connection._is_writing = True
         for channel in channels:
             for number in range(3):
@@ -413,7 +434,7 @@ def test_what_a_socket_does_not_take_is_sent_later() -> None:
     sock: Any = Trickle()
     rest = [memoryview(b"a header, then "), memoryview(b""), memoryview(b"a body that is longer than that")]
     while rest:
-        rest = _send(sock, rest)
+        rest = SecuredSocket(sock).send_some(rest)
     assert sock.taken == b"a header, then a body that is longer than that"
 
 
@@ -449,11 +470,9 @@ def test_a_new_attempt_ends_the_old_one_and_an_older_one_is_refused(world: World
     eventually(lambda: receiver.numbers() == list(range(10)))
     with pytest.raises(FencedError):
         world.begin(2)
-    for hello in (Hello(1, 0, 1), Hello(2, 0, 5), Hello(2, 1, 1), Hello(2, 0, 1)):
-        with socket.create_connection(world.exchanges[1].address) as sock:
-            client_handshake(sock, SECRET, "data")
-            sock.sendall(hello.encode())
-            assert sock.recv(1) == REFUSED
+    for route in (Route("data", 1, 0, 1), Route("data", 2, 0, 5), Route("data", 2, 1, 1), Route("data", 2, 0, 1)):
+        with contextlib.closing(dial(world.exchanges[1].address, route)) as secured:
+            assert answer(secured) == REFUSED
     assert world.exchanges[1].refusals.total == 4
     output.send(data_item(batch(10)))
     eventually(lambda: receiver.numbers() == list(range(20)))
@@ -600,13 +619,14 @@ def test_close_is_quick_although_the_other_side_hangs(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         wiring = world.exchanges[0].begin(1, [("", 0), server.getsockname()], lambda slot, error: None)
         output = wiring.output(0, SCHEMA, 0, 1, 1, Task(), may_be_unaligned=True)
-        peer: list[socket.socket] = []
+        peer: list[SecuredSocket] = []
 
         def serve() -> None:
             sock, _ = server.accept()
-            server_handshake(sock, SECRET, "data")
-            sock.sendall(WELCOME)
-            peer.append(sock)
+            secured = SecuredSocket(sock)
+            assert server_handshake(secured, CREDENTIALS, "data") == Route("data", 1, 0, 1)
+            secured.send([WELCOME])
+            peer.append(secured)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -647,11 +667,11 @@ def garbage(sock: socket.socket) -> None:
 
 
 def wrong_secret(sock: socket.socket) -> None:
-    client_handshake(sock, b"wrong", "data")
+    client_handshake(SecuredSocket(sock), STRANGE, Route("data", 1, 0, 1))
 
 
 def half_a_hello(sock: socket.socket) -> None:
-    sock.sendall(b"SNAP\x01data")
+    sock.sendall(b"SNAP\x02data")
     sock.shutdown(socket.SHUT_WR)
 
 
@@ -685,7 +705,7 @@ def test_two_hundred_silent_connections_keep_nobody_out(world: World) -> None:
     connect(wirings)
     output.send(data_item(batch(0)))
     eventually(lambda: receiver.numbers() == list(range(10)))
-    probe(*world.exchanges[1].address, SECRET)
+    assert probe(world.exchanges[1].address, 1) == WELCOME
     assert threading.active_count() < 20
     for sock in silent:
         sock.close()
@@ -703,10 +723,11 @@ def test_silence_is_not_waited_for_any_longer(world: World, monkeypatch: pytest.
 
 def test_a_probe_tells_whether_a_port_is_one_of_the_job(world: World) -> None:
     world.slots(1)
-    host, port = world.exchanges[0].address
-    probe(host, port, SECRET)
+    address = world.exchanges[0].address
+    assert probe(address, 0) == WELCOME
+    assert probe(address, 1) == REFUSED, "another slot listens there"
     with pytest.raises(PeerError, match="secret"):
-        probe(host, port, b"another")
+        probe(address, 0, STRANGE)
 
 
 @pytest.mark.parametrize(
@@ -729,16 +750,19 @@ def test_a_peer_that_talks_nonsense_is_dropped(world: World, frame: bytes, compl
     receiver = Task()
     receiver.inputs[0] = wirings[1].input(0, SCHEMA, 0, 1, 0, receiver, 0)
     healthy, _, reader = join(wirings, 2, 1, edge=1)
-    with socket.create_connection(world.exchanges[1].address) as sock:
-        client_handshake(sock, SECRET, "data")
-        sock.sendall(Hello(1, 0, 1).encode())
+    with contextlib.closing(dial(world.exchanges[1].address, Route("data", 1, 0, 1))) as secured:
+        sock = secured.socket
         connect(wirings[1:])
-        assert sock.recv(1) == WELCOME
-        sock.sendall(frame)
+        assert answer(secured) == WELCOME
+        head, body = frame[:HEADER_BYTES], frame[HEADER_BYTES:]
+        sock.sendall(b"".join(secured.protected([part for part in (head, body) if part])))
         sock.shutdown(socket.SHUT_WR)
         eventually(lambda: world.lost == [(1, 0)])
         assert complaint in world.reasons[0]
         assert len(receiver.lost) == 1
-        assert read_to_end(sock).replace(encode_heartbeat(), b"") == b""
+        (heartbeat,) = encode_heartbeat()
+        size = len(heartbeat) + secured.tag_bytes
+        rest = read_to_end(sock)
+        assert all(rest[start:].startswith(heartbeat) for start in range(0, len(rest), size))
     healthy.send(data_item(batch(0)))
     eventually(lambda: reader.numbers() == list(range(10)))

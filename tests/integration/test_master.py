@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from snapline.api.job_handle import JobFailedError, SnapshotFailedError
-from snapline.config import Checkpoints, Execution, FixedDelay, NoRestart, RestartStrategy
+from snapline.config import Checkpoints, Encryption, Execution, FixedDelay, NoRestart, RestartStrategy
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.source import ReaderContext, Source, SourceReader, Split
 from snapline.errors import ConfigurationError, PeerError, RestoreError, StorageError
@@ -40,8 +40,9 @@ from snapline.runtime.master import job_end
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.master.master_thread import MasterThread
 from snapline.runtime.master.start_master import start_master
+from snapline.runtime.network.admission import REFUSED, WELCOME
 from snapline.runtime.slot.slot_provider import SlotOrder
-from snapline.runtime.wire.auth import client_handshake, server_handshake
+from snapline.runtime.wire.auth import DRIVER, Route
 from snapline.runtime.wire.control_messages import (
     Cancel,
     Deploy,
@@ -60,7 +61,9 @@ from snapline.runtime.wire.control_messages import (
     decode_to_supervisor,
     encode,
 )
+from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.frames import ControlConnection
+from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake, server_handshake
 from snapline.storage.archive import Archive
 from snapline.types import CheckpointScope, ExecutionId, JobStatus, Partitioning, SnapshotKind, SubtaskId, TaskStatus
 
@@ -174,8 +177,11 @@ class Peer:
         except OSError:
             return
         try:
-            client_handshake(sock, self.order.secret, "control", 5)
-            self.connection = ControlConnection(sock)
+            secured = SecuredSocket(sock)
+            client_handshake(
+                secured, self.order.credentials, Route("control", self.order.generation, self.slot, DRIVER), 5
+            )
+            self.connection = ControlConnection(secured)
             self.send(self.hello())
             while (data := self.connection.receive()) is not None and self.handle(data):
                 pass
@@ -236,7 +242,9 @@ class Worker(Peer):
             while True:
                 sock, _ = self.listener.accept()
                 with sock:
-                    server_handshake(sock, self.order.secret, "probe", 5)
+                    secured = SecuredSocket(sock)
+                    route = server_handshake(secured, self.order.credentials, "probe", 5)
+                    secured.send([WELCOME if route.to_slot == self.slot else REFUSED])
 
     def hello(self) -> Message:
         if self.cluster.join_error:
@@ -598,8 +606,9 @@ def test_a_lost_supervisor_leads_to_new_slots(cluster: Cluster) -> None:
         cluster.supervisor(0).close()
         wait_for(lambda: handle.status() is JobStatus.RUNNING and handle.attempt == 2)
         assert [order.generation for order in cluster.orders] == [1, 2]
-        assert cluster.orders[0].secret != cluster.orders[1].secret
-        assert len(cluster.orders[1].secret) == 32
+        first, second = (order.credentials.secret for order in cluster.orders[:2])
+        assert first != second
+        assert len(second) == 32
         assert cluster.releases == 1
         assert "slot 0 on 127.0.0.1 is lost" in handle.cause
 
@@ -702,7 +711,7 @@ def test_strangers_are_refused_and_the_job_goes_on(cluster: Cluster, caplog: pyt
                 if data:
                     assert stranger.recv(1000) == b""
         for changes in (
-            {"secret": b"y" * 32},
+            {"credentials": Credentials(b"y" * 32, Encryption.MAC)},
             {"generation": 7},
         ):
             impostor = Supervisor(replace(order, **changes), 0, cluster)
@@ -718,7 +727,7 @@ def test_strangers_are_refused_and_the_job_goes_on(cluster: Cluster, caplog: pyt
         assert handle.attempt == 1
     refusals = [record for record in caplog.records if "refused a connection" in record.message]
     assert len(refusals) == 1
-    assert order.secret.hex() not in caplog.text
+    assert order.credentials.secret.hex() not in caplog.text
 
 
 # Storage.

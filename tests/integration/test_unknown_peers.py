@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from snapline.config import Encryption
 from snapline.errors import PeerError
 from snapline.runtime.master.control_server import (
     MAX_UNKNOWN_PEERS,
@@ -22,10 +23,13 @@ from snapline.runtime.network.descriptors import require_descriptors
 from snapline.runtime.slot import control_link
 from snapline.runtime.slot.control_link import SocketLink, connect
 from snapline.runtime.wire import control_messages as m
-from snapline.runtime.wire.auth import server_handshake
+from snapline.runtime.wire.auth import DRIVER, Route
+from snapline.runtime.wire.credentials import Credentials, new_credentials
 from snapline.runtime.wire.frames import ControlConnection
+from snapline.runtime.wire.secured_socket import SecuredSocket, server_handshake
 
-SECRET = b"a secret of 32 bytes, or about it"
+CREDENTIALS = new_credentials(Encryption.MAC)
+ROUTE = Route("control", 1, 0, DRIVER)
 SLOTS = 2
 
 
@@ -33,7 +37,7 @@ class Listener:
     """Accepts everybody who knows the secret."""
 
     def __init__(self) -> None:
-        self.secret: bytes | None = SECRET
+        self.credentials: Credentials | None = CREDENTIALS
         self.greetings: list[m.SupervisorHello | m.ProcessHello] = []
         self.closed_reasons: list[str] = []
 
@@ -85,7 +89,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 def join(setup: Setup, incarnation: int) -> SocketLink:
-    link = connect(setup.address, SECRET, m.decode_to_process, "test")
+    link = connect(setup.address, CREDENTIALS, ROUTE, m.decode_to_process, "test")
     link.start(lambda message: None, lambda reason: None)
     link.send(m.ProcessHello(1, 0, incarnation, 1, "127.0.0.1", 1))
     return link
@@ -146,7 +150,7 @@ def at_once(sock: socket.socket) -> None:
 
 def after_authentication(sock: socket.socket) -> None:
     """Hangs up when the other side has done its part."""
-    server_handshake(sock, SECRET, "control")
+    server_handshake(SecuredSocket(sock), CREDENTIALS, "control")
 
 
 @pytest.mark.parametrize("hang_up", [at_once, after_authentication])
@@ -161,13 +165,14 @@ def test_a_driver_that_hangs_up_before_it_has_answered_is_dialled_again(
             hang_up(sock)
             sock.close()
         sock, _ = server.accept()
-        server_handshake(sock, SECRET, "control")
-        connections.append(ControlConnection(sock))
+        secured = SecuredSocket(sock)
+        server_handshake(secured, CREDENTIALS, "control")
+        connections.append(ControlConnection(secured))
         connections[0].send(m.encode(m.Heartbeat()))
 
     thread = threading.Thread(target=serve)
     thread.start()
-    link = connect(server.getsockname(), SECRET, m.decode_to_supervisor, "test")
+    link = connect(server.getsockname(), CREDENTIALS, ROUTE, m.decode_to_supervisor, "test")
     thread.join()
     received: list[object] = []
     is_over = threading.Event()
@@ -196,7 +201,7 @@ def test_a_driver_that_always_hangs_up_is_given_up(server: socket.socket, monkey
     thread = threading.Thread(target=serve)
     thread.start()
     with pytest.raises(PeerError, match=r"closed|broke|hung up"):
-        connect(server.getsockname(), SECRET, m.decode_to_supervisor, "test")
+        connect(server.getsockname(), CREDENTIALS, ROUTE, m.decode_to_supervisor, "test")
     server.shutdown(socket.SHUT_RDWR)
     thread.join()
     assert len(accepted) > 1

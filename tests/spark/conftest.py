@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import socket
 import sys
 import threading
@@ -13,13 +12,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from snapline.config import Encryption
 from snapline.devtools.kit.processes import look
 from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 from snapline.errors import PeerError
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.wire import control_messages as m
-from snapline.runtime.wire.auth import server_handshake
+from snapline.runtime.wire.credentials import new_credentials
 from snapline.runtime.wire.frames import ControlConnection
+from snapline.runtime.wire.secured_socket import SecuredSocket, server_handshake
 
 DEADLINE_S = 60.0
 
@@ -65,7 +66,7 @@ class ScriptedDriver:
         self.workers: dict[int, m.ProcessHello] = {}
         self.died: list[m.ProcessDied] = []
         self._timeout_ms = timeout_ms
-        self._secret = secrets.token_bytes(32)
+        self._credentials = new_credentials(Encryption.MAC)
         self._supervisors: list[ControlConnection] = []
         self._threads: list[threading.Thread] = []
         self._connections: list[ControlConnection] = []
@@ -81,7 +82,7 @@ class ScriptedDriver:
             slots=slots,
             host="127.0.0.1",
             port=self._server.getsockname()[1],
-            secret=self._secret,
+            credentials=self._credentials,
             shipment=shipment,
             heartbeat_interval_ms=200,
             heartbeat_timeout_ms=self._timeout_ms,
@@ -117,11 +118,12 @@ class ScriptedDriver:
             except OSError:
                 return
             try:
-                server_handshake(sock, self._secret, "control", DEADLINE_S)
+                secured = SecuredSocket(sock)
+                server_handshake(secured, self._credentials, "control", DEADLINE_S)
             except PeerError:
                 sock.close()
                 continue
-            connection = ControlConnection(sock)
+            connection = ControlConnection(secured)
             connection.send(m.encode(m.Heartbeat()))
             self._connections.append(connection)
             thread = threading.Thread(target=self._listen, args=(connection,))

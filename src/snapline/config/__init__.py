@@ -6,7 +6,7 @@ message names the setting, the value and what to do.
 """
 
 from snapline.config.checkpoint_settings import CheckpointMode, Checkpoints
-from snapline.config.execution_settings import Execution, StateBackend
+from snapline.config.execution_settings import Encryption, Execution, StateBackend
 from snapline.config.restart_strategies import (
     ExponentialDelay,
     FailureRate,
@@ -23,6 +23,7 @@ __all__ = [
     "CheckpointMode",
     "Checkpoints",
     "Duration",
+    "Encryption",
     "Execution",
     "ExponentialDelay",
     "FailureRate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from snapline.config.setting_checks import Settings, count, flag, member, wrong
+from snapline.config.setting_checks import Ports, Settings, count, flag, member, ports, wrong
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 
 
@@ -14,6 +14,19 @@ class StateBackend(Enum):
 
     MEMORY = "memory"
     ROCKSDB = "rocksdb"
+
+
+class Encryption(Enum):
+    """What protects the connections between a job's processes, once both ends have proved that they belong to it."""
+
+    NONE = "none"
+    """Nothing: who sits on the network can read and change what passes."""
+
+    MAC = "mac"
+    """Every message carries a code that shows changes; it can still be read on its way."""
+
+    TLS = "tls"
+    """TLS 1.3: nothing can be read or changed on its way. Needs the extra `tls` on the driver."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -43,7 +56,11 @@ class Execution(Settings):
         show_rows: whether messages, logs and traces may show the row that failed, and what the exception says about it.
     Network
         host: the address slots listen on and are reached at; None is the address of the Spark executor.
-        allow_plaintext: run unencrypted connections even if Spark encrypts its own.
+        driver_ports: the port the driver listens on, 7100, or a range to take the first free one of, "7100-7109"; None
+            lets the system choose.
+        slot_ports: the same for the data ports of operator processes, of which each slot of a machine needs one.
+        encryption: "mac" shows changes of messages, "tls" also hides their contents, "none" does neither.
+        allow_plaintext: run connections without TLS even if Spark encrypts its own.
     """
 
     batch_size_bytes: int
@@ -63,6 +80,9 @@ class Execution(Settings):
     health_interval_ms: int
     show_rows: bool
     host: str | None
+    driver_ports: str | None
+    slot_ports: str | None
+    encryption: Encryption
     allow_plaintext: bool
 
     def __init__(
@@ -85,6 +105,9 @@ class Execution(Settings):
         health_interval: Duration = "1min",
         show_rows: bool = True,
         host: str | None = None,
+        driver_ports: Ports | None = None,
+        slot_ports: Ports | None = None,
+        encryption: Encryption | str = Encryption.MAC,
         allow_plaintext: bool = False,
     ) -> None:
         self._fill(
@@ -107,6 +130,9 @@ class Execution(Settings):
             health_interval_ms=duration_ms(health_interval, setting="health_interval"),
             show_rows=flag(show_rows, "show_rows"),
             host=host,
+            driver_ports=ports(driver_ports, "driver_ports"),
+            slot_ports=ports(slot_ports, "slot_ports"),
+            encryption=member(Encryption, encryption, "encryption"),
             allow_plaintext=allow_plaintext,
         )
         self._check()

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from snapline.config import Execution
+from snapline.config import Encryption, Execution
 from snapline.errors import ConfigurationError
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.spark import capacity
@@ -105,10 +105,11 @@ class SparkProvider:
                 "set it to false and give the number of executors with spark.executor.instances"
             )
         encrypted = [name for name in _ENCRYPTION if _is_on(settings, name)]
-        if encrypted and not self._execution.allow_plaintext:
+        is_tls = self._execution.encryption is Encryption.TLS
+        if encrypted and not is_tls and not self._execution.allow_plaintext:
             raise ConfigurationError(
-                f"{encrypted[0]} is on, and Snapline does not encrypt the connections between its processes (it only "
-                "authenticates them); if the network is safe, say so with Execution(allow_plaintext=True)"
+                f"{encrypted[0]} is on, and the connections between the job's processes are not encrypted; encrypt "
+                'them with Execution(encryption="tls"), or, if the network is safe, say so with allow_plaintext=True'
             )
         if type(self._context._gateway).__name__ != "ClientServer":
             raise ConfigurationError(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
-import socket
 import time
 from pathlib import Path
 
@@ -89,8 +87,7 @@ def test_a_connection_that_breaks_after_the_sources_have_finished(start: Start, 
 
     wait_until(have_sources_finished, "the sources, and nobody else, have finished")
     for connection in [found for found in gc.get_objects() if isinstance(found, DataConnection)]:
-        with contextlib.suppress(OSError):
-            connection._sock.shutdown(socket.SHUT_RDWR)
+        connection._secured.shutdown()
     assert handle.wait("20s") is JobStatus.FINISHED
     assert handle.attempt > 1
     assert sorted(read_files(tmp_path / "out")["id"].to_pylist()) == list(range(4000))

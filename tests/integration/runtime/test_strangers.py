@@ -22,10 +22,13 @@ from tests.integration.runtime.runtime_kit import (
     wait_for_restart,
 )
 
+from snapline.config import Encryption
 from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.errors import PeerError
 from snapline.runtime.network.descriptors import require_descriptors
-from snapline.runtime.wire.auth import client_handshake
+from snapline.runtime.wire.auth import Route
+from snapline.runtime.wire.credentials import Credentials
+from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake
 from snapline.testing.clusters import ProcessCluster
 from snapline.types import JobStatus
 
@@ -45,13 +48,14 @@ def huge_frame(port: int) -> None:
 
 
 def half_a_hello(port: int) -> None:
-    _speak(port, b"SNAP\x01cont")
+    _speak(port, b"SNAP\x02cont")
 
 
 def wrong_secret(port: int) -> None:
     for purpose in ("control", "data"):
+        credentials = Credentials(b"x" * 32, Encryption.MAC)
         with socket.create_connection(("127.0.0.1", port), timeout=5) as sock, pytest.raises((PeerError, OSError)):
-            client_handshake(sock, b"x" * 32, purpose, 5.0)
+            client_handshake(SecuredSocket(sock), credentials, Route(purpose, 1, 0, 1), 5.0)
 
 
 def silence(port: int) -> None:

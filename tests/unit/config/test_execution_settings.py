@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from snapline.config.execution_settings import Execution, StateBackend
+from snapline.config.execution_settings import Encryption, Execution, StateBackend
 from snapline.errors import ConfigurationError
 
 
@@ -31,6 +31,9 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         "health_interval": "8ms",
         "show_rows": False,
         "host": "b",
+        "driver_ports": "7100",
+        "slot_ports": "7100-7199",
+        "encryption": Encryption.TLS,
         "allow_plaintext": True,
     }
     assert set(given) == set(inspect.signature(Execution).parameters)
@@ -54,6 +57,12 @@ def test_the_limit_on_the_same_error_is_ten_and_can_be_switched_off(off: int | N
         Execution(same_error_limit=-1)
 
 
+def test_friendly_values_of_the_network() -> None:
+    execution = Execution(driver_ports=7100, slot_ports=" 7100 - 7100 ".replace(" ", ""), encryption="none")
+    assert (execution.driver_ports, execution.slot_ports, execution.encryption) == ("7100", "7100", Encryption.NONE)
+    assert Execution().encryption is Encryption.MAC
+
+
 @pytest.mark.parametrize("text", ["rocksdb", "ROCKSDB", StateBackend.ROCKSDB])
 def test_the_backend_may_be_given_as_text(text: StateBackend | str) -> None:
     assert Execution(state_backend=text).state_backend is StateBackend.ROCKSDB
@@ -70,6 +79,10 @@ def test_the_backend_may_be_given_as_text(text: StateBackend | str) -> None:
         ({"heartbeat_interval": "9ms"}, "heartbeat_interval='9ms': too short; use at least 10ms"),
         ({"metrics_interval": 0}, "metrics_interval='0ms': too short; use at least 10ms"),
         ({"heartbeat_timeout": "1999ms"}, "use at least twice heartbeat_interval (1000ms)"),
+        ({"encryption": "ssl"}, "encryption='ssl': unknown; use one of NONE, MAC, TLS"),
+        ({"driver_ports": 0}, "driver_ports=0: neither a port nor a range of ports"),
+        ({"slot_ports": "7200-7100"}, "slot_ports='7200-7100': neither a port nor a range"),
+        ({"slot_ports": "7100-70000"}, "from 1 to 65535"),
         ({"start_timeout": 60}, "start_timeout=60: a bare number has no unit"),
     ],
 )

@@ -11,14 +11,16 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from tests.unit.spark.spark_stub import make_session
 
+from snapline.config import Encryption
 from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.wire.credentials import Credentials
 from snapline.spark.barrier_job import BarrierJob
 
 WAIT_S = 30.0
 
 
 def make_order(slots: int = 2) -> SlotOrder:
-    return SlotOrder("id", "name", 1, slots, "host", 1, b"", b"", 1000, 5000, None)
+    return SlotOrder("id", "name", 1, slots, "host", 1, Credentials(b"", Encryption.MAC), b"", 1000, 5000, None)
 
 
 class Stage:

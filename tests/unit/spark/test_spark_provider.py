@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.unit.spark.spark_stub import make_session
 
-from snapline.config import Execution
+from snapline.config import Encryption, Execution
 from snapline.errors import ConfigurationError
 from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.wire.credentials import Credentials
 from snapline.spark import spark_provider
 from snapline.spark.spark_provider import SparkProvider
 
@@ -35,6 +36,7 @@ def test_encryption_is_refused_unless_plaintext_is_allowed(setting: str, monkeyp
         SparkProvider(session).check(1)
     monkeypatch.setattr(spark_provider, "check_python", lambda context, execution: None)
     SparkProvider(session, Execution(allow_plaintext=True)).check(1)
+    SparkProvider(session, Execution(encryption="tls")).check(1)
 
 
 def test_threads_that_are_not_pinned_are_refused() -> None:
@@ -58,7 +60,8 @@ def test_a_jvm_that_has_ended_is_the_end_of_all_orders() -> None:
     session.scala.error = ConnectionRefusedError(111, "Connection refused")
     calls: list[tuple[str, bool]] = []
     provider.start(
-        SlotOrder("id", "name", 1, 1, "host", 1, b"", b"", 1000, 5000, None), lambda *call: calls.append(call)
+        SlotOrder("id", "name", 1, 1, "host", 1, Credentials(b"", Encryption.MAC), b"", 1000, 5000, None),
+        lambda *call: calls.append(call),
     )
     ((message, is_fatal),) = calls
     assert is_fatal

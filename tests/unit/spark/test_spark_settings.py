@@ -121,6 +121,7 @@ def test_what_makes_no_sense_is_refused(name: str, value: str, complaint: str) -
         Execution(),
         Checkpoints(directory_mode="0700", trusted_directories="/a,/b", metadata_limit="3MB"),
         Execution(batch_size="1KB", host="h", heartbeat_timeout="1h", allow_plaintext=True),
+        Execution(driver_ports=7100, slot_ports="7100-7109", encryption="tls"),
         FixedDelay(attempts=2, delay="1h"),
         ExponentialDelay(jitter=0.5),
     ],

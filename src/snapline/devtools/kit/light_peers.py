@@ -9,7 +9,7 @@ import time
 import pyarrow as pa
 
 from snapline.errors import PeerError
-from snapline.runtime.network.admission import DATA, WELCOME, Admission, Hello, entering_limit
+from snapline.runtime.network.admission import WELCOME, Admission, entering_limit
 from snapline.runtime.network.channels import InputChannel, OutputChannel, RemoteChannel, RemoteInput
 from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.exchange import Exchange, Wiring
@@ -17,8 +17,9 @@ from snapline.runtime.network.flusher import Flusher
 from snapline.runtime.network.heartbeat import Heartbeat
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.poller import Poller
-from snapline.runtime.wire.auth import Refusals, client_handshake, receive_within
+from snapline.runtime.wire.auth import DATA, Refusals, Route
 from snapline.runtime.wire.channel_items import Item
+from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake
 
 OUT, BACK = 0, 1
 """The edges of the channels: from the real slot to its peers, and back."""
@@ -104,7 +105,7 @@ class LightPeers:
         self._address = listener.getsockname()
         refusals = Refusals("the port of light peers")
         self._admission = Admission(
-            listener, exchange.secret, refusals, self._arrived, lambda _: None, entering_limit(slots)
+            listener, exchange.credentials, refusals, self._arrived, lambda _: None, entering_limit(slots)
         )
 
     def connect(self, attempt: int) -> tuple[Wiring, list[OutputChannel], Echoed]:
@@ -120,7 +121,7 @@ class LightPeers:
             task.inputs.append(wiring.input(BACK, self._schema, slot, own, slot, task, index))
         wiring.connect(_TIMEOUT_S)
         for slot, sock in dialled:
-            answer = receive_within(sock, 1, time.monotonic() + _TIMEOUT_S)
+            answer = sock.read_within(len(WELCOME), time.monotonic() + _TIMEOUT_S)
             if answer != WELCOME:
                 raise PeerError(f"the real slot refused slot {slot}")
             self._start(slot, sock)
@@ -137,18 +138,17 @@ class LightPeers:
         self._flusher.close()
         self._poller.close()
 
-    def _dial(self, attempt: int, slot: int) -> socket.socket:
-        sock = socket.create_connection(self._exchange.address, timeout=_TIMEOUT_S)
-        client_handshake(sock, self._exchange.secret, DATA)
-        sock.sendall(Hello(attempt, slot, self._exchange.slot).encode())
+    def _dial(self, attempt: int, slot: int) -> SecuredSocket:
+        sock = SecuredSocket(socket.create_connection(self._exchange.address, timeout=_TIMEOUT_S))
+        client_handshake(sock, self._exchange.credentials, Route(DATA, attempt, slot, self._exchange.slot))
         return sock
 
-    def _arrived(self, sock: socket.socket, host: str, hello: Hello) -> None:
+    def _arrived(self, sock: SecuredSocket, host: str, route: Route) -> None:
         del host
-        sock.sendall(WELCOME)
-        self._start(hello.to_slot, sock)
+        sock.send([WELCOME])
+        self._start(route.to_slot, sock)
 
-    def _start(self, slot: int, sock: socket.socket) -> None:
+    def _start(self, slot: int, sock: SecuredSocket) -> None:
         own = self._exchange.slot
         echo = _Echo()
         limits = self._exchange.limits

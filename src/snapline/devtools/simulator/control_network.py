@@ -18,6 +18,7 @@ from snapline.protocol.messages import (
 )
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.wire import control_messages as m
+from snapline.runtime.wire.credentials import Credentials
 
 LOOSE = (TriggerCheckpoint, CheckpointCompleted, CheckpointAborted, Acknowledge, Decline)
 """Messages about checkpoints, each of which may be lost, late or doubled. Losing any other breaks the connection."""
@@ -100,7 +101,9 @@ class Connection:
     What is under way when one side hangs up still arrives at the other, ahead of the end.
     """
 
-    def __init__(self, network: Network, process: Process, driver: Process, slots: Slots, secret: bytes) -> None:
+    def __init__(
+        self, network: Network, process: Process, driver: Process, slots: Slots, credentials: Credentials
+    ) -> None:
         self.host = process.name
         self.heard_s = network.kernel.now_ms / 1000
         self.close_reason = ""
@@ -109,7 +112,7 @@ class Connection:
         self._process = process
         self._driver = driver
         self._slots = slots
-        self._secret = secret
+        self._credentials = credentials
         self._up = Direction(network, process, driver, self._at_driver)
         self._down = Direction(network, driver, process, self._at_slot)
         self._received: Callable[[Any], None] | None = None
@@ -182,7 +185,7 @@ class Connection:
         slots = self._slots
         self.heard_s = self._kernel.now_ms / 1000
         if isinstance(message, m.SupervisorHello | m.ProcessHello):
-            refusal = "another secret" if slots.secret != self._secret else slots.greeted(self, message)
+            refusal = "other credentials" if slots.credentials != self._credentials else slots.greeted(self, message)
             self._is_welcome = refusal is None
             if refusal is not None:
                 self._kernel.cover("peer refused")

@@ -34,7 +34,7 @@ class DataNetwork:
 class SimDataPlane:
     """Replaces the exchange of an operator process."""
 
-    secret = b""
+    credentials: Any = None
     flusher: Any = None
     """Nothing is held back: the simulated jobs have no flush timeout."""
 

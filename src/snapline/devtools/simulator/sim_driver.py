@@ -28,6 +28,7 @@ from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
+from snapline.runtime.wire.credentials import Credentials
 from snapline.storage.cleaner import Cleaner
 from snapline.types import JobStatus
 
@@ -100,8 +101,10 @@ class SimDriver:
     def _provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
         self._slots.provider_failed(generation, error, is_fatal)
 
-    def _probe(self, address: tuple[str, int], secret: bytes, done: Callable[[str | None], None]) -> None:
-        del secret
+    def _probe(
+        self, address: tuple[str, int], slot: int, credentials: Credentials, done: Callable[[str | None], None]
+    ) -> None:
+        del slot, credentials
         plane = self._world.data_network.planes[address[1]]
         answer = None if plane.process.alive else "connection refused"
         self._scheduler.call_later(self._kernel.between(1, 20) / 1000, done, answer)

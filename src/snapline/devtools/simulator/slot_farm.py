@@ -27,6 +27,7 @@ from snapline.runtime.slot.supervisor import Supervisor
 from snapline.runtime.slot.task_host import TaskHost
 from snapline.runtime.task.task import Task
 from snapline.runtime.task.task_environment import TaskEnvironment
+from snapline.runtime.wire.credentials import Credentials
 from snapline.types import ExecutionId, TaskStatus
 
 _POLL_MS = 100
@@ -108,7 +109,7 @@ class SlotFarm:
     ) -> None:
         problem = "a slot has ended too early"
         try:
-            supervisor.serve(self._connect(slot.process, order.secret))
+            supervisor.serve(self._connect(slot.process, order.credentials))
         except PeerError as error:
             problem = str(error)
         slot.is_over = True
@@ -116,9 +117,9 @@ class SlotFarm:
         if slot in self.slots and not self._is_over:
             failed(problem, False)
 
-    def _connect(self, process: Process, secret: bytes) -> Link:
+    def _connect(self, process: Process, credentials: Credentials) -> Link:
         slots = self._master_slots()
-        return Connection(self._world.network, process, self._driver, slots, secret).link
+        return Connection(self._world.network, process, self._driver, slots, credentials).link
 
     def _supervisor_died(self, slot: SimSlot) -> None:
         if slot.child is not None:
@@ -158,7 +159,7 @@ class SimChild:
         bootstrap: Bootstrap,
         shipment: SimShipment,
         ended: Ended,
-        connect: Callable[[Process, bytes], Link],
+        connect: Callable[[Process, Credentials], Link],
     ) -> None:
         kernel = world.kernel
         settings = shipment.execution
@@ -178,7 +179,7 @@ class SimChild:
             cast(Exchange, world.data_network.open(process, bootstrap.slot, limits)),
             world.objects,
             environment,
-            connect(process, bootstrap.secret),
+            connect(process, bootstrap.credentials),
             ProcessDirectory(None),
             lambda: "",
         )

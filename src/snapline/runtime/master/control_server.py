@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from snapline.errors import ConfigurationError, PeerError
-from snapline.runtime.wire.auth import HANDSHAKE_TIMEOUT_S, Refusals, async_server_handshake
+from snapline.runtime.wire.auth import CONTROL, HANDSHAKE_TIMEOUT_S, Refusals
 from snapline.runtime.wire.control_messages import (
     Heartbeat,
     Message,
@@ -20,7 +20,10 @@ from snapline.runtime.wire.control_messages import (
     decode_to_master,
     encode,
 )
+from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.frames import FRAME_LIMIT_BYTES, read_frame, write_frame
+from snapline.runtime.wire.listener import listen
+from snapline.runtime.wire.secured_streams import SecuredStreams, async_server_handshake
 from snapline.runtime.wire.socket_errors import listen_advice
 
 MAX_HELLO_BYTES = 64 * 1024
@@ -46,12 +49,12 @@ def _unknown_limit(slots: int) -> int:
 class PeerConnection:
     """An authenticated peer. Used on the loop only; `heard_s` is the time of its last message."""
 
-    def __init__(self, writer: asyncio.StreamWriter, host: str) -> None:
+    def __init__(self, streams: SecuredStreams, host: str) -> None:
         self.host = host
         self.heard_s = asyncio.get_running_loop().time()
         self.close_reason = ""
         """Why this side closed the connection; empty if the other side did."""
-        self._writer = writer
+        self.streams = streams
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._wake = asyncio.Event()
@@ -79,13 +82,13 @@ class PeerConnection:
             self.close_reason = reason
             self._queue.clear()
             self._wake.set()
-            self._writer.transport.abort()
+            self.streams.writer.transport.abort()
 
     async def send_queued(self) -> None:
         while not self._is_closed:
             while self._queue:
                 data = self._queue.popleft()
-                await write_frame(self._writer, data)
+                await write_frame(self.streams, data)
                 self._queued_bytes -= len(data)
             self._wake.clear()
             if not self._queue and not self._is_closed:
@@ -96,8 +99,8 @@ class Listener(Protocol):
     """The owner of the slots. Called on the loop."""
 
     @property
-    def secret(self) -> bytes | None:
-        """The secret peers must know now, or None if none is expected."""
+    def credentials(self) -> Credentials | None:
+        """What peers must have now, or None if none is expected."""
 
     def greeted(self, peer: PeerConnection, hello: SupervisorHello | ProcessHello) -> str | None:
         """An authenticated peer identifies itself. Returns why it is refused, or None."""
@@ -126,9 +129,10 @@ class ControlServer:
         self._max_unknown = _unknown_limit(slots)
         self._refusals = Refusals("the job's driver")
 
-    async def start(self, host: str) -> None:
+    async def start(self, host: str, ports: str | None = None) -> None:
+        """Listen on one of these ports, see `Execution.driver_ports`. Raises `ConfigurationError`."""
         try:
-            self._server = await asyncio.start_server(self._accept, host, 0, backlog=BACKLOG)
+            sock = listen(host, ports, "driver_ports", BACKLOG)
         except OSError as error:
             advice = listen_advice(
                 error, "set spark.driver.host to an address of this machine that the executors can reach"
@@ -136,7 +140,8 @@ class ControlServer:
             raise ConfigurationError(
                 f"the driver cannot listen at {host!r}, where its slots are to reach it: {error}; {advice}"
             ) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = sock.getsockname()[1]
+        self._server = await asyncio.start_server(self._accept, sock=sock, backlog=BACKLOG)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -157,11 +162,12 @@ class ControlServer:
             host = str(address[0]) if address else "an address that is gone"
             connection = await self._welcome(reader, writer, host)
             if connection is not None:
-                await self._attend(reader, connection)
+                await self._attend(connection)
         except Exception as error:
             self._on_defect(error)
         finally:
-            writer.close()
+            # Nothing is left to send to a peer that is refused or gone; a TLS farewell would wait for its answer.
+            writer.transport.abort()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
@@ -175,27 +181,27 @@ class ControlServer:
             oldest.transport.abort()
         self._unknown[writer] = None
         try:
-            await self._authenticate(reader, writer)
-            hello = await self._hello(reader)
+            streams = await self._authenticate(reader, writer)
+            hello = await self._hello(streams)
         except PeerError as error:
             self._refusals.refused(host, str(error))
             return None
         if isinstance(hello, ProcessUnable):
             self._listener.unable(hello.error)
             return None
-        connection = PeerConnection(writer, host)
+        connection = PeerConnection(streams, host)
         refusal = self._listener.greeted(connection, hello)
         if refusal is not None:
             self._refusals.refused(host, refusal)
             return None
         return connection
 
-    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        secret = self._listener.secret
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> SecuredStreams:
+        credentials = self._listener.credentials
         try:
-            if secret is None:
+            if credentials is None:
                 raise PeerError("no slots are expected now")
-            await async_server_handshake(reader, writer, secret, "control", HANDSHAKE_TIMEOUT_S)
+            streams = await async_server_handshake(reader, writer, credentials, (CONTROL,), HANDSHAKE_TIMEOUT_S)
             if writer not in self._unknown:
                 raise PeerError("it had to make room")
         except PeerError as error:
@@ -205,25 +211,28 @@ class ControlServer:
         finally:
             self._unknown.pop(writer, None)
         # From here on it keeps its connection, and this message is how it knows.
-        await write_frame(writer, encode(Heartbeat()))
+        await write_frame(streams, encode(Heartbeat()))
+        return streams
 
-    async def _hello(self, reader: asyncio.StreamReader) -> SupervisorHello | ProcessHello | ProcessUnable:
+    async def _hello(self, streams: SecuredStreams) -> SupervisorHello | ProcessHello | ProcessUnable:
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                data = await read_frame(reader, MAX_HELLO_BYTES)
+                data = await read_frame(streams, MAX_HELLO_BYTES)
         except TimeoutError:
             raise PeerError("it did not identify itself") from None
         hello = decode_to_master(data) if data is not None else None
         if not isinstance(hello, SupervisorHello | ProcessHello | ProcessUnable):
             raise PeerError("its first message does not identify it")
+        if not isinstance(hello, ProcessUnable) and (hello.generation, hello.slot) != streams.route[1:3]:
+            raise PeerError(f"it says that it is slot {hello.slot} and has proved to be slot {streams.route.from_slot}")
         return hello
 
-    async def _attend(self, reader: asyncio.StreamReader, connection: PeerConnection) -> None:
+    async def _attend(self, connection: PeerConnection) -> None:
         loop = asyncio.get_running_loop()
         sender = loop.create_task(self._send(connection))
         reason = "the connection was closed"
         try:
-            while (data := await read_frame(reader)) is not None:
+            while (data := await read_frame(connection.streams)) is not None:
                 connection.heard_s = loop.time()
                 self._take(connection, data)
         except PeerError as error:

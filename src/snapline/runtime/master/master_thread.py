@@ -120,7 +120,7 @@ class MasterThread:
             spec.plan.slots, spec.execution, scheduler, self._generations, probe, master, master.effects, self.events
         )
         server = ControlServer(slots, spec.plan.slots, self._note_defect)
-        await server.start(self._provider.bind_host)
+        await server.start(self._provider.bind_host, spec.execution.driver_ports)
         health = HealthLog(scheduler, spec.name, spec.execution.health_interval_ms, self.progress)
         self._generations.port = server.port
         self._is_open = True

@@ -1,9 +1,8 @@
-"""Orders slots: one generation after the other, each with its own secret."""
+"""Orders slots: one generation after the other, each with its own credentials."""
 
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -12,9 +11,9 @@ from snapline.graph.job_spec import JobSpec
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.scheduler import Scheduler
 from snapline.runtime.slot.slot_provider import SlotOrder, SlotProvider
+from snapline.runtime.wire.credentials import Credentials, new_credentials
 from snapline.storage.local_copies import job_directory
 
-SECRET_BYTES = 32
 RELEASE_TIMEOUT_S = 3.0
 """How long supervisors may take to return before they are killed."""
 
@@ -27,13 +26,13 @@ Failed: TypeAlias = Callable[[int, str, bool], None]
 
 
 class SlotGenerations:
-    """Calls the provider on threads. `secret` is the newest generation's, None after its release.
+    """Calls the provider on threads. `credentials` are the newest generation's, None after its release.
 
     A release may come while a start still waits for room; the next start comes after both.
     """
 
     def __init__(self, scheduler: Scheduler, spec: JobSpec, provider: SlotProvider, failed: Failed) -> None:
-        self.secret: bytes | None = None
+        self.credentials: Credentials | None = None
         self.port = 0
         self._spec = spec
         self._provider = provider
@@ -47,7 +46,7 @@ class SlotGenerations:
     def order(self, generation: int) -> None:
         """Order slots. The previous order must be released; its start may still be running."""
         self._generation = generation
-        self.secret = secrets.token_bytes(SECRET_BYTES)
+        self.credentials = new_credentials(self._spec.execution.encryption)
         if self._is_starting:
             self._is_waiting = True
         else:
@@ -56,7 +55,7 @@ class SlotGenerations:
     def _start(self) -> None:
         spec, generation = self._spec, self._generation
         local = spec.checkpoints.local_directory
-        assert self.secret is not None
+        assert self.credentials is not None
         order = SlotOrder(
             job_id=spec.job_id,
             job_name=spec.name,
@@ -64,7 +63,7 @@ class SlotGenerations:
             slots=spec.plan.slots,
             host=self._provider.driver_host,
             port=self.port,
-            secret=self.secret,
+            credentials=self.credentials,
             shipment=spec.shipment,
             heartbeat_interval_ms=spec.execution.heartbeat_interval_ms,
             heartbeat_timeout_ms=spec.execution.heartbeat_timeout_ms,
@@ -88,12 +87,12 @@ class SlotGenerations:
         self._is_starting = False
         if self._is_waiting:
             self._is_waiting = False
-            if self.secret is not None:
+            if self.credentials is not None:
                 self._start()
 
     def release(self, done: Callable[[], None]) -> None:
         """Return the slots; calls `done` when none is left."""
-        self.secret = None
+        self.credentials = None
 
         def raised(error: Exception) -> None:
             _log.warning("slots could not be given back", exc_info=error)
@@ -112,7 +111,7 @@ class SlotGenerations:
 
     def close(self, done: Callable[[], None]) -> None:
         """Order nothing any more; calls `done` when the provider is closed or takes too long."""
-        self.secret = None
+        self.credentials = None
 
         def closed(_: object) -> None:
             timer.cancel()

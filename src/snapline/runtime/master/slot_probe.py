@@ -8,13 +8,15 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from snapline.errors import PeerError
-from snapline.runtime.network.admission import PROBE
-from snapline.runtime.wire.auth import async_client_handshake
+from snapline.runtime.network.admission import WELCOME
+from snapline.runtime.wire.auth import DRIVER, PROBE, Route
+from snapline.runtime.wire.credentials import Credentials
+from snapline.runtime.wire.secured_streams import async_client_handshake
 
 PROBE_TIMEOUT_S = 5.0
 
-Probe: TypeAlias = Callable[[tuple[str, int], bytes, Callable[[str | None], None]], None]
-"""Dials an address with a secret, then calls back on the loop with None or the error."""
+Probe: TypeAlias = Callable[[tuple[str, int], int, Credentials, Callable[[str | None], None]], None]
+"""Dials the address of a slot with credentials, then calls back on the loop with None or the error."""
 
 
 class SocketProbe:
@@ -24,8 +26,10 @@ class SocketProbe:
         self._loop = loop
         self._probes: set[asyncio.Task[None]] = set()
 
-    def __call__(self, address: tuple[str, int], secret: bytes, done: Callable[[str | None], None]) -> None:
-        probe = self._loop.create_task(_probe(address, secret, done))
+    def __call__(
+        self, address: tuple[str, int], slot: int, credentials: Credentials, done: Callable[[str | None], None]
+    ) -> None:
+        probe = self._loop.create_task(_probe(address, slot, credentials, done))
         self._probes.add(probe)
         probe.add_done_callback(self._over)
 
@@ -40,22 +44,29 @@ class SocketProbe:
             probe.result()
 
 
-async def _probe(address: tuple[str, int], secret: bytes, done: Callable[[str | None], None]) -> None:
+async def _probe(
+    address: tuple[str, int], slot: int, credentials: Credentials, done: Callable[[str | None], None]
+) -> None:
     error = None
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            await _dial(*address, secret)
+            await _dial(address, slot, credentials)
     except (OSError, TimeoutError, PeerError) as raised:
         error = str(raised) or f"no answer within {PROBE_TIMEOUT_S:g} s"
     done(error)
 
 
-async def _dial(host: str, port: int, secret: bytes) -> None:
-    reader, writer = await asyncio.open_connection(host, port)
+async def _dial(address: tuple[str, int], slot: int, credentials: Credentials) -> None:
+    reader, writer = await asyncio.open_connection(*address)
     try:
-        await async_client_handshake(reader, writer, secret, PROBE)
-        await reader.read()  # until the other side has authenticated this one and hung up
+        streams = await async_client_handshake(reader, writer, credentials, Route(PROBE, 0, DRIVER, slot))
+        try:
+            answer = await streams.read(len(WELCOME))
+        except asyncio.IncompleteReadError:
+            raise PeerError("it hung up without an answer") from None
+        if answer != WELCOME:
+            raise PeerError(f"another slot than {slot} listens there")
     finally:
-        writer.close()
+        writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()

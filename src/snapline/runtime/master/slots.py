@@ -25,6 +25,7 @@ from snapline.runtime.wire.control_messages import (
     SupervisorHello,
     ToMaster,
 )
+from snapline.runtime.wire.credentials import Credentials
 
 DEATH_IS_REPORTED_S = 0.5
 """Delay before a process counts as unreachable: if it died, its supervisor is about to report that."""
@@ -157,8 +158,8 @@ class Slots:
     # Reports of the port; see `Listener`.
 
     @property
-    def secret(self) -> bytes | None:
-        return self._generations.secret
+    def credentials(self) -> Credentials | None:
+        return self._generations.credentials
 
     def greeted(self, peer: Peer, hello: SupervisorHello | ProcessHello) -> str | None:
         if isinstance(hello, SupervisorHello):
@@ -250,8 +251,8 @@ class Slots:
             supervisor.send(message)
 
     def _start_probe(self, slot: int, incarnation: int, address: b.Address) -> None:
-        secret = self._generations.secret
-        assert secret is not None
+        credentials = self._generations.credentials
+        assert credentials is not None
 
         def probed(error: str | None) -> None:
             if error is None:
@@ -261,7 +262,7 @@ class Slots:
                     DEATH_IS_REPORTED_S, lambda: self._add(self._board.process_unreached(slot, incarnation, error))
                 )
 
-        self._probe(address, secret, probed)
+        self._probe(address, slot, credentials, probed)
 
     def _drop_all(self) -> None:
         peers = list(self._peers)

@@ -12,6 +12,7 @@ from snapline.runtime.network.descriptors import require_descriptors
 from snapline.runtime.scheduler.call_watch import CallWatch
 from snapline.runtime.scheduler.system_threads import ThreadTimers
 from snapline.runtime.slot.slot_provider import SlotProvider
+from snapline.runtime.wire.credentials import check_encryption
 from snapline.storage.journals.journal_store import JournalStore
 from snapline.storage.objects.object_store import ObjectStore
 
@@ -25,10 +26,12 @@ def start_master(
 ) -> MasterHandle:
     """Start a job with slots of this provider, which is closed when the job ends or cannot start.
 
-    Raises at once if there cannot be enough slots, the storage is not writable, or the snapshot to restore is missing.
+    Raises at once if there cannot be enough slots, a package or the snapshot to restore is missing, or the storage is
+    not writable.
     `objects` and `journal` replace what the settings name.
     """
     try:
+        check_encryption(spec.execution.encryption)
         slots = spec.plan.slots
         require_descriptors(connection_limit(slots), f"the driver of a job with {slots} slots")
         provider.check(slots)

@@ -6,17 +6,17 @@ import contextlib
 import logging
 import selectors
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
+from snapline.config import Encryption
 from snapline.errors import PeerError
-from snapline.runtime.wire.auth import HANDSHAKE_TIMEOUT_S, Refusals, ServerHandshake
+from snapline.runtime.wire.auth import DATA, HANDSHAKE_TIMEOUT_S, PROBE, Refusals, Route, ServerHandshake
+from snapline.runtime.wire.credentials import Credentials
+from snapline.runtime.wire.secured_socket import SecuredSocket
+from snapline.runtime.wire.tls import TlsStream
 
-DATA = "data"
-PROBE = "probe"
 WELCOME = b"\x01"
 REFUSED = b"\x00"
 """The answer to the dialling side: the connection is in use, or was turned away."""
@@ -24,7 +24,7 @@ REFUSED = b"\x00"
 STRANGERS = 64
 """Connections that may authenticate at the same time, beside one for each slot. With more, the oldest goes."""
 
-_HELLO = struct.Struct("!QII")
+_RECEIVE_BYTES = 16 * 1024
 _PAUSE_S = 0.05
 
 _log = logging.getLogger(__name__)
@@ -35,65 +35,79 @@ def entering_limit(slots: int) -> int:
     return STRANGERS + slots
 
 
-class Hello(NamedTuple):
-    """The first message on an authenticated data connection."""
-
-    attempt: int
-    from_slot: int
-    to_slot: int
-
-    def encode(self) -> bytes:
-        return _HELLO.pack(*self)
-
-
 class _Entering:
-    """A connection that has not authenticated yet. Never reads beyond the message that is due."""
+    """A connection that has not authenticated yet. Without TLS it never reads beyond the message that is due."""
 
-    def __init__(self, sock: socket.socket, host: str, handshake: ServerHandshake, deadline: float) -> None:
+    def __init__(self, sock: socket.socket, host: str, credentials: Credentials, deadline: float) -> None:
         self.sock = sock
         self.host = host
         self.deadline = deadline
-        self._handshake = handshake
+        self.handshake = ServerHandshake(credentials, (DATA, PROBE))
+        self._tls = TlsStream(credentials, is_server=True) if credentials.encryption is Encryption.TLS else None
         self._data = b""
 
-    def advance(self) -> tuple[str, Hello | None] | None:
-        """Read what has arrived. Returns purpose and hello once complete, else None; raises `PeerError` on failure."""
-        handshake = self._handshake
-        needs = handshake.needs or _HELLO.size
+    def advance(self) -> SecuredSocket | None:
+        """Read what has arrived. Returns the connection once it has authenticated; raises `PeerError` on failure."""
+        due = self.handshake.needs - len(self._data)
         try:
-            chunk = self.sock.recv(needs - len(self._data))
+            chunk = self.sock.recv(due if self._tls is None else _RECEIVE_BYTES)
         except BlockingIOError:
             return None
         if not chunk:
             raise PeerError("the other end closed the connection early")
-        self._data += chunk
-        if len(self._data) < needs:
+        if self._tls is None:
+            self._take(chunk)
+        else:
+            self._decrypt(chunk, self._tls)
+        if self.handshake.needs:
             return None
-        data, self._data = self._data, b""
-        if not handshake.needs:
-            return handshake.purpose, Hello(*_HELLO.unpack(data))
-        # At most 64 bytes, the first on this connection: they always fit the socket buffer.
-        self.sock.send(handshake.receive(data))
-        if not handshake.needs and handshake.purpose == PROBE:
-            return PROBE, None
-        return None
+        secured = SecuredSocket(self.sock)
+        secured.protect(self._tls, self.handshake.seals)
+        return secured
+
+    def _decrypt(self, chunk: bytes, tls: TlsStream) -> None:
+        if not tls.is_established:
+            self._send(tls.handshake(chunk))
+        else:
+            tls.feed(chunk)
+        while tls.is_established and (needs := self.handshake.needs - len(self._data)) > 0:
+            view = memoryview(bytearray(needs))
+            count = tls.read_into(view)
+            if count < 0:
+                raise PeerError("the other end closed the connection early")
+            if not count:
+                return
+            self._take(bytes(view[:count]))
+
+    def _take(self, chunk: bytes) -> None:
+        self._data += chunk
+        if len(self._data) == self.handshake.needs:
+            data, self._data = self._data, b""
+            answer = self.handshake.receive(data)
+            if answer:
+                self._send(answer if self._tls is None else b"".join(self._tls.encrypt([answer])))
+
+    def _send(self, data: bytes) -> None:
+        # A few hundred bytes, the first on this connection: they fit the socket buffer.
+        if self.sock.send(data) < len(data):
+            raise PeerError("the other end does not read")
 
 
 class Admission:
-    """Listens until closed. Its thread calls `arrived` with every authenticated data connection; it must be quick."""
+    """Listens until closed. Its thread calls `arrived` with every authenticated connection; it must be quick."""
 
     def __init__(
         self,
         listener: socket.socket,
-        secret: bytes,
+        credentials: Credentials,
         refusals: Refusals,
-        arrived: Callable[[socket.socket, str, Hello], None],
+        arrived: Callable[[SecuredSocket, str, Route], None],
         tick: Callable[[float], None],
         limit: int,
     ) -> None:
         listener.setblocking(False)
         self._listener = listener
-        self._secret = secret
+        self._credentials = credentials
         self._refusals = refusals
         self._arrived = arrived
         self._tick = tick
@@ -148,27 +162,22 @@ class Admission:
         sock.setblocking(False)
         if len(self._entering) >= self._limit:
             self._refuse(next(iter(self._entering.values())), "too many connections at once")
-        handshake = ServerHandshake(self._secret, (DATA, PROBE))
-        entering = _Entering(sock, str(address[0]), handshake, time.monotonic() + HANDSHAKE_TIMEOUT_S)
+        entering = _Entering(sock, str(address[0]), self._credentials, time.monotonic() + HANDSHAKE_TIMEOUT_S)
         self._entering[sock] = entering
         self._selector.register(sock, selectors.EVENT_READ, entering)
 
     def _advance(self, entering: _Entering) -> None:
         try:
-            result = entering.advance()
+            secured = entering.advance()
         except (PeerError, OSError) as error:
             self._refuse(entering, str(error))
             return
-        if result is None:
-            return
-        _, hello = result
-        if hello is None:
-            self._drop(entering)
+        if secured is None:
             return
         self._forget(entering)
         entering.sock.setblocking(True)
         try:
-            self._arrived(entering.sock, entering.host, hello)
+            self._arrived(secured, entering.host, entering.handshake.route)
         except Exception:
             # One bad connection must not stop the listener.
             _log.exception("cannot adopt a connection from %s", entering.host)

@@ -17,6 +17,7 @@ from snapline.runtime.network.heartbeat import HeartbeatSettings, keep_alive
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.poller import Poller
 from snapline.runtime.wire.channel_items import ItemKind
+from snapline.runtime.wire.secured_socket import SecuredSocket
 
 _FRAMES_AT_ONCE = 8
 """A thread sends at most this many frames before it leaves the rest to the poller, whose turn it ends too."""
@@ -34,22 +35,23 @@ class DataConnection:
 
     def __init__(
         self,
-        sock: socket.socket,
+        secured: SecuredSocket,
         poller: Poller,
         outputs: Iterable[RemoteChannel],
         inputs: Iterable[RemoteInput],
         lost: Callable[[str], None],
         heartbeat: HeartbeatSettings,
     ) -> None:
+        sock = secured.socket
         sock.setblocking(False)
         # The first read reports a peer that is gone already.
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(sock, heartbeat.timeout_ms)
-        self._sock = sock
+        self._secured = secured
         self._descriptor = sock.fileno()
         self._poller = poller
-        self._reader = FrameReader(sock)
+        self._reader = FrameReader(secured)
         self._outputs = {channel.key: channel for channel in outputs}
         self._inputs = {channel.key: channel for channel in inputs}
         self._open = {("out", key) for key in self._outputs} | {("in", key) for key in self._inputs}
@@ -57,7 +59,7 @@ class DataConnection:
         self._lock = threading.Lock()
         self._nobody_writes = threading.Condition(self._lock)
         self._ready: deque[RemoteChannel] = deque()
-        self._replies: deque[bytes] = deque()
+        self._replies: list[bytes] = []
         self._rest: list[memoryview] = []
         self._is_writing = False
         self._is_left_to_poller = False
@@ -76,15 +78,14 @@ class DataConnection:
         """End the connection without waiting for threads that use it; reports nothing."""
         with self._lock:
             self._end()
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+        self._secured.shutdown()
 
     def join(self) -> None:
         """Wait until no thread uses a stopped connection, and close it."""
         self._poller.wait_for_call()
         with self._nobody_writes:
             self._nobody_writes.wait_for(lambda: not self._is_writing or self._is_left_to_poller, _WRITER_TIMEOUT_S)
-        self._sock.close()
+        self._secured.close()
 
     def _end(self) -> None:
         """Called with the lock."""
@@ -109,11 +110,11 @@ class DataConnection:
     def tell_end_read(self, key: ChannelKey) -> None:
         self._reply(codec.encode_end_read(key))
 
-    def _reply(self, frame: bytes) -> None:
+    def _reply(self, frame: list[bytes]) -> None:
         with self._lock:
             if self._is_ending:
                 return
-            self._replies.append(frame)
+            self._replies.extend(frame)
             if not self._may_write():
                 return
         self._write([])
@@ -162,7 +163,7 @@ class DataConnection:
                     if frame is None:
                         return
                     rest = frame
-                rest = _send(self._sock, rest)
+                rest = self._secured.send_some(rest)
                 if rest:
                     break
             with self._lock:
@@ -195,11 +196,11 @@ class DataConnection:
                 if self._is_ending or not (self._replies or self._ready):
                     self._give_up_writing()
                     return None
-                if self._replies:
-                    replies = b"".join(self._replies)
-                    self._replies.clear()
-                    return [memoryview(replies)]
-                channel = self._ready.popleft()
+                replies, self._replies = self._replies, []
+                if not replies:
+                    channel = self._ready.popleft()
+            if replies:
+                return [memoryview(b"".join(self._secured.protected(replies)))]
             item = channel.take()
             if item is None:
                 continue
@@ -208,7 +209,7 @@ class DataConnection:
             frame = codec.encode(channel.key, item, with_dictionaries=channel.has_dictionary)
             with self._lock:
                 self._ready.append(channel)
-            return [memoryview(buffer) for buffer in frame]
+            return self._secured.protected(frame)
 
     # Reading, on the poller's thread.
 
@@ -216,12 +217,12 @@ class DataConnection:
         reader = self._reader
         self._is_heard = True
         try:
-            for _ in range(_READS_AT_ONCE):
+            reads, has_more = 0, True
+            while has_more and (reads < _READS_AT_ONCE or self._secured.is_holding):
                 has_more = reader.receive()
                 while (frame := reader.next_frame()) is not None:
                     self._take(*frame)
-                if not has_more:
-                    break
+                reads += 1
             if reader.has_ended:
                 with self._lock:
                     if not self._open:
@@ -267,24 +268,10 @@ class DataConnection:
             self._end()
             is_missed = bool(self._open)
             open_inputs = [self._inputs[key] for side, key in self._open if side == "in"]
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+        self._secured.shutdown()
         if not is_missed and isinstance(error, OSError | PeerError):
             return
         reason = str(error) if isinstance(error, OSError | PeerError) else f"{type(error).__name__}: {error}"
         for receiver in {id(channel.receiver): channel.receiver for channel in open_inputs}.values():
             receiver.connection_lost(reason)
         self._lost(reason)
-
-
-def _send(sock: socket.socket, views: list[memoryview]) -> list[memoryview]:
-    """Send buffers without joining them first. Returns what is left to send."""
-    try:
-        sent = sock.sendmsg(views)
-    except BlockingIOError:
-        return views
-    for position, view in enumerate(views):
-        if sent < view.nbytes:
-            return [view[sent:], *views[position + 1 :]]
-        sent -= view.nbytes
-    return []

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from snapline.errors import EngineError, FencedError, PeerError
-from snapline.runtime.network.admission import DATA, REFUSED, WELCOME, Admission, Hello, entering_limit
+from snapline.runtime.network.admission import REFUSED, WELCOME, Admission, entering_limit
 from snapline.runtime.network.channels import (
     InputChannel,
     LocalChannel,
@@ -30,14 +30,10 @@ from snapline.runtime.network.heartbeat import Heartbeat, HeartbeatSettings
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.output_queue import ChannelLimits
 from snapline.runtime.network.poller import Poller
-from snapline.runtime.wire.auth import (
-    HANDSHAKE_TIMEOUT_S,
-    ClosedEarlyError,
-    Refusals,
-    client_handshake,
-    receive_within,
-    send_within,
-)
+from snapline.runtime.wire.auth import DATA, HANDSHAKE_TIMEOUT_S, PROBE, ClosedEarlyError, Refusals, Route
+from snapline.runtime.wire.credentials import Credentials
+from snapline.runtime.wire.listener import listen
+from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake
 from snapline.runtime.wire.socket_errors import connect_advice
 
 Lost: TypeAlias = Callable[[int, str], None]
@@ -68,21 +64,22 @@ class _Parked(NamedTuple):
     """A connection of another slot for an attempt that has not begun here."""
 
     attempt: int
-    sock: socket.socket
+    sock: SecuredSocket
     host: str
     deadline: float
 
 
 class Exchange:
-    """Listens on a free port of `host` until `close`, and serves one attempt after another. Any thread.
+    """Listens on a port of `host` until `close`, and serves one attempt after another. Any thread.
 
-    `slots` is the number of slots of the job: all limits follow from it, and the number of threads does not.
+    `ports` is the setting `slot_ports`. `slots` is the number of slots of the job: all limits follow from it, and the
+    number of threads does not.
     """
 
     def __init__(
         self,
         host: str,
-        secret: bytes,
+        credentials: Credentials,
         *,
         slot: int,
         slots: int,
@@ -90,10 +87,11 @@ class Exchange:
         flush_timeout_ms: int,
         channel_memory_bytes: int,
         heartbeat: HeartbeatSettings,
+        ports: str | None = None,
     ) -> None:
         self.heartbeat = heartbeat
         self.slot = slot
-        self.secret = secret
+        self.credentials = credentials
         self.limits = ChannelLimits(batch_size_bytes, flush_timeout_ms, channel_memory_bytes)
         self.refusals = Refusals("the data port")
         self._lock = threading.Lock()
@@ -105,14 +103,15 @@ class Exchange:
         self.socket_buffer_bytes = max(
             min(_SOCKET_BUFFER_BYTES, SOCKET_BUFFERS_BYTES // slots), _LEAST_SOCKET_BUFFER_BYTES
         )
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, 0), family=family, backlog=_BACKLOG)
+        listener = listen(host, ports, "slot_ports", _BACKLOG)
         # Must be set before a connection exists, or the TCP window stays small.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.socket_buffer_bytes)
         self.address: tuple[str, int] = (host, listener.getsockname()[1])
         self.flusher = Flusher("exchange-flusher")
         self.poller = Poller("exchange-poller")
-        self._admission = Admission(listener, secret, self.refusals, self._arrived, self._expire, entering_limit(slots))
+        self._admission = Admission(
+            listener, credentials, self.refusals, self._arrived, self._expire, entering_limit(slots)
+        )
 
     def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> Wiring:
         """Close the previous attempt and start wiring a new one. `peers` are the data ports by slot."""
@@ -149,36 +148,43 @@ class Exchange:
         self.flusher.close()
         self.poller.close()
 
-    def claim_parked(self, attempt: int) -> list[tuple[int, socket.socket, str]]:
+    def claim_parked(self, attempt: int) -> list[tuple[int, SecuredSocket, str]]:
         """Take the connections that arrived for an attempt before it began here."""
         with self._lock:
             slots = [slot for slot, parked in self._parked.items() if parked.attempt == attempt]
             claimed = [(slot, self._parked.pop(slot)) for slot in slots]
         return [(slot, parked.sock, parked.host) for slot, parked in claimed]
 
-    def _arrived(self, sock: socket.socket, host: str, hello: Hello) -> None:
+    def _arrived(self, sock: SecuredSocket, host: str, route: Route) -> None:
         reason = None
         dropped = None
         wiring = None
+        is_probe = False
         with self._lock:
-            before = self._parked.get(hello.from_slot)
+            before = self._parked.get(route.from_slot)
             newest = self._attempt if before is None else max(self._attempt, before.attempt)
-            if hello.to_slot != self.slot or hello.from_slot >= self.slot:
-                reason = f"it was meant for slot {hello.to_slot}, and this is slot {self.slot}"
-            elif hello.attempt < newest:
-                reason = f"it belongs to attempt {hello.attempt}, and this is attempt {newest}"
-            elif hello.attempt == self._attempt and self._wiring is not None and self._wiring.is_open:
+            if route.to_slot != self.slot or (route.purpose == DATA and route.from_slot >= self.slot):
+                reason = f"it was meant for slot {route.to_slot}, and this is slot {self.slot}"
+            elif route.purpose == PROBE:
+                is_probe = True
+            elif route.number < newest:
+                reason = f"it belongs to attempt {route.number}, and this is attempt {newest}"
+            elif route.number == self._attempt and self._wiring is not None and self._wiring.is_open:
                 wiring = self._wiring
             else:
-                dropped = self._parked.pop(hello.from_slot, None)
+                dropped = self._parked.pop(route.from_slot, None)
                 deadline = time.monotonic() + _PARKED_TIMEOUT_S
-                self._parked[hello.from_slot] = _Parked(hello.attempt, sock, host, deadline)
+                self._parked[route.from_slot] = _Parked(route.number, sock, host, deadline)
         if reason is not None:
             self.refuse(sock, host, reason)
         if dropped is not None:
             self.refuse(dropped.sock, dropped.host, "another connection took its place")
+        if is_probe:
+            with contextlib.suppress(OSError):
+                sock.send([WELCOME])
+            sock.close()
         if wiring is not None:
-            wiring.adopt(hello.from_slot, sock, host)
+            wiring.adopt(route.from_slot, sock, host)
 
     def _expire(self, now: float) -> None:
         expired = []
@@ -192,10 +198,10 @@ class Exchange:
         for parked in expired:
             self.refuse(parked.sock, parked.host, "its attempt never began here")
 
-    def refuse(self, sock: socket.socket, host: str, reason: str) -> None:
+    def refuse(self, sock: SecuredSocket, host: str, reason: str) -> None:
         self.refusals.refused(host, reason)
         with contextlib.suppress(OSError):
-            sock.send(REFUSED)
+            sock.send([REFUSED])
         sock.close()
 
 
@@ -213,7 +219,7 @@ class Wiring:
         self._local_outputs: dict[ChannelKey, LocalChannel] = {}
         self._local_inputs: dict[ChannelKey, tuple[LocalInput, Receiver, int]] = {}
         self._connections: dict[int, DataConnection] = {}
-        self._dialling: dict[int, socket.socket] = {}
+        self._dialling: dict[int, SecuredSocket] = {}
         self._is_open = False
         self._is_closed = False
 
@@ -322,7 +328,7 @@ class Wiring:
 
     def _dial(self, slot: int, deadline: float) -> None:
         host, port = self._peers[slot]
-        sock = _dialled(host, port, max(deadline - time.monotonic(), 0.001))
+        sock = SecuredSocket(_dialled(host, port, max(deadline - time.monotonic(), 0.001)))
         with self._condition:
             if not self._is_closed:
                 self._dialling[slot] = sock
@@ -331,8 +337,8 @@ class Wiring:
             self._check_not_closed()
         left_s = max(deadline - time.monotonic(), 0.001)
         try:
-            client_handshake(sock, self._exchange.secret, DATA, min(left_s, HANDSHAKE_TIMEOUT_S))
-            send_within(sock, Hello(self.attempt, self._exchange.slot, slot).encode(), deadline)
+            route = Route(DATA, self.attempt, self._exchange.slot, slot)
+            client_handshake(sock, self._exchange.credentials, route, min(left_s, HANDSHAKE_TIMEOUT_S))
         except OSError as error:
             self._hang_up(slot)
             raise ClosedEarlyError(f"the connection to slot {slot} broke: {error}") from error
@@ -348,7 +354,7 @@ class Wiring:
                 if slot not in self._dialling:
                     self._dial(slot, deadline)
                 sock = self._dialling[slot]
-                answer = receive_within(sock, 1, deadline)
+                answer = sock.read_within(len(WELCOME), deadline)
             except (ClosedEarlyError, OSError):
                 self._hang_up(slot)
                 self._check_not_closed()
@@ -375,12 +381,12 @@ class Wiring:
         if sock is not None:
             sock.close()
 
-    def adopt(self, slot: int, sock: socket.socket, host: str) -> None:
+    def adopt(self, slot: int, sock: SecuredSocket, host: str) -> None:
         with self._condition:
             is_wanted = slot in self._inputs or slot in self._outputs
             if is_wanted and not self._is_closed and slot not in self._connections:
                 try:
-                    sock.send(WELCOME)
+                    sock.send([WELCOME])
                 except OSError as error:
                     _log.info("slot %d hung up before it was answered: %s", slot, error)
                     sock.close()
@@ -389,9 +395,9 @@ class Wiring:
                 return
         self._exchange.refuse(sock, host, f"slot {slot} is not expected, or is connected already")
 
-    def _start(self, slot: int, sock: socket.socket, *, is_dialled: bool) -> None:
+    def _start(self, slot: int, sock: SecuredSocket, *, is_dialled: bool) -> None:
         with contextlib.suppress(OSError):  # the first read reports a peer that is gone already
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._exchange.socket_buffer_bytes)
+            sock.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._exchange.socket_buffer_bytes)
         connection = DataConnection(
             sock,
             self._exchange.poller,
@@ -429,8 +435,7 @@ class Wiring:
         for channel in outputs:
             channel.close()
         for sock in dialling:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+            sock.shutdown()
         for connection in connections:
             connection.stop()
         for connection in connections:

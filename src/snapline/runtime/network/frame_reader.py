@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +9,7 @@ import pyarrow as pa
 from snapline.errors import PeerError
 from snapline.runtime.network.item_codec import HEADER_BYTES, Header, decode_header
 from snapline.runtime.wire.channel_items import ItemKind
+from snapline.runtime.wire.secured_socket import SecuredSocket
 
 _AHEAD_BYTES = 8 * 1024
 """Read together with the end of a body: usually several small frames, or the header of the next large one."""
@@ -20,10 +20,11 @@ _SMALL_BODY_BYTES = 64 * 1024
 class FrameReader:
     """Reads a non-blocking socket. The bodies of data are read in place: only their first bytes are copied."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, secured: SecuredSocket) -> None:
         self.has_ended = False
         """Whether the other side has closed the connection, after a whole frame."""
-        self._sock = sock
+        self._secured = secured
+        self._tag_bytes = secured.tag_bytes
         self._ahead = memoryview(bytearray(_AHEAD_BYTES))
         self._start = 0
         self._end = 0
@@ -44,7 +45,7 @@ class FrameReader:
         free = self._ahead[self._end :]
         missing = self._missing
         try:
-            count = self._sock.recvmsg_into([free] if missing is None else [missing, free])[0]
+            count = self._secured.receive_into([free] if missing is None else [missing, free])
         except BlockingIOError:
             return False
         if not count:
@@ -68,16 +69,19 @@ class FrameReader:
         """Returns header and body of the next frame, or None if it has not arrived whole."""
         header = self._header
         if header is None:
-            start = self._start + HEADER_BYTES
+            end = self._start + HEADER_BYTES
+            start = end + self._tag_bytes
             if start > self._end:
                 return None
-            header = decode_header(self._ahead[self._start : start])
+            if self._tag_bytes:
+                self._secured.check(self._ahead[self._start : end], self._ahead[end:start])
+            header = decode_header(self._ahead[self._start : end])
             if header.length:
-                part = min(header.length, self._end - start)
                 view = self._make_body(header)
+                part = min(view.nbytes, self._end - start)
                 view[:part] = self._ahead[start : start + part]
                 start += part
-                if part < header.length:
+                if part < view.nbytes:
                     self._missing = view[part:]
             self._start = start
             self._header = header
@@ -85,13 +89,19 @@ class FrameReader:
             return None
         body = self._body
         self._header, self._body = None, b""
+        if self._tag_bytes and header.length:
+            view = memoryview(body).cast("B")
+            self._secured.check(view[: header.length], view[header.length :])
+            body = body.slice(0, header.length) if isinstance(body, pa.Buffer) else view[: header.length]
         return header, body
 
     def _make_body(self, header: Header) -> memoryview:
+        """Make room for the body and its tag."""
+        size = header.length + self._tag_bytes
         if header.kind <= ItemKind.FILTERED_DATA:
-            self._body = pa.allocate_buffer(header.length)
+            self._body = pa.allocate_buffer(size)
         elif header.length <= _SMALL_BODY_BYTES:
-            self._body = bytearray(header.length)
+            self._body = bytearray(size)
         else:
             raise PeerError(f"a frame of the kind {header.kind} with {header.length} bytes")
         return memoryview(self._body).cast("B")

@@ -68,7 +68,7 @@ def has_dictionary(kind: pa.DataType | pa.Schema) -> bool:
 
 
 def encode(key: ChannelKey, item: Item, *, with_dictionaries: bool = False) -> list[Any]:
-    """The frame of an item, as buffers to send one after the other."""
+    """The frame of an item as parts to send one after the other: the header, and the body if there is one."""
     kind = item.kind
     if kind <= ItemKind.FILTERED_DATA:
         flags, body = (_STREAM, _as_stream(item.value)) if with_dictionaries else (0, item.value.serialize())
@@ -76,19 +76,19 @@ def encode(key: ChannelKey, item: Item, *, with_dictionaries: bool = False) -> l
             raise EngineError(f"a batch of {body.size} bytes in one frame; batches must be split before")
         return [_HEADER.pack(kind, flags, *key, body.size, item.size), body]
     if kind is ItemKind.BARRIER:
-        return [_small(key, kind, _encoder.encode(item.value))]
-    return [_small(key, kind, b"" if item.value is None else _NUMBER.pack(item.value))]
+        return _small(key, kind, _encoder.encode(item.value))
+    return _small(key, kind, b"" if item.value is None else _NUMBER.pack(item.value))
 
 
-def encode_credit(key: ChannelKey, size: int) -> bytes:
+def encode_credit(key: ChannelKey, size: int) -> list[bytes]:
     return _small(key, CREDIT, _NUMBER.pack(size))
 
 
-def encode_end_read(key: ChannelKey) -> bytes:
+def encode_end_read(key: ChannelKey) -> list[bytes]:
     return _small(key, END_READ, b"")
 
 
-def encode_heartbeat() -> bytes:
+def encode_heartbeat() -> list[bytes]:
     return _small(ChannelKey(0, 0, 0), HEARTBEAT, b"")
 
 
@@ -102,7 +102,7 @@ def decode_header(data: bytes | bytearray | memoryview) -> Header:
     return Header(kind, flags, ChannelKey(edge, upstream, downstream), length, size)
 
 
-def decode(header: Header, body: pa.Buffer | bytes, schema: pa.Schema) -> Item:
+def decode(header: Header, body: pa.Buffer | bytes | memoryview, schema: pa.Schema) -> Item:
     """The item of a sender's frame; data refers to `body`. `PeerError` if it is damaged."""
     kind = _KINDS[header.kind]
     try:
@@ -122,7 +122,7 @@ def decode(header: Header, body: pa.Buffer | bytes, schema: pa.Schema) -> Item:
         raise PeerError(f"a frame that cannot be decoded: {error}") from error
 
 
-def decode_number(body: pa.Buffer | bytes) -> int:
+def decode_number(body: pa.Buffer | bytes | memoryview) -> int:
     try:
         (number,) = _NUMBER.unpack(body)
     except struct.error as error:
@@ -130,8 +130,9 @@ def decode_number(body: pa.Buffer | bytes) -> int:
     return int(number)
 
 
-def _small(key: ChannelKey, kind: int, body: bytes) -> bytes:
-    return _HEADER.pack(kind, 0, *key, len(body), 0) + body
+def _small(key: ChannelKey, kind: int, body: bytes) -> list[bytes]:
+    header = _HEADER.pack(kind, 0, *key, len(body), 0)
+    return [header, body] if body else [header]
 
 
 def _as_stream(batch: pa.RecordBatch) -> pa.Buffer:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from snapline.errors import PeerError
+from snapline.runtime.wire.credentials import Credentials
 
 MAX_BOOTSTRAP_BYTES = 1 << 30
 
@@ -35,7 +36,7 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
     incarnation: int
     driver_host: str
     driver_port: int
-    secret: bytes
+    credentials: Credentials
     host: str
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
@@ -44,7 +45,7 @@ class Bootstrap(Struct, frozen=True, kw_only=True):
     shipment: bytes
 
     def __repr__(self) -> str:
-        return f"Bootstrap({self.job_id!r}, slot={self.slot}, incarnation={self.incarnation})"  # without the secret
+        return f"Bootstrap({self.job_id!r}, slot={self.slot}, incarnation={self.incarnation})"  # no secret
 
     def encoded(self) -> bytes:
         body = msgspec.msgpack.encode(self)

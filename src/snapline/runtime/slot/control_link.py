@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from snapline.errors import PeerError
-from snapline.runtime.wire.auth import ClosedEarlyError, client_handshake
+from snapline.runtime.wire.auth import ClosedEarlyError, Route
 from snapline.runtime.wire.control_messages import Message, encode
+from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.frames import ControlConnection
+from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake
 from snapline.runtime.wire.socket_errors import connect_advice
 
 CONNECT_TIMEOUT_S = 10.0
@@ -38,8 +40,8 @@ class ControlLink(Protocol):
 class SocketLink:
     """A link over a socket, which it owns."""
 
-    def __init__(self, sock: socket.socket, decode: Callable[[bytes], Any], name: str) -> None:
-        self._connection = ControlConnection(sock)
+    def __init__(self, secured: SecuredSocket, decode: Callable[[bytes], Any], name: str) -> None:
+        self._connection = ControlConnection(secured)
         self._decode = decode
         self._name = name
         self._reader: threading.Thread | None = None
@@ -76,7 +78,13 @@ class SocketLink:
 
 
 def connect(
-    address: tuple[str, int], secret: bytes, decode: Callable[[bytes], Any], name: str, *, retry: bool = False
+    address: tuple[str, int],
+    credentials: Credentials,
+    route: Route,
+    decode: Callable[[bytes], Any],
+    name: str,
+    *,
+    retry: bool = False,
 ) -> SocketLink:
     """Connect to the driver and authenticate; `retry` keeps trying while it does not listen yet.
 
@@ -85,20 +93,20 @@ def connect(
     """
     deadline_s = time.monotonic() + CONNECT_TIMEOUT_S
     while True:
-        sock = _dial(address, retry)
+        secured = SecuredSocket(_dial(address, retry))
         try:
-            client_handshake(sock, secret, "control", CONNECT_TIMEOUT_S)
-            link = SocketLink(sock, decode, name)
+            client_handshake(secured, credentials, route, CONNECT_TIMEOUT_S)
+            link = SocketLink(secured, decode, name)
             link.wait_for_driver(CONNECT_TIMEOUT_S)
             return link
         except ClosedEarlyError as error:
-            sock.close()
+            secured.close()
             if time.monotonic() > deadline_s:
                 raise
             _log.warning("the driver hung up (%s); trying again", error)
             time.sleep(CONNECT_RETRY_S)
         except BaseException:
-            sock.close()
+            secured.close()
             raise
 
 

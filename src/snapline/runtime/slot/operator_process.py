@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from snapline.errors import PeerError, SnaplineError
+from snapline.errors import ConfigurationError, PeerError, SnaplineError
 from snapline.graph.shipment import unpack
 from snapline.runtime.network.admission import entering_limit
 from snapline.runtime.network.descriptors import require_descriptors
@@ -26,6 +26,7 @@ from snapline.runtime.slot.start_problems import listening_failed, start_problem
 from snapline.runtime.slot.task_host import TaskHost
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.runtime.wire import control_messages as m
+from snapline.runtime.wire.auth import CONTROL, DRIVER, Route
 from snapline.storage.objects.file_objects import FileObjects
 
 _log = logging.getLogger(__name__)
@@ -57,7 +58,8 @@ class OperatorProcess:
         bootstrap = self._bootstrap
         address = (bootstrap.driver_host, bootstrap.driver_port)
         try:
-            link = connect(address, bootstrap.secret, m.decode_to_process, "driver-reader")
+            route = Route(CONTROL, bootstrap.generation, bootstrap.slot, DRIVER)
+            link = connect(address, bootstrap.credentials, route, m.decode_to_process, "driver-reader")
         except OSError as error:
             raise PeerError(cannot_reach(address, error)) from error
         try:
@@ -70,7 +72,8 @@ class OperatorProcess:
         try:
             exchange = Exchange(
                 bootstrap.host,
-                bootstrap.secret,
+                bootstrap.credentials,
+                ports=settings.slot_ports,
                 slot=bootstrap.slot,
                 slots=slots,
                 batch_size_bytes=settings.batch_size_bytes,
@@ -78,6 +81,8 @@ class OperatorProcess:
                 channel_memory_bytes=settings.channel_memory_bytes,
                 heartbeat=HeartbeatSettings(bootstrap.heartbeat_interval_ms, bootstrap.heartbeat_timeout_ms),
             )
+        except ConfigurationError as error:
+            raise _unable(link, str(error)) from error
         except OSError as error:
             raise _unable(link, listening_failed(bootstrap.host, error)) from error
         threads = SystemThreads()

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from snapline.runtime.wire.credentials import Credentials
+
 
 @dataclass(frozen=True, slots=True)
 class SlotOrder:
-    """A request for slots; the driver refuses supervisors with another `secret` or an older `generation`.
+    """A request for slots; the driver refuses supervisors with other `credentials` or an older `generation`.
 
     `local_copies` is the job's directory for copies of its snapshots on each machine, None if it keeps none.
     """
@@ -20,7 +22,7 @@ class SlotOrder:
     slots: int
     host: str
     port: int
-    secret: bytes = field(repr=False)
+    credentials: Credentials = field(repr=False)
     shipment: bytes = field(repr=False)
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int

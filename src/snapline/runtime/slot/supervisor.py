@@ -13,6 +13,7 @@ from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.control_link import ControlLink, cannot_reach, connect
 from snapline.runtime.slot.process_launcher import Child, LaunchedProcess, StartChild
 from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.wire.auth import CONTROL, DRIVER, Route
 from snapline.runtime.wire.control_messages import (
     Drain,
     Heartbeat,
@@ -56,7 +57,14 @@ class Supervisor:
         order = self._order
         address = (order.host, order.port)
         try:
-            link = connect(address, order.secret, decode_to_supervisor, "supervisor-reader", retry=True)
+            link = connect(
+                address,
+                order.credentials,
+                Route(CONTROL, order.generation, self._slot, DRIVER),
+                decode_to_supervisor,
+                "supervisor-reader",
+                retry=True,
+            )
         except OSError as error:
             raise PeerError(f"slot {self._slot} on {self._host} {cannot_reach(address, error)}") from error
         self.serve(link)
@@ -137,7 +145,7 @@ class Supervisor:
             incarnation=incarnation,
             driver_host=order.host,
             driver_port=order.port,
-            secret=order.secret,
+            credentials=order.credentials,
             host=self._host,
             heartbeat_interval_ms=order.heartbeat_interval_ms,
             heartbeat_timeout_ms=order.heartbeat_timeout_ms,

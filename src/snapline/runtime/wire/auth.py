@@ -1,35 +1,49 @@
 """Both ends of a new connection prove that they know the job's secret before anything else is read.
 
-1. client: magic, version, purpose, nonce
-2. server: nonce, proof
+1. client: magic, version, protection, algorithms it knows, route, nonce
+2. server: chosen algorithm, nonce, proof
 3. client: proof
 
-A proof is an HMAC-SHA256 over the prover's role, the version, the purpose and both nonces. Message sizes are fixed.
+A proof is an HMAC-SHA256 over the prover's role and everything that was sent before it except proofs: nobody in between
+can change what the connection is for, between whom, or how it is protected. The keys of the message codes come from the
+same bytes. Message sizes are fixed.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import logging
 import secrets
-import socket
+import struct
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Collection
+from typing import NamedTuple
 
+from snapline.config import Encryption
 from snapline.errors import PeerError
+from snapline.runtime.wire.credentials import Credentials
+from snapline.runtime.wire.seals import KNOWN, Mac, Seals, best
 
-VERSION = 1
+VERSION = 2
 HANDSHAKE_TIMEOUT_S = 5.0
 
+CONTROL = "control"
+DATA = "data"
+PROBE = "probe"
+"""Purposes: a slot speaks to the driver; a slot exchanges data with another; the driver checks a data port."""
+
+DRIVER = 0xFFFF_FFFF
+"""The driver's number in a route."""
+
 _MAGIC = b"SNAP"
-_PURPOSE_BYTES = 16
+_START = struct.Struct("!4sBBB")
+_ROUTE = struct.Struct("!16sQII")
+_PROTECTIONS = {encryption: number for number, encryption in enumerate(Encryption)}
 _NONCE_BYTES = 32
 _PROOF_BYTES = 32
-_CLIENT_HELLO_BYTES = len(_MAGIC) + 1 + _PURPOSE_BYTES + _NONCE_BYTES
-_SERVER_HELLO_BYTES = _NONCE_BYTES + _PROOF_BYTES
+_CLIENT_HELLO_BYTES = _START.size + _ROUTE.size + _NONCE_BYTES
+_SERVER_HELLO_BYTES = 1 + _NONCE_BYTES
 
 _log = logging.getLogger(__name__)
 
@@ -38,49 +52,70 @@ class ClosedEarlyError(PeerError):
     """The other end hung up without an answer: it may be busy, and a retry can help."""
 
 
-def _padded(purpose: str) -> bytes:
-    encoded = purpose.encode("ascii")
-    if not 0 < len(encoded) <= _PURPOSE_BYTES:
-        raise ValueError(f"the purpose {purpose!r} does not have 1 to {_PURPOSE_BYTES} characters")
-    return encoded.ljust(_PURPOSE_BYTES, b"\0")
+class Route(NamedTuple):
+    """What a connection is for and between whom. `number` is the attempt, or the generation on a control connection."""
+
+    purpose: str
+    number: int
+    from_slot: int
+    to_slot: int
+
+    def encoded(self) -> bytes:
+        purpose = self.purpose.encode("ascii")
+        if not 0 < len(purpose) <= 16:
+            raise ValueError(f"the purpose {self.purpose!r} does not have 1 to 16 characters")
+        return _ROUTE.pack(purpose, *self[1:])
 
 
-def _proof(secret: bytes, role: bytes, purpose: bytes, client_nonce: bytes, server_nonce: bytes) -> bytes:
-    text = b"".join((b"snapline ", role, bytes([VERSION]), purpose, client_nonce, server_nonce))
-    return hmac.digest(secret, text, "sha256")
+class _Proofs:
+    """What follows from the secret and from what both ends have sent."""
+
+    def __init__(self, secret: bytes, sent: bytes) -> None:
+        self._secret = secret
+        self._sent = sent
+
+    def proof(self, role: bytes) -> bytes:
+        return hmac.digest(self._secret, b"snapline proof " + role + self._sent, "sha256")
+
+    def key(self, role: bytes) -> bytes:
+        """The key of messages that this role sends."""
+        return hmac.digest(self._secret, b"snapline key " + role + self._sent, "sha256")
 
 
 class ClientHandshake:
     """The dialling side: send `hello`, read `needs` bytes, send what `receive` returns. Then the server is trusted."""
 
-    needs = _SERVER_HELLO_BYTES
+    needs = _SERVER_HELLO_BYTES + _PROOF_BYTES
 
-    def __init__(self, secret: bytes, purpose: str) -> None:
-        self._secret = secret
-        self._purpose = _padded(purpose)
-        self._nonce = secrets.token_bytes(_NONCE_BYTES)
-
-    @property
-    def hello(self) -> bytes:
-        return b"".join((_MAGIC, bytes([VERSION]), self._purpose, self._nonce))
+    def __init__(self, credentials: Credentials, route: Route) -> None:
+        self._credentials = credentials
+        protection = _PROTECTIONS[credentials.encryption]
+        start = _START.pack(_MAGIC, VERSION, protection, KNOWN)
+        self.hello = start + route.encoded() + secrets.token_bytes(_NONCE_BYTES)
+        self.seals: Seals | None = None
+        """Once the server is trusted: what protects the messages that follow, if codes do."""
 
     def receive(self, data: bytes) -> bytes:
-        server_nonce, proof = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
-        expected = _proof(self._secret, b"server", self._purpose, self._nonce, server_nonce)
-        if not hmac.compare_digest(proof, expected):
+        answer, proof = data[:_SERVER_HELLO_BYTES], data[_SERVER_HELLO_BYTES:]
+        proofs = _Proofs(self._credentials.secret, self.hello + answer)
+        if not hmac.compare_digest(proof, proofs.proof(b"server")):
             raise PeerError("the other end does not know the secret of this job; it belongs to another one")
-        return _proof(self._secret, b"client", self._purpose, self._nonce, server_nonce)
+        if self._credentials.encryption is Encryption.MAC:
+            self.seals = Seals(Mac(answer[0]), proofs.key(b"client"), proofs.key(b"server"))
+        return proofs.proof(b"client")
 
 
 class ServerHandshake:
     """The accepting side: read `needs` bytes, send what `receive` returns; at `needs` 0 the client is trusted."""
 
-    def __init__(self, secret: bytes, purposes: Collection[str]) -> None:
-        self._secret = secret
-        self._purposes = {_padded(purpose): purpose for purpose in purposes}
+    def __init__(self, credentials: Credentials, purposes: Collection[str]) -> None:
+        self._credentials = credentials
+        self._purposes = {purpose.encode("ascii"): purpose for purpose in purposes}
         self._expected: bytes | None = None
         self.needs = _CLIENT_HELLO_BYTES
-        self.purpose = ""
+        self.route = Route("", 0, 0, 0)
+        self.seals: Seals | None = None
+        """What protects the messages that follow the handshake, if codes do."""
 
     def receive(self, data: bytes) -> bytes:
         if self._expected is None:
@@ -91,122 +126,27 @@ class ServerHandshake:
         return b""
 
     def _answer(self, data: bytes) -> bytes:
-        magic, version = data[: len(_MAGIC)], data[len(_MAGIC)]
+        magic, version, protection, algorithms = _START.unpack_from(data)
         if magic != _MAGIC:
             raise PeerError("the other end is not a Snapline process")
         if version != VERSION:
             raise PeerError(f"the other end speaks version {version}, this one {VERSION}; install the same everywhere")
-        padded, client_nonce = data[len(_MAGIC) + 1 : -_NONCE_BYTES], data[-_NONCE_BYTES:]
-        purpose = self._purposes.get(padded)
+        encryption = self._credentials.encryption
+        if protection != _PROTECTIONS[encryption]:
+            raise PeerError(f"the other end does not protect its messages as this job does, with {encryption.value!r}")
+        padded, *numbers = _ROUTE.unpack_from(data, _START.size)
+        purpose = self._purposes.get(padded.rstrip(b"\0"))
         if purpose is None:
             raise PeerError("unknown connection purpose")
-        self.purpose = purpose
-        server_nonce = secrets.token_bytes(_NONCE_BYTES)
-        self._expected = _proof(self._secret, b"client", padded, client_nonce, server_nonce)
+        self.route = Route(purpose, *numbers)
+        mac = best(algorithms)
+        answer = bytes([mac]) + secrets.token_bytes(_NONCE_BYTES)
+        proofs = _Proofs(self._credentials.secret, data + answer)
+        if encryption is Encryption.MAC:
+            self.seals = Seals(mac, proofs.key(b"server"), proofs.key(b"client"))
+        self._expected = proofs.proof(b"client")
         self.needs = _PROOF_BYTES
-        return server_nonce + _proof(self._secret, b"server", padded, client_nonce, server_nonce)
-
-
-# Over a blocking socket.
-
-
-def client_handshake(sock: socket.socket, secret: bytes, purpose: str, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> None:
-    """Authenticate a dialled connection. Raises `PeerError` if that fails; the caller closes it."""
-    handshake = ClientHandshake(secret, purpose)
-    deadline = time.monotonic() + timeout_s
-    try:
-        send_within(sock, handshake.hello, deadline)
-        send_within(sock, handshake.receive(receive_within(sock, handshake.needs, deadline)), deadline)
-        sock.settimeout(None)
-    except OSError as error:
-        raise ClosedEarlyError(f"the connection broke during authentication: {error}") from error
-
-
-def server_handshake(sock: socket.socket, secret: bytes, purpose: str, timeout_s: float = HANDSHAKE_TIMEOUT_S) -> None:
-    """Authenticate an accepted connection. Raises `PeerError` if that fails; the caller closes it."""
-    handshake = ServerHandshake(secret, (purpose,))
-    deadline = time.monotonic() + timeout_s
-    try:
-        while handshake.needs:
-            answer = handshake.receive(receive_within(sock, handshake.needs, deadline))
-            send_within(sock, answer, deadline)
-        sock.settimeout(None)
-    except OSError as error:
-        raise ClosedEarlyError(f"the connection broke during authentication: {error}") from error
-
-
-def receive_within(sock: socket.socket, count: int, deadline: float) -> bytes:
-    """Returns exactly `count` bytes. Raises `PeerError` after `deadline`, a time of the monotonic clock."""
-    data = b""
-    while len(data) < count:
-        _limit(sock, deadline)
-        try:
-            chunk = sock.recv(count - len(data))
-        except TimeoutError:
-            raise PeerError("the other end was silent for too long") from None
-        if not chunk:
-            raise ClosedEarlyError("the other end closed the connection early")
-        data += chunk
-    return data
-
-
-def send_within(sock: socket.socket, data: bytes, deadline: float) -> None:
-    """Send everything. Raises `PeerError` after `deadline`, a time of the monotonic clock."""
-    _limit(sock, deadline)
-    try:
-        sock.sendall(data)
-    except TimeoutError:
-        raise PeerError("the other end does not read") from None
-
-
-def _limit(sock: socket.socket, deadline: float) -> None:
-    left_s = deadline - time.monotonic()
-    if left_s <= 0:
-        raise PeerError("the other end was silent for too long")
-    sock.settimeout(left_s)
-
-
-# Over asyncio streams.
-
-
-async def async_client_handshake(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    secret: bytes,
-    purpose: str,
-    timeout_s: float = HANDSHAKE_TIMEOUT_S,
-) -> None:
-    handshake = ClientHandshake(secret, purpose)
-    writer.write(handshake.hello)
-    answer = await _read(reader, handshake.needs, timeout_s)
-    writer.write(handshake.receive(answer))
-
-
-async def async_server_handshake(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    secret: bytes,
-    purpose: str,
-    timeout_s: float = HANDSHAKE_TIMEOUT_S,
-) -> None:
-    handshake = ServerHandshake(secret, (purpose,))
-    deadline = time.monotonic() + timeout_s
-    while handshake.needs:
-        answer = handshake.receive(await _read(reader, handshake.needs, deadline - time.monotonic()))
-        if answer:
-            writer.write(answer)
-
-
-async def _read(reader: asyncio.StreamReader, count: int, timeout_s: float) -> bytes:
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await reader.readexactly(count)
-    except TimeoutError:
-        raise PeerError("the other end was silent for too long") from None
-    except asyncio.IncompleteReadError:
-        raise ClosedEarlyError("the other end closed the connection early") from None
-    except OSError as error:
-        raise ClosedEarlyError(f"the connection broke during authentication: {error}") from error
+        return answer + proofs.proof(b"server")
 
 
 class Refusals:

@@ -1,4 +1,4 @@
-"""Control messages on an authenticated connection: `[u32 length][bytes]`, big-endian."""
+"""Control messages on an authenticated connection: a length of four bytes, big-endian, and the message."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import struct
 import threading
 
 from snapline.errors import PeerError
+from snapline.runtime.wire.secured_socket import SecuredSocket
+from snapline.runtime.wire.secured_streams import SecuredStreams
 
 FRAME_LIMIT_BYTES = 512 * 1024 * 1024
 
@@ -20,14 +22,17 @@ def _check(length: int, limit: int) -> None:
         raise PeerError(f"a message of {length} bytes; no more than {limit} are allowed")
 
 
-class ControlConnection:
-    """Frames over an authenticated blocking socket, which it owns."""
+def _parts(data: bytes) -> list[bytes]:
+    return [_LENGTH.pack(len(data)), data] if data else [_LENGTH.pack(0)]
 
-    def __init__(self, sock: socket.socket, limit: int = FRAME_LIMIT_BYTES) -> None:
-        sock.settimeout(None)
+
+class ControlConnection:
+    """Frames over an authenticated socket, which it owns."""
+
+    def __init__(self, secured: SecuredSocket, limit: int = FRAME_LIMIT_BYTES) -> None:
         with contextlib.suppress(OSError):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._sock = sock
+            secured.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._secured = secured
         self._limit = limit
         self._send_lock = threading.Lock()
         self._is_closed = False
@@ -37,76 +42,64 @@ class ControlConnection:
         _check(len(data), self._limit)
         try:
             with self._send_lock:
-                if len(data) < 65_536:
-                    self._sock.sendall(_LENGTH.pack(len(data)) + data)
-                else:
-                    self._sock.sendall(_LENGTH.pack(len(data)))
-                    self._sock.sendall(data)
+                self._secured.send(_parts(data))
         except OSError as error:
             raise PeerError(f"the connection is gone: {error}") from error
 
     def receive(self) -> bytes | None:
         """Returns the next message, or None after a clean end or `close`. One thread only."""
         try:
-            header = self._read(_LENGTH.size, may_end=True)
-            if header is None:
+            header = bytearray(_LENGTH.size)
+            if not self._secured.read(memoryview(header), may_end=True):
                 return None
             (length,) = _LENGTH.unpack(header)
             _check(length, self._limit)
-            return self._read(length, may_end=False)
-        except OSError as error:
+            data = bytearray(length)
+            if length:
+                self._secured.read(memoryview(data))
+            return bytes(data)
+        except (OSError, PeerError) as error:
             if self._is_closed:
                 return None
+            if isinstance(error, PeerError):
+                raise
             raise PeerError(f"the connection is gone: {error}") from error
 
     def receive_within(self, timeout_s: float) -> bytes | None:
         """Like `receive`. Raises `PeerError` too if the other end is silent for longer."""
-        self._sock.settimeout(timeout_s)
+        self._secured.socket.settimeout(timeout_s)
         data = self.receive()
-        self._sock.settimeout(None)
+        self._secured.socket.settimeout(None)
         return data
 
     def close(self) -> None:
         """End the connection and wake `receive`. Any thread; idempotent."""
         self._is_closed = True
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
-        self._sock.close()
-
-    def _read(self, count: int, *, may_end: bool) -> bytes | None:
-        chunks: list[bytes] = []
-        left = count
-        while left:
-            chunk = self._sock.recv(min(left, 1 << 20))
-            if not chunk:
-                if self._is_closed or (may_end and not chunks):
-                    return None
-                raise PeerError("the other end closed the connection in the middle of a message")
-            chunks.append(chunk)
-            left -= len(chunk)
-        return b"".join(chunks)
+        self._secured.shutdown()
+        self._secured.close()
 
 
-async def read_frame(reader: asyncio.StreamReader, limit: int = FRAME_LIMIT_BYTES) -> bytes | None:
-    """Returns the next message, or None at a clean end. Raises `PeerError` if it is too large or cut off."""
+async def read_frame(streams: SecuredStreams, limit: int = FRAME_LIMIT_BYTES) -> bytes | None:
+    """Returns the next message, or None at a clean end. Raises `PeerError` if it is too large, changed or cut off."""
+    is_started = False
     try:
-        header = await reader.readexactly(_LENGTH.size)
-        (length,) = _LENGTH.unpack(header)
+        (length,) = _LENGTH.unpack(await streams.read(_LENGTH.size))
+        is_started = True
         _check(length, limit)
-        return await reader.readexactly(length)
+        return await streams.read(length) if length else b""
     except asyncio.IncompleteReadError as error:
-        if not error.partial and error.expected == _LENGTH.size:
+        if not error.partial and not is_started:
             return None
         raise PeerError("the other end closed the connection in the middle of a message") from error
     except OSError as error:
         raise PeerError(f"the connection is gone: {error}") from error
 
 
-async def write_frame(writer: asyncio.StreamWriter, data: bytes, limit: int = FRAME_LIMIT_BYTES) -> None:
+async def write_frame(streams: SecuredStreams, data: bytes, limit: int = FRAME_LIMIT_BYTES) -> None:
     """Send a message and wait until there is room for more. Messages of concurrent callers do not mix."""
     _check(len(data), limit)
     try:
-        writer.writelines((_LENGTH.pack(len(data)), data))
-        await writer.drain()
+        streams.write(*_parts(data))
+        await streams.writer.drain()
     except OSError as error:
         raise PeerError(f"the connection is gone: {error}") from error

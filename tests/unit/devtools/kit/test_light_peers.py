@@ -10,11 +10,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from snapline.config import Encryption
 from snapline.devtools.kit.light_peers import LightPeers
 from snapline.runtime.network.descriptors import require_descriptors
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
+from snapline.runtime.wire.credentials import Credentials
 from snapline.types import Barrier, BarrierKind
 
 SLOTS = 1001
@@ -28,7 +30,7 @@ def descriptors() -> int:
 def make_exchange(slot: int, slots: int) -> Exchange:
     return Exchange(
         "127.0.0.1",
-        b"a secret of 32 bytes, or about it",
+        Credentials(b"a secret of 32 bytes, or about it", Encryption.MAC),
         slot=slot,
         slots=slots,
         batch_size_bytes=128 << 10,

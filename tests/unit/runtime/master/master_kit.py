@@ -185,7 +185,7 @@ class MasterBench(Bench):
             self.spec.execution,
             scheduler,
             self.generations,
-            lambda address, secret, done: scheduler.post(done, None),
+            lambda address, slot, credentials, done: scheduler.post(done, None),
             self.master,
             self.master.effects,
             self.events,

@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
+from snapline.config import Encryption
 from snapline.errors import ConfigurationError, PeerError
 from snapline.runtime.master import control_server
 from snapline.runtime.master.control_server import MAX_HELLO_BYTES, ControlServer, PeerConnection
 from snapline.runtime.wire import control_messages as m
-from snapline.runtime.wire.auth import async_client_handshake
+from snapline.runtime.wire.auth import DRIVER, Route
+from snapline.runtime.wire.credentials import Credentials, new_credentials
 from snapline.runtime.wire.frames import read_frame, write_frame
+from snapline.runtime.wire.secured_streams import SecuredStreams, async_client_handshake
 
-SECRET = b"s" * 32
+CREDENTIALS = new_credentials(Encryption.MAC)
+ROUTE = Route("control", 1, 0, DRIVER)
 HELLO = m.SupervisorHello(1, 0, "node", 10, "3.11", 0)
 DEADLINE_S = 10.0
 
@@ -25,7 +29,7 @@ class Owner:
     """Accepts every peer unless told otherwise, and keeps what it hears."""
 
     def __init__(self) -> None:
-        self.secret: bytes | None = SECRET
+        self.credentials: Credentials | None = CREDENTIALS
         self.refusal: str | None = None
         self.not_allowed = ""
         self.peers: list[PeerConnection] = []
@@ -56,9 +60,10 @@ class Peer:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self.streams = SecuredStreams(reader, writer, None, ROUTE)
 
     async def say(self, message: m.Message) -> None:
-        await write_frame(self.writer, m.encode(message))
+        await write_frame(self.streams, m.encode(message))
 
     async def is_hung_up_on(self) -> bool:
         try:
@@ -75,12 +80,18 @@ class Room:
         self.server = ControlServer(self.owner, 1, self.owner.defects.append)
         self._writers: list[asyncio.StreamWriter] = []
 
-    async def dial(self, *, secret: bytes | None = SECRET, hello: m.Message | None = HELLO) -> Peer:
+    async def dial(
+        self,
+        *,
+        credentials: Credentials | None = CREDENTIALS,
+        route: Route = ROUTE,
+        hello: m.Message | None = HELLO,
+    ) -> Peer:
         peer = Peer(*await asyncio.open_connection("127.0.0.1", self.server.port))
         self._writers.append(peer.writer)
-        if secret is not None:
-            await async_client_handshake(peer.reader, peer.writer, secret, "control")
-            assert m.decode_to_supervisor(await read_frame(peer.reader) or b"") == m.Heartbeat()
+        if credentials is not None:
+            peer.streams = await async_client_handshake(peer.reader, peer.writer, credentials, route)
+            assert m.decode_to_supervisor(await read_frame(peer.streams) or b"") == m.Heartbeat()
         if hello is not None:
             await peer.say(hello)
         return peer
@@ -122,7 +133,7 @@ def test_an_accepted_peer_speaks_hears_and_leaves() -> None:
         await room.until(lambda: len(owner.heard) == 2)
         assert owner.heard == [HELLO, m.Heartbeat()]
         owner.peers[0].send(m.StartProcess(3))
-        data = await read_frame(peer.reader)
+        data = await read_frame(peer.streams)
         assert data is not None
         assert m.decode_to_supervisor(data) == m.StartProcess(3)
         peer.writer.close()
@@ -136,16 +147,37 @@ def test_an_accepted_peer_speaks_hears_and_leaves() -> None:
 def test_a_peer_that_does_not_know_the_secret_is_never_heard() -> None:
     async def script(room: Room) -> None:
         with pytest.raises(PeerError):
-            await room.dial(secret=b"x" * 32)
+            await room.dial(credentials=new_credentials(Encryption.MAC))
         assert room.owner.heard == []
 
     play(script)
 
 
+@pytest.mark.parametrize("route", [Route("control", 1, 5, DRIVER), Route("control", 2, 0, DRIVER)])
+def test_a_peer_that_says_it_is_another_than_it_has_proved_is_refused(route: Route) -> None:
+    async def script(room: Room) -> None:
+        peer = await room.dial(route=route)
+        assert await peer.is_hung_up_on()
+        assert room.owner.heard == []
+
+    play(script)
+
+
+def test_a_port_can_be_given() -> None:
+    async def run() -> None:
+        async with open_room() as room:
+            taken = str(room.server.port)
+            other = ControlServer(Owner(), 1, print)
+            with pytest.raises(ConfigurationError, match=f"driver_ports='{taken}': no port of these is free"):
+                await other.start("127.0.0.1", taken)
+
+    asyncio.run(run())
+
+
 def test_nobody_is_let_in_while_no_slots_are_expected() -> None:
     async def script(room: Room) -> None:
-        room.owner.secret = None
-        peer = await room.dial(secret=None, hello=None)
+        room.owner.credentials = None
+        peer = await room.dial(credentials=None, hello=None)
         assert await peer.is_hung_up_on()
         assert room.owner.heard == []
 
@@ -207,7 +239,7 @@ def test_garbage_ends_the_connection() -> None:
     async def script(room: Room) -> None:
         peer = await room.dial()
         await room.until(lambda: bool(room.owner.heard))
-        await write_frame(peer.writer, b"\xff garbage")
+        await write_frame(peer.streams, b"\xff garbage")
         assert await peer.is_hung_up_on()
         await room.until(lambda: bool(room.owner.ends))
         assert room.owner.heard == [HELLO]

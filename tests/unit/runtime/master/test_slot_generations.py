@@ -89,20 +89,19 @@ def test_an_order_says_all_that_slots_need() -> None:
     assert setup.failures == [(1, "late", False)]
     order = setup.provider.orders[0]
     assert (order.generation, order.slots, order.host, order.port) == (1, 3, "driver", 99)
-    assert (order.slot_host, order.shipment, len(order.secret)) == ("node-1", b"code", 32)
-    assert order.secret == setup.orders.secret
+    assert (order.slot_host, order.shipment, order.credentials) == ("node-1", b"code", setup.orders.credentials)
 
 
 def test_a_release_may_come_while_a_start_waits_and_the_next_start_comes_after_both() -> None:
     setup = _Setup(has_room=False)
     orders, released = setup.orders, list[bool]()
     orders.order(1)
-    first = orders.secret
+    first = orders.credentials
     setup.bench.run()
     orders.release(lambda: released.append(True))
-    assert not orders.secret
+    assert not orders.credentials
     orders.order(2)
-    assert orders.secret not in (None, first)
+    assert orders.credentials not in (None, first)
     setup.bench.run()
     assert released == [True]
     assert setup.failures == [(1, "late", False), (2, "late", False)]

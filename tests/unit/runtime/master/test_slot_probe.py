@@ -10,22 +10,26 @@ from contextlib import closing
 
 import pytest
 
+from snapline.config import Encryption
 from snapline.runtime.master import slot_probe
 from snapline.runtime.master.slot_probe import SocketProbe
-from snapline.runtime.network.admission import Admission
-from snapline.runtime.wire.auth import Refusals
+from snapline.runtime.network.admission import REFUSED, WELCOME, Admission
+from snapline.runtime.wire.auth import Refusals, Route
+from snapline.runtime.wire.credentials import Credentials, new_credentials
+from snapline.runtime.wire.secured_socket import SecuredSocket
 
-SECRET = b"s" * 32
+CREDENTIALS = new_credentials(Encryption.MAC)
+SLOT = 3
 
 
-def probe(address: tuple[str, int], secret: bytes = SECRET) -> str | None:
+def probe(address: tuple[str, int], credentials: Credentials = CREDENTIALS, slot: int = SLOT) -> str | None:
     """What the probe finds: None, or the error."""
 
     async def run() -> str | None:
         loop = asyncio.get_running_loop()
         found: asyncio.Future[str | None] = loop.create_future()
         dial = SocketProbe(loop)
-        dial(address, secret, found.set_result)
+        dial(address, slot, credentials, found.set_result)
         async with asyncio.timeout(10):
             error = await found
         await dial.close()
@@ -36,7 +40,12 @@ def probe(address: tuple[str, int], secret: bytes = SECRET) -> str | None:
 
 def with_data_port(use: Callable[[tuple[str, int]], None]) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
-    admission = Admission(listener, SECRET, Refusals("a slot"), lambda *_: None, lambda _: None, 10)
+
+    def arrived(secured: SecuredSocket, host: str, route: Route) -> None:
+        secured.send([WELCOME if route.to_slot == SLOT else REFUSED])
+        secured.close()
+
+    admission = Admission(listener, CREDENTIALS, Refusals("a slot"), arrived, lambda _: None, 10)
     with closing(admission):
         use(listener.getsockname())
 
@@ -46,7 +55,11 @@ def test_a_data_port_that_can_be_reached_is_fine() -> None:
 
 
 def test_a_data_port_of_another_job_is_an_error() -> None:
-    with_data_port(lambda address: _is_error(probe(address, b"x" * 32), "belongs to another"))
+    with_data_port(lambda address: _is_error(probe(address, new_credentials(Encryption.MAC)), "belongs to another"))
+
+
+def test_a_data_port_of_another_slot_is_an_error() -> None:
+    with_data_port(lambda address: _is_error(probe(address, slot=4), "another slot than 4 listens there"))
 
 
 def test_a_port_where_nobody_listens_is_an_error() -> None:
@@ -67,7 +80,7 @@ def test_probes_under_way_end_with_the_close() -> None:
         loop = asyncio.get_running_loop()
         with closing(socket.create_server(("127.0.0.1", 0))) as server:
             dial = SocketProbe(loop)
-            dial(server.getsockname(), SECRET, found.append)
+            dial(server.getsockname(), SLOT, CREDENTIALS, found.append)
             await asyncio.sleep(0)
             await dial.close()
         return found

@@ -53,7 +53,7 @@ class Setup(Bench):
             spec.execution,
             self.scheduler,
             generations,
-            lambda address, secret, done: self.probes.append(done),
+            lambda address, slot, credentials, done: self.probes.append(done),
             owner,
             EffectQueue(),
             EventLog(self.scheduler.now_ms),
@@ -88,9 +88,9 @@ class Setup(Bench):
 
 def test_a_supervisor_is_told_to_start_a_process_and_all_are_announced_at_once() -> None:
     setup = Setup()
-    assert not setup.slots.secret
+    assert not setup.slots.credentials
     setup.register()
-    assert setup.slots.secret == setup.provider.orders[0].secret
+    assert setup.slots.credentials == setup.provider.orders[0].credentials
     assert [peer.said() for peer in setup.supervisors] == [[m.StartProcess(1)]] * 2
     setup.slots.greeted(setup.processes[0], process_hello())
     setup.slots.greeted(setup.processes[1], process_hello(slot=1))

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from snapline.runtime.network import data_connection as module
 from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.network.poller import Poller
+from snapline.runtime.wire.secured_socket import SecuredSocket
 
 HEARTBEAT = HeartbeatSettings(1000, 5000)
 
@@ -27,21 +27,21 @@ def poller() -> Iterator[Poller]:
 def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(
     poller: Poller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    has_sent, may_go_on, send = threading.Event(), threading.Event(), module._send
+    has_sent, may_go_on, send = threading.Event(), threading.Event(), SecuredSocket.send_some
 
-    def send_and_pause(sock: socket.socket, views: list[memoryview]) -> list[memoryview]:
+    def send_and_pause(sock: SecuredSocket, views: list[memoryview]) -> list[memoryview]:
         rest = send(sock, views)
         if rest:
             has_sent.set()
             assert may_go_on.wait(10)
         return rest
 
-    monkeypatch.setattr(module, "_send", send_and_pause)
+    monkeypatch.setattr(SecuredSocket, "send_some", send_and_pause)
     ours, theirs = socket.socketpair()
     with theirs:
-        connection = DataConnection(ours, poller, [], [], lambda _: None, HEARTBEAT)
+        connection = DataConnection(SecuredSocket(ours), poller, [], [], lambda _: None, HEARTBEAT)
         connection.start()
-        sender = threading.Thread(target=connection._reply, args=(bytes(50_000_000),))
+        sender = threading.Thread(target=connection._reply, args=([bytes(50_000_000)],))
         sender.start()
         assert has_sent.wait(10)
         connection.stop()
@@ -55,9 +55,9 @@ def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(
 def test_what_the_poller_still_has_to_send_does_not_hold_up_the_end(poller: Poller) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        connection = DataConnection(ours, poller, [], [], lambda _: None, HEARTBEAT)
+        connection = DataConnection(SecuredSocket(ours), poller, [], [], lambda _: None, HEARTBEAT)
         connection.start()
-        connection._reply(bytes(50_000_000))
+        connection._reply([bytes(50_000_000)])
         assert connection._is_left_to_poller
         started_s = time.monotonic()
         connection.stop()
@@ -68,17 +68,17 @@ def test_what_the_poller_still_has_to_send_does_not_hold_up_the_end(poller: Poll
 def test_the_poller_sends_what_did_not_fit_and_what_came_after(poller: Poller) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
-        connection = DataConnection(ours, poller, [], [], lambda _: None, HEARTBEAT)
+        connection = DataConnection(SecuredSocket(ours), poller, [], [], lambda _: None, HEARTBEAT)
         connection.start()
-        connection._reply(b"a" * 5_000_000)
-        connection._reply(b"b" * 5_000_000)
+        connection._reply([b"a" * 5_000_000])
+        connection._reply([b"b" * 5_000_000])
         received = bytearray()
         theirs.settimeout(10)
         while len(received) < 10_000_000:
             received += theirs.recv(1 << 20)
         assert received == b"a" * 5_000_000 + b"b" * 5_000_000
         # The right to write is free again, and used directly.
-        connection._reply(b"c")
+        connection._reply([b"c"])
         assert theirs.recv(10) == b"c"
         connection.stop()
         connection.join()

@@ -15,6 +15,7 @@ from snapline.runtime.network import item_codec as codec
 from snapline.runtime.network.frame_reader import FrameReader
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
+from snapline.runtime.wire.secured_socket import SecuredSocket
 
 KEY = ChannelKey(1, 2, 3)
 SCHEMA = pa.schema([("number", pa.int64())])
@@ -68,7 +69,7 @@ ITEMS = [
 def test_frames_are_the_same_wherever_they_are_cut(pair: tuple[socket.socket, socket.socket], step: int) -> None:
     ours, theirs = pair
     data = frames(*ITEMS)
-    reader = FrameReader(ours)
+    reader = FrameReader(SecuredSocket(ours))
     made: list[Item] = []
     for start in range(0, len(data), step):
         theirs.sendall(data[start : start + step])
@@ -82,7 +83,7 @@ def test_frames_are_the_same_wherever_they_are_cut(pair: tuple[socket.socket, so
 
 def test_several_small_frames_cost_one_read(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    reader = FrameReader(ours)
+    reader = FrameReader(SecuredSocket(ours))
     theirs.sendall(frames(*(Item(ItemKind.CANCEL, number) for number in range(50))))
     assert not reader.receive()
     assert sum(1 for _ in iter(reader.next_frame, None)) == 50
@@ -90,7 +91,7 @@ def test_several_small_frames_cost_one_read(pair: tuple[socket.socket, socket.so
 
 def test_a_large_body_and_the_next_header_cost_one_read(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    reader = FrameReader(ours)
+    reader = FrameReader(SecuredSocket(ours))
     data = frames(batch(3000), Item(ItemKind.CANCEL, 1))
     theirs.sendall(data[:9000])
     read(reader)
@@ -104,7 +105,7 @@ def test_an_end_within_a_frame(pair: tuple[socket.socket, socket.socket], length
     ours, theirs = pair
     theirs.sendall(frames(batch(3000))[:length])
     theirs.close()
-    reader = FrameReader(ours)
+    reader = FrameReader(SecuredSocket(ours))
     read(reader)
     with pytest.raises(PeerError, match="in the middle of a frame"):
         read(reader)
@@ -124,4 +125,4 @@ def test_nonsense_is_refused_by_its_header(
     ours, theirs = pair
     theirs.sendall(header)
     with pytest.raises(PeerError, match=complaint):
-        read(FrameReader(ours))
+        read(FrameReader(SecuredSocket(ours)))

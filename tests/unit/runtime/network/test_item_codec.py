@@ -108,11 +108,11 @@ def test_everything_else(item: Item) -> None:
 
 
 def test_answers() -> None:
-    frame = codec.encode_credit(KEY, 1 << 40)
-    header = codec.decode_header(frame[: codec.HEADER_BYTES])
+    head, body = codec.encode_credit(KEY, 1 << 40)
+    header = codec.decode_header(head)
     assert (header.kind, header.key) == (codec.CREDIT, KEY)
-    assert codec.decode_number(frame[codec.HEADER_BYTES :]) == 1 << 40
-    assert codec.decode_header(codec.encode_end_read(KEY)).kind == codec.END_READ
+    assert codec.decode_number(body) == 1 << 40
+    assert codec.decode_header(*codec.encode_end_read(KEY)).kind == codec.END_READ
 
 
 def test_dictionaries_are_found_wherever_they_are() -> None:
@@ -142,6 +142,6 @@ def test_a_bad_body_is_refused(kind: int, flags: int, body: bytes) -> None:
 
 
 def test_a_heartbeat_is_a_frame_without_a_body() -> None:
-    frame = codec.encode_heartbeat()
+    (frame,) = codec.encode_heartbeat()
     header = codec.decode_header(frame)
     assert (header.kind, header.length, len(frame)) == (codec.HEARTBEAT, 0, codec.HEADER_BYTES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 import snapline as sl
+from snapline.config import Encryption
 from snapline.errors import PeerError
 from snapline.graph.planner import make_spec
 from snapline.graph.shipment import Shipment, unpack
@@ -23,12 +23,13 @@ from snapline.runtime.scheduler.system_threads import SystemThreads
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.runtime.wire import control_messages as m
+from snapline.runtime.wire.credentials import new_credentials
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.testing import ScriptedSource
 from snapline.types import NO_CHECKPOINT, ExecutionId, SubtaskId, TaskStatus
 
 DEADLINE_S = 5.0
-SECRET = secrets.token_bytes(32)
+CREDENTIALS = new_credentials(Encryption.MAC)
 SCHEMA = pa.schema([("x", pa.int64())])
 
 M = TypeVar("M")
@@ -74,7 +75,7 @@ def bootstrap() -> Bootstrap:
         incarnation=2,
         driver_host="127.0.0.1",
         driver_port=1,
-        secret=SECRET,
+        credentials=CREDENTIALS,
         host="127.0.0.1",
         heartbeat_interval_ms=20,
         heartbeat_timeout_ms=60_000,
@@ -98,7 +99,7 @@ def environment() -> Iterator[TaskEnvironment]:
 def make_exchange() -> Exchange:
     return Exchange(
         "127.0.0.1",
-        SECRET,
+        CREDENTIALS,
         slot=0,
         slots=1,
         batch_size_bytes=1 << 16,

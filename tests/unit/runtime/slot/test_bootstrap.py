@@ -9,9 +9,11 @@ import threading
 import msgspec
 import pytest
 
+from snapline.config import Encryption
 from snapline.errors import PeerError
 from snapline.runtime.slot import bootstrap as boot
 from snapline.runtime.slot.bootstrap import Bootstrap
+from snapline.runtime.wire.credentials import Credentials
 
 BOOTSTRAP = Bootstrap(
     job_id="job",
@@ -20,7 +22,7 @@ BOOTSTRAP = Bootstrap(
     incarnation=3,
     driver_host="driver",
     driver_port=4,
-    secret=b"hush-hush",
+    credentials=Credentials(b"hush-hush", Encryption.TLS, b"hush", b"hush"),
     host="node",
     heartbeat_interval_ms=5,
     heartbeat_timeout_ms=6,
@@ -42,6 +44,7 @@ def test_it_arrives_as_it_was_and_leaves_what_follows_in_the_pipe() -> None:
 def test_no_log_shows_the_secret() -> None:
     assert "hush" not in repr(BOOTSTRAP)
     assert "hush" not in str(BOOTSTRAP)
+    assert "hush" not in repr(BOOTSTRAP.credentials)
 
 
 @pytest.mark.parametrize("length", [0, 5, 100])

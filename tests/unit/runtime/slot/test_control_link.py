@@ -11,35 +11,40 @@ from typing import Any
 
 import pytest
 
+from snapline.config import Encryption
 from snapline.errors import PeerError
 from snapline.runtime.slot.control_link import SocketLink, connect
 from snapline.runtime.wire import control_messages as m
-from snapline.runtime.wire.auth import server_handshake
+from snapline.runtime.wire.auth import DRIVER, Route
+from snapline.runtime.wire.credentials import Credentials, new_credentials
 from snapline.runtime.wire.frames import ControlConnection
+from snapline.runtime.wire.secured_socket import SecuredSocket, server_handshake
 
-SECRET = b"s" * 32
+CREDENTIALS = new_credentials(Encryption.MAC)
+ROUTE = Route("control", 1, 0, DRIVER)
 DEADLINE_S = 10.0
 
 
 class Driver:
     """Accepts one connection, on a thread."""
 
-    def __init__(self, secret: bytes = SECRET) -> None:
+    def __init__(self, credentials: Credentials = CREDENTIALS) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
         self._server.settimeout(DEADLINE_S)
         self.address: tuple[str, int] = self._server.getsockname()
         self._connection: ControlConnection | None = None
-        self._thread = threading.Thread(target=self._accept, args=(secret,))
+        self._thread = threading.Thread(target=self._accept, args=(credentials,))
         self._thread.start()
 
-    def _accept(self, secret: bytes) -> None:
+    def _accept(self, credentials: Credentials) -> None:
         sock, _ = self._server.accept()
         try:
-            server_handshake(sock, secret, "control", DEADLINE_S)
+            secured = SecuredSocket(sock)
+            assert server_handshake(secured, credentials, "control", DEADLINE_S) == ROUTE
         except PeerError:
             sock.close()
         else:
-            self._connection = ControlConnection(sock)
+            self._connection = ControlConnection(secured)
             self._connection.send(m.encode(m.Heartbeat()))
 
     def accepted(self) -> ControlConnection:
@@ -70,7 +75,7 @@ class Heard:
 
 
 def dial(driver: Driver) -> SocketLink:
-    return connect(driver.address, SECRET, m.decode_to_process, "link")
+    return connect(driver.address, CREDENTIALS, ROUTE, m.decode_to_process, "link")
 
 
 def test_messages_go_both_ways(driver: Driver) -> None:
@@ -123,7 +128,10 @@ def test_a_link_may_be_closed_by_what_it_hears(driver: Driver) -> None:
 
 
 def test_a_driver_of_another_job_is_not_trusted() -> None:
-    with closing(Driver(b"x" * 32)) as driver, pytest.raises(PeerError, match="belongs to another"):
+    with (
+        closing(Driver(new_credentials(Encryption.MAC))) as driver,
+        pytest.raises(PeerError, match="belongs to another"),
+    ):
         dial(driver)
 
 
@@ -131,7 +139,7 @@ def test_a_driver_that_does_not_listen_is_an_error_at_once() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         address = server.getsockname()
     with pytest.raises(ConnectionRefusedError):
-        connect(address, SECRET, m.decode_to_process, "link")
+        connect(address, CREDENTIALS, ROUTE, m.decode_to_process, "link")
 
 
 def test_a_driver_that_does_not_listen_yet_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +154,6 @@ def test_a_driver_that_does_not_listen_yet_is_tried_again(monkeypatch: pytest.Mo
             return real(address, timeout=timeout)
 
         monkeypatch.setattr(socket, "create_connection", create_connection)
-        link = connect(driver.address, SECRET, m.decode_to_process, "link", retry=True)
+        link = connect(driver.address, CREDENTIALS, ROUTE, m.decode_to_process, "link", retry=True)
         link.close()
         assert len(dialled) == 3

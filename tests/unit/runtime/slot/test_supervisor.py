@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from snapline.config import Encryption
 from snapline.devtools.kit.processes import descendants
 from snapline.errors import PeerError
 from snapline.runtime.slot import bootstrap as boot
@@ -28,11 +29,12 @@ from snapline.runtime.slot.process_launcher import MAX_LINE_BYTES, MAX_LOG_LINES
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.slot.supervisor import Supervisor
 from snapline.runtime.wire import control_messages as m
-from snapline.runtime.wire.auth import server_handshake
+from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.frames import ControlConnection
+from snapline.runtime.wire.secured_socket import SecuredSocket, server_handshake
 
 DEADLINE_S = 10.0
-SECRET = secrets.token_bytes(32)
+CREDENTIALS = Credentials(secrets.token_bytes(32), Encryption.MAC)
 
 
 def eventually(condition: Callable[[], bool]) -> None:
@@ -62,7 +64,7 @@ class Driver:
         command: list[str],
         *,
         timeout_ms: int = 5000,
-        secret: bytes = SECRET,
+        credentials: Credentials = CREDENTIALS,
         port: int = 0,
         local_copies: str | None = None,
     ) -> None:
@@ -75,7 +77,7 @@ class Driver:
             slots=1,
             host="127.0.0.1",
             port=port or self._server.getsockname()[1],
-            secret=secret,
+            credentials=credentials,
             shipment=b"s" * 200_000,
             heartbeat_interval_ms=20,
             heartbeat_timeout_ms=timeout_ms,
@@ -99,11 +101,12 @@ class Driver:
         sock, _ = self._server.accept()
         self._connection: ControlConnection | None = None
         try:
-            server_handshake(sock, SECRET, "control", DEADLINE_S)
+            secured = SecuredSocket(sock)
+            server_handshake(secured, CREDENTIALS, "control", DEADLINE_S)
         except PeerError:
             sock.close()
             raise
-        self._connection = ControlConnection(sock)
+        self._connection = ControlConnection(secured)
         self.send(m.Heartbeat())
         return self.receive()
 
@@ -201,7 +204,8 @@ def test_a_process_gets_its_bootstrap_through_the_pipe_and_nowhere_else(tmp_path
         "b = bootstrap.read(sys.stdin.buffer)\n"
         "assert b.parent_pid == os.getppid() and len(b.shipment) == 200_000\n"
         "held = open('/proc/self/environ', 'rb').read() + open('/proc/self/cmdline', 'rb').read()\n"
-        "assert b.secret not in held and b.secret.hex().encode() not in held\n"
+        "secret = b.credentials.secret\n"
+        "assert secret not in held and secret.hex().encode() not in held\n"
         "print(b.job_id, b.generation, b.slot, b.incarnation, b.host, b.heartbeat_interval_ms, b)\n"
         "sys.exit(5)\n"
     )
@@ -291,7 +295,7 @@ def test_the_process_dies_when_the_driver_falls_silent(tmp_path: Path) -> None:
 
 
 def test_the_driver_must_know_the_secret() -> None:
-    with driving(shell("sleep 60"), secret=b"another") as driver:
+    with driving(shell("sleep 60"), credentials=Credentials(b"another", Encryption.MAC)) as driver:
         with pytest.raises(PeerError):
             driver.accept()
         assert "secret" in str(driver.ended())
@@ -332,7 +336,7 @@ def make_bootstrap() -> Bootstrap:
         incarnation=3,
         driver_host="d",
         driver_port=4,
-        secret=b"hidden",
+        credentials=Credentials(b"hidden", Encryption.MAC),
         host="h",
         heartbeat_interval_ms=5,
         heartbeat_timeout_ms=6,

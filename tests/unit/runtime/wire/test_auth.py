@@ -1,202 +1,110 @@
-"""Authentication of a fresh connection, over sockets and over streams."""
+"""What both ends of a fresh connection prove to each other."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from typing import cast
 
 import pytest
 
+from snapline.config import Encryption
 from snapline.errors import PeerError
-from snapline.runtime.wire.auth import (
-    ClientHandshake,
-    ClosedEarlyError,
-    Refusals,
-    ServerHandshake,
-    async_client_handshake,
-    async_server_handshake,
-    client_handshake,
-    server_handshake,
-)
+from snapline.runtime.wire.auth import ClientHandshake, Refusals, Route, ServerHandshake
+from snapline.runtime.wire.credentials import Credentials
 
-SECRET = b"s" * 32
-HELLO_BYTES = ServerHandshake(SECRET, ("control",)).needs
+CREDENTIALS = Credentials(b"s" * 32, Encryption.MAC)
+STRANGE = Credentials(b"other", Encryption.MAC)
+ROUTE = Route("data", 3, 1, 2)
 
 
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    client, server = socket.socketpair()
-    with closing(client), closing(server):
-        yield client, server
+def hello(credentials: Credentials = CREDENTIALS, route: Route = ROUTE) -> bytes:
+    return ClientHandshake(credentials, route).hello
 
 
-def both(client: Callable[[], None], server: Callable[[], None]) -> list[str]:
-    """What the two ends raised."""
-    errors: list[str] = []
-
-    def run(call: Callable[[], None]) -> None:
-        try:
-            call()
-        except PeerError as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=run, args=(server,))
-    thread.start()
-    run(client)
-    thread.join()
-    return errors
+def server(credentials: Credentials = CREDENTIALS) -> ServerHandshake:
+    return ServerHandshake(credentials, ("data", "probe"))
 
 
-def test_both_ends_trust_each_other(pair: tuple[socket.socket, socket.socket]) -> None:
-    client, server = pair
-    errors = both(
-        lambda: client_handshake(client, SECRET, "control"), lambda: server_handshake(server, SECRET, "control")
-    )
-    assert not errors
-    assert client.gettimeout() is server.gettimeout() is None
-    client.sendall(b"more")
-    assert server.recv(10) == b"more"
-
-
-def test_a_client_with_another_secret_notices(pair: tuple[socket.socket, socket.socket]) -> None:
-    client, server = pair
-
-    def dial() -> None:
-        with client:
-            client_handshake(client, b"other", "control")
-
-    errors = both(dial, lambda: server_handshake(server, SECRET, "control"))
-    assert len(errors) == 2
-    assert any("does not know the secret" in error for error in errors)
+@pytest.mark.parametrize("encryption", Encryption)
+def test_both_ends_trust_each_other_and_agree_on_seals(encryption: Encryption) -> None:
+    credentials = Credentials(b"s" * 32, encryption)
+    client, accepting = ClientHandshake(credentials, ROUTE), server(credentials)
+    proof = client.receive(accepting.receive(client.hello))
+    assert accepting.needs == len(proof)
+    assert accepting.receive(proof) == b""
+    assert not accepting.needs
+    assert accepting.route == ROUTE
+    if encryption is not Encryption.MAC:
+        assert client.seals is accepting.seals is None
+        return
+    assert client.seals is not None
+    assert accepting.seals is not None
+    accepting.seals.check(b"there", client.seals.tag(b"there"))
+    client.seals.check(b"back", accepting.seals.tag(b"back"))
 
 
 def test_a_client_that_cannot_prove_itself_is_refused() -> None:
-    client, server = ClientHandshake(b"other", "control"), ServerHandshake(SECRET, ("control",))
-    answer = server.receive(client.hello)
+    client, accepting = ClientHandshake(STRANGE, ROUTE), server()
+    answer = accepting.receive(client.hello)
     with pytest.raises(PeerError, match="does not know the secret"):
         client.receive(answer)
     with pytest.raises(PeerError, match="does not know the secret"):
-        server.receive(b"\0" * server.needs)
+        accepting.receive(b"\0" * accepting.needs)
 
 
 def test_a_proof_of_one_role_or_connection_serves_no_other() -> None:
-    first, second = ServerHandshake(SECRET, ("control",)), ServerHandshake(SECRET, ("control",))
-    client = ClientHandshake(SECRET, "control")
+    first, second = server(), server()
+    client = ClientHandshake(CREDENTIALS, ROUTE)
     answer = first.receive(client.hello)
     second.receive(client.hello)
+    proof = client.receive(answer)
     with pytest.raises(PeerError):
-        second.receive(client.receive(answer))
+        second.receive(proof)
     with pytest.raises(PeerError):
         first.receive(answer[-32:])
 
 
+@pytest.mark.parametrize("position", range(6, len(hello())))
+def test_whatever_is_changed_in_a_hello_nobody_is_trusted(position: int) -> None:
+    """The algorithms, the purpose, the attempt, either slot, the nonce."""
+    client, accepting = ClientHandshake(CREDENTIALS, ROUTE), server()
+    changed = bytearray(client.hello)
+    changed[position] ^= 1
+    try:
+        answer = accepting.receive(bytes(changed))
+    except PeerError:
+        return  # refused at once: no such purpose, or no algorithm is left
+    with pytest.raises(PeerError, match="does not know the secret"):
+        client.receive(answer)
+
+
+@pytest.mark.parametrize("position", range(ClientHandshake.needs))
+def test_whatever_is_changed_in_the_answer_the_server_is_not_trusted(position: int) -> None:
+    client = ClientHandshake(CREDENTIALS, ROUTE)
+    answer = bytearray(server().receive(client.hello))
+    answer[position] ^= 1
+    with pytest.raises(PeerError, match="does not know the secret"):
+        client.receive(bytes(answer))
+
+
 @pytest.mark.parametrize(
-    ("hello", "complaint"),
+    ("data", "complaint"),
     [
-        (b"G" * HELLO_BYTES, "not a Snapline process"),
-        (b"SNAP\x63" + b"\0" * (HELLO_BYTES - 5), "version 99"),
-        (ClientHandshake(SECRET, "data").hello, "unknown connection purpose"),
+        (b"G" * len(hello()), "not a Snapline process"),
+        (b"SNAP\x63" + b"\0" * (len(hello()) - 5), "version 99"),
+        (hello(route=Route("control", 0, 0, 0)), "unknown connection purpose"),
+        (hello(Credentials(CREDENTIALS.secret, Encryption.NONE)), "does not protect its messages as this job does"),
     ],
-    ids=[f"case-{number}" for number in range(3)],
+    ids=["garbage", "version", "purpose", "protection"],
 )
-def test_garbage_other_versions_and_other_purposes_are_refused(hello: bytes, complaint: str) -> None:
+def test_garbage_other_versions_purposes_and_protections_are_refused(data: bytes, complaint: str) -> None:
     with pytest.raises(PeerError, match=complaint):
-        ServerHandshake(SECRET, ("control",)).receive(hello)
+        server().receive(data)
 
 
 @pytest.mark.parametrize("purpose", ["", "x" * 17])
 def test_a_purpose_has_a_limited_length(purpose: str) -> None:
     with pytest.raises(ValueError, match="characters"):
-        ClientHandshake(SECRET, purpose)
-
-
-def test_silence_and_early_ends_are_refused(pair: tuple[socket.socket, socket.socket]) -> None:
-    client, server = pair
-    with pytest.raises(PeerError, match="silent"):
-        server_handshake(server, SECRET, "control", timeout_s=0.01)
-    with pytest.raises(PeerError, match="silent"):
-        client_handshake(client, SECRET, "control", timeout_s=0.01)
-    client.close()
-    with pytest.raises(PeerError):
-        server_handshake(server, SECRET, "control")
-
-
-def test_a_slow_trickle_does_not_extend_the_time(pair: tuple[socket.socket, socket.socket]) -> None:
-    client, server = pair
-    stop = threading.Event()
-
-    def trickle() -> None:
-        while not stop.wait(0.005):
-            client.sendall(b"S")
-
-    thread = threading.Thread(target=trickle)
-    thread.start()
-    try:
-        with pytest.raises(PeerError, match="silent"):
-            server_handshake(server, SECRET, "control", timeout_s=0.05)
-    finally:
-        stop.set()
-        thread.join()
-
-
-@pytest.mark.parametrize("secret", [SECRET, b"other"])
-def test_streams_do_the_same(secret: bytes) -> None:
-    async def run() -> list[str]:
-        results: list[str] = []
-        done = asyncio.Event()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                await async_server_handshake(reader, writer, SECRET, "control", 2)
-                results.append("served")
-            except PeerError as error:
-                results.append(str(error))
-            writer.close()
-            done.set()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        try:
-            await async_client_handshake(reader, writer, secret, "control", 2)
-            results.append("dialled")
-        except PeerError as error:
-            results.append(str(error))
-        writer.close()
-        await done.wait()
-        server.close()
-        await server.wait_closed()
-        return sorted(results)
-
-    results = asyncio.run(run())
-    if secret == SECRET:
-        assert results == ["dialled", "served"]
-    else:
-        assert len(results) == 2
-        assert any("does not know the secret" in result for result in results)
-
-
-class Nowhere:
-    """A writer of which nobody reads."""
-
-    def write(self, data: bytes) -> None:
-        pass
-
-
-def test_streams_end_in_time() -> None:
-    async def run() -> None:
-        reader, writer = asyncio.StreamReader(), cast(asyncio.StreamWriter, Nowhere())
-        with pytest.raises(PeerError, match="silent"):
-            await async_server_handshake(reader, writer, SECRET, "control", 0.01)
-        reader.feed_eof()
-        with pytest.raises(ClosedEarlyError):
-            await async_client_handshake(reader, writer, SECRET, "control", 1)
-
-    asyncio.run(run())
+        hello(route=Route(purpose, 0, 0, 0))
 
 
 def test_refusals_are_logged_once_per_address(caplog: pytest.LogCaptureFixture) -> None:

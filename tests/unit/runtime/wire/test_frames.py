@@ -11,12 +11,17 @@ from collections.abc import Iterator
 import pytest
 
 from snapline.errors import PeerError
+from snapline.runtime.wire.auth import Route
 from snapline.runtime.wire.frames import ControlConnection, read_frame, write_frame
+from snapline.runtime.wire.secured_socket import SecuredSocket
+from snapline.runtime.wire.secured_streams import SecuredStreams
+
+ROUTE = Route("control", 0, 0, 0)
 
 
 @pytest.fixture
 def ends() -> Iterator[tuple[ControlConnection, ControlConnection]]:
-    first, second = (ControlConnection(sock, limit=1_000_000) for sock in socket.socketpair())
+    first, second = (ControlConnection(SecuredSocket(sock), limit=1_000_000) for sock in socket.socketpair())
     yield first, second
     first.close()
     second.close()
@@ -36,7 +41,7 @@ def test_messages_of_many_threads_stay_whole(ends: tuple[ControlConnection, Cont
 
 def test_a_clean_end_is_none_and_a_cut_is_an_error() -> None:
     ours, theirs = socket.socketpair()
-    connection = ControlConnection(ours)
+    connection = ControlConnection(SecuredSocket(ours))
     theirs.sendall(struct.pack("!I", 3) + b"abc" + struct.pack("!I", 3) + b"a")
     theirs.close()
     assert connection.receive() == b"abc"
@@ -44,7 +49,7 @@ def test_a_clean_end_is_none_and_a_cut_is_an_error() -> None:
         connection.receive()
     connection.close()
     ours, theirs = socket.socketpair()
-    connection = ControlConnection(ours)
+    connection = ControlConnection(SecuredSocket(ours))
     theirs.close()
     assert connection.receive() is None
     with pytest.raises(PeerError, match="gone"):
@@ -54,7 +59,7 @@ def test_a_clean_end_is_none_and_a_cut_is_an_error() -> None:
 
 def test_no_message_is_larger_than_the_limit() -> None:
     ours, theirs = socket.socketpair()
-    connection = ControlConnection(ours, limit=10)
+    connection = ControlConnection(SecuredSocket(ours), limit=10)
     with pytest.raises(PeerError, match="no more than 10"):
         connection.send(b"x" * 11)
     theirs.sendall(struct.pack("!I", 11))
@@ -101,28 +106,30 @@ def test_close_wakes_who_sends(ends: tuple[ControlConnection, ControlConnection]
 def test_streams_read_and_write_frames() -> None:
     async def run() -> list[bytes | None]:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while (frame := await read_frame(reader, 1_000_000)) is not None:
-                await write_frame(writer, frame[::-1])
+            streams = SecuredStreams(reader, writer, None, ROUTE)
+            while (frame := await read_frame(streams, 1_000_000)) is not None:
+                await write_frame(streams, frame[::-1])
             writer.write(struct.pack("!I", 100))
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        streams = SecuredStreams(reader, writer, None, ROUTE)
         answers = []
         for frame in (b"", b"abc", b"12" * 200_000):
-            await write_frame(writer, frame)
-            answers.append(await read_frame(reader))
+            await write_frame(streams, frame)
+            answers.append(await read_frame(streams))
         with pytest.raises(PeerError, match="no more than"):
-            await write_frame(writer, b"abc", limit=2)
+            await write_frame(streams, b"abc", limit=2)
         writer.write_eof()
         with pytest.raises(PeerError, match="middle"):
-            await read_frame(reader)
-        assert await read_frame(reader) is None
+            await read_frame(streams)
+        assert await read_frame(streams) is None
         writer.close()
         reader = asyncio.StreamReader()
         reader.feed_data(struct.pack("!I", 11))
         with pytest.raises(PeerError, match="no more than"):
-            await read_frame(reader, limit=10)
+            await read_frame(SecuredStreams(reader, writer, None, ROUTE), limit=10)
         server.close()
         return answers
 
