@@ -87,6 +87,7 @@ class Checker:
         self._protected: dict[str, set[str]] = {}
         self._abandoned: set[str] = set()
         self._complete: dict[str, list[int]] = {}
+        self._union_lists = {vertex.id for vertex in scenario.topology.vertices if vertex.role is Role.UNION_LIST}
         self._reader = SnapshotReader(PeekObjects(storage))
         for vertex in self._topology.vertices:
             self._complete[vertex.id] = self._all_records(vertex)
@@ -289,11 +290,11 @@ class Checker:
             if uid.endswith("/commit"):
                 self._read_state(state, Effects(), committables)
                 continue
-            total = effects[uid] = Effects()
-            gone = retired[uid] = Effects()
+            total, gone = effects[uid], retired[uid] = Effects(), Effects()
             if uid in before:
                 gone.add(before[uid])
-            for index, part in state.subtasks.items():
+            # A finished subtask takes nothing with it that others may need: union lists.
+            for index, part in ({} if uid in self._union_lists else state.subtasks).items():
                 if part.finished and (snapshot.attempt, SubtaskId(uid, index)) in truth.finals:
                     gone.add(truth.finals[snapshot.attempt, SubtaskId(uid, index)])
             total.add(gone)

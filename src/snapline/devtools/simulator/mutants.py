@@ -210,6 +210,13 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("in-flight-dropped", "in-flight data is not restored", restore, "replays", always(())),
     Mutant("no-filter", "replayed in-flight data is taken by all", channel_replay, "is_ambiguous", _all_false),
+    Mutant(
+        "union-incomplete",
+        "elements of subtasks that have ended are missing",
+        PendingCheckpoint,
+        "breaks_union_state",
+        always(None),
+    ),
     Mutant("wrong-owner", "a key group has no owner on rescale", restore, "key_group_range", _shifted_range),
     Mutant("split-as-union", "list state goes to everyone", restore, "split", lambda _original: union),
     Mutant("shared-deleted-early", "shared files go too soon", SharedStateRegistry, "unregister_unused", _earlier),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -12,6 +12,9 @@ from snapline.config import CheckpointMode, Checkpoints
 from snapline.types import ClaimMode, ExternalizedRetention, Partitioning
 
 MAX_PARALLELISM = 8
+_EVEN_EDGES = 0.7
+"""How many of the forward edges have the same parallelism at both ends."""
+
 STORE = "memory://sim"
 KEYS = 24
 
@@ -179,7 +182,8 @@ def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
     faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
     if random.Random(f"poison-{seed}").random() < _BROKEN_SHARE:  # noqa: S311  # it leaves other scenarios as they are
         faults.add(Fault.BROKEN_CODE)
-    runs = _make_runs(rng, topology)
+    uneven = random.Random(f"uneven-{seed}")  # noqa: S311  # as above
+    runs = _make_runs(rng, uneven, topology)
     incremental = rng.random() < 0.4
     policy = rng.choice(list(ExternalizedRetention))
     if any(run.ending is Ending.CANCEL_AND_RESTORE_CHECKPOINT for run in runs):
@@ -190,6 +194,11 @@ def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
     slow = frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5)
     if rng.random() < 0.3:
         faults.add(Fault.CLOCK_SET)
+    if settings["unaligned"] and any(run.ending is Ending.CANCEL_AND_RESTORE_CHECKPOINT for run in runs):
+        # Few checkpoints have in-flight data that several subtasks must share out, unless there is much of it.
+        slow |= {edge.target for edge in topology.edges if edge.partitioning is Partitioning.HASH}
+        vertices = tuple(replace(vertex, splits=tuple(3 * n for n in vertex.splits)) for vertex in topology.vertices)
+        topology = replace(topology, vertices=vertices)
     return Scenario(
         seed,
         topology,
@@ -291,6 +300,9 @@ def _pick_partitioning(rng: random.Random, role: Role, *, may_broadcast: bool) -
     if role is Role.KEYED:
         return Partitioning.BROADCAST if may_broadcast and rng.random() < 0.3 else Partitioning.HASH
     choices = [Partitioning.REBALANCE, Partitioning.HASH, Partitioning.HASH, Partitioning.FORWARD]
+    if role is Role.UNION_LIST:
+        # Behind a forward edge some of its subtasks end long before the others.
+        choices[1] = Partitioning.FORWARD
     if may_broadcast:
         choices.append(Partitioning.BROADCAST)
     if role is Role.SINK:
@@ -298,27 +310,29 @@ def _pick_partitioning(rng: random.Random, role: Role, *, may_broadcast: bool) -
     return rng.choice(choices)
 
 
-def _make_parallelism(rng: random.Random, topology: Topology) -> dict[str, int]:
-    """Random, but equal on both sides of a forward edge."""
+def _make_parallelism(rng: random.Random, uneven: random.Random, topology: Topology) -> dict[str, int]:
+    """Random, but mostly equal on both sides of a forward edge; it is rebalanced where not."""
     parallelism: dict[str, int] = {}
     for vertex in topology.vertices:
         parallelism[vertex.id] = rng.choice((1, 2, 2, 3, 4))
+    even = [
+        edge for edge in topology.edges if edge.partitioning is Partitioning.FORWARD and uneven.random() < _EVEN_EDGES
+    ]
     for _ in topology.vertices:
-        for edge in topology.edges:
-            if edge.partitioning is Partitioning.FORWARD:
-                both = min(parallelism[edge.source], parallelism[edge.target])
-                parallelism[edge.source] = parallelism[edge.target] = both
+        for edge in even:
+            both = min(parallelism[edge.source], parallelism[edge.target])
+            parallelism[edge.source] = parallelism[edge.target] = both
     return parallelism
 
 
-def _make_runs(rng: random.Random, topology: Topology) -> tuple[Run, ...]:
+def _make_runs(rng: random.Random, uneven: random.Random, topology: Topology) -> tuple[Run, ...]:
     runs: list[Run] = []
     endings = [ending for ending in Ending if ending is not Ending.FINISH]
     endings += [Ending.CANCEL_AND_RESTORE_CHECKPOINT] * 3  # the only way to rescale with in-flight data
-    parallelism = _make_parallelism(rng, topology)
+    parallelism = _make_parallelism(rng, uneven, topology)
     for _ in range(rng.choice((0, 0, 1, 1, 1, 2))):
         runs.append(Run(parallelism, rng.choice(endings), rng.choice(list(ClaimMode)), rng.randint(400, 2000)))
         if rng.random() < 0.85:
-            parallelism = _make_parallelism(rng, topology)
+            parallelism = _make_parallelism(rng, uneven, topology)
     runs.append(Run(parallelism, Ending.FINISH, rng.choice(list(ClaimMode)), 0))
     return tuple(runs)

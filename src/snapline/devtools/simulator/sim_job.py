@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from snapline.config import Execution, ExponentialDelay
 from snapline.contracts.source import Watermarks
 from snapline.devtools.simulator.records import SCHEMA
-from snapline.devtools.simulator.scenario import MAX_PARALLELISM, Role, Run, Scenario, SimVertex
+from snapline.devtools.simulator.scenario import MAX_PARALLELISM, Role, Run, Scenario, SimEdge, SimVertex
 from snapline.devtools.simulator.sim_operators import Audit, SimOperator, SimSink, SimSource, Surroundings
 from snapline.graph.execution_plan import ExecutionPlan, Key, PlannedEdge, PlannedOperator, PlannedVertex
 from snapline.graph.job_spec import JobSpec
@@ -83,7 +83,7 @@ def make_plan(scenario: Scenario, parallelism: Mapping[str, int]) -> ExecutionPl
             edge.id,
             edge.source,
             edge.target,
-            edge.partitioning,
+            _partitioning(edge, parallelism),
             ("key",) if edge.partitioning is Partitioning.HASH else (),
             SCHEMA,
             input_index=topology.inputs(edge.target).index(edge),
@@ -91,6 +91,13 @@ def make_plan(scenario: Scenario, parallelism: Mapping[str, int]) -> ExecutionPl
         for edge in topology.edges
     )
     return ExecutionPlan(vertices, edges)
+
+
+def _partitioning(edge: SimEdge, parallelism: Mapping[str, int]) -> Partitioning:
+    """As the planner does: a forward edge needs the same parallelism at both ends."""
+    if edge.partitioning is Partitioning.FORWARD and parallelism[edge.source] != parallelism[edge.target]:
+        return Partitioning.REBALANCE
+    return edge.partitioning
 
 
 def _planned(vertex: SimVertex, *, is_coordinated: bool) -> tuple[PlannedOperator, ...]:
