@@ -116,8 +116,8 @@ def test_a_thousand_silent_strangers_at_each_port_do_not_keep_a_new_attempt_out(
     job = numbering_job(
         "crowded",
         tmp_path,
-        rows=20_000,
-        rows_per_second=10_000,
+        rows=40_000,
+        rows_per_second=4_000,
         checkpoints=settings(),
         restart=RESTART,
         execution=small(),
