@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import snapline as sl
-from snapline.errors import UserCodeError
+from snapline.errors import ConfigurationError, UserCodeError
 from snapline.operators.event_time import newest_time_ms
 from snapline.operators.source_head import SourceHead
 from snapline.state.operator_state import OperatorStates
@@ -231,3 +231,30 @@ def test_a_source_is_closed_with_its_reader(run: Run) -> None:
     operator.close()
     assert reader.is_closed
     SourceHead(Fake()).close()
+
+
+@pytest.mark.parametrize("on_error", ["fail", "dead_letter", "drop"])
+def test_rows_that_a_reader_cannot_read_fail_the_job_go_aside_or_are_dropped(run: Run, on_error: str) -> None:
+    source = Fake()
+    source.on_error = on_error
+    harness = run(SourceHead(source))
+    operator = harness.open()
+    context, _ = source.made[0]
+    bad = sl.BadRow(ValueError("no number"), "a,b", "in.csv", 3)
+    if on_error == "fail":
+        with pytest.raises(UserCodeError, match="raised ValueError: no number, in the file 'in.csv', line 3"):
+            context.bad_row(bad)
+        return
+    context.bad_row(bad)
+    context.bad_row(sl.BadRow(UserCodeError("in.csv is damaged"), file="in.csv"))
+    letters = [(row["error"], row["row"], row["file"], row["line"]) for row in harness.side_rows("dead_letters")]
+    expected = [("no number", "a,b", "in.csv", 3), ("in.csv is damaged", None, "in.csv", None)]
+    assert letters == (expected if on_error == "dead_letter" else [])
+    assert (operator.bad_rows, operator.last_bad_row) == (2, "the source 'it': in.csv is damaged")
+
+
+def test_the_setting_of_a_source_is_checked() -> None:
+    source = Fake()
+    source.on_error = "skip"
+    with pytest.raises(ConfigurationError, match="the source Fake: on_error='skip'; use one of"):
+        SourceHead(source)
