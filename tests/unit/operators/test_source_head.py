@@ -242,7 +242,7 @@ def test_rows_that_a_reader_cannot_read_fail_the_job_go_aside_or_are_dropped(run
     context, _ = source.made[0]
     bad = sl.BadRow(ValueError("no number"), "a,b", "in.csv", 3)
     if on_error == "fail":
-        with pytest.raises(UserCodeError, match="raised ValueError: no number, in the file 'in.csv', line 3"):
+        with pytest.raises(UserCodeError, match=r"raised ValueError: no number, in the file 'in\.csv', line 3"):
             context.bad_row(bad)
         return
     context.bad_row(bad)
