@@ -71,12 +71,14 @@ class Files(Sink):
             ) from error
 
     def check_access(self) -> None:
-        pending = Path(self._directory) / PENDING
-        probe = pending / f"probe-{secrets.token_hex(8)}"
+        place = Path(self._directory) / PENDING
         try:
-            pending.mkdir(parents=True, exist_ok=True)
-            probe.write_bytes(b"probe")
-            probe.unlink()
+            # Nothing is left behind: the directory is to belong to whoever writes, perhaps not the user of the driver.
+            while not place.exists():
+                place = place.parent
+            probe = place / f".probe-{secrets.token_hex(8)}"
+            probe.mkdir()
+            probe.rmdir()
         except OSError as error:
             raise ConfigurationError(
                 f"Files({self._directory!r}): {error}; use a directory that the driver and all executors share and may "
