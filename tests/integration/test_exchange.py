@@ -588,9 +588,10 @@ class Relay:
             sock.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_slots_that_lose_each_other_notice_it_within_the_timeout(world: World, is_busy: bool) -> None:
-    world.slots(2, heartbeat=HeartbeatSettings(interval_ms=50, timeout_ms=400))
+    world.slots(2, heartbeat=HeartbeatSettings(interval_ms=50, timeout_ms=1_000))
     relay = Relay(world.exchanges[1].address)
     try:
         peers = [world.exchanges[0].address, relay.address]
@@ -599,7 +600,7 @@ def test_slots_that_lose_each_other_notice_it_within_the_timeout(world: World, i
         connect(wirings)
         output.send(data_item(batch(0)))
         eventually(lambda: receiver.numbers() == list(range(10)))
-        quiet_until = time.monotonic() + 1.0
+        quiet_until = time.monotonic() + 1.5
         eventually(lambda: time.monotonic() > quiet_until)
         assert world.lost == [], "heartbeats keep an idle connection alive"
         relay.cut()
@@ -607,9 +608,9 @@ def test_slots_that_lose_each_other_notice_it_within_the_timeout(world: World, i
         if is_busy:
             output.send(data_item(batch(10)))
         eventually(lambda: len(world.lost) == 2)
-        assert time.monotonic() - cut_s < 3
+        assert time.monotonic() - cut_s < 5
         assert sorted(world.lost) == [(0, 1), (1, 0)]
-        assert set(world.reasons) == {"nothing has come from it for 0.4 s (heartbeat_timeout)"}
+        assert set(world.reasons) == {"nothing has come from it for 1 s (heartbeat_timeout)"}
     finally:
         relay.close()
 

@@ -21,10 +21,12 @@ from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master.job_log import Outcome
 from snapline.runtime.master.job_storage import absolute
 from snapline.runtime.master.master_thread import MasterThread
-from snapline.runtime.scheduler.system_threads import wall_clock_ms
 from snapline.types import CheckpointScope, JobStatus, SavepointFormat, SnapshotKind
 
 T = TypeVar("T")
+
+_NOT_YET_MS = 0
+"""The time of a request is set by the clock of the master, when it takes the request."""
 
 
 class MasterHandle:
@@ -116,7 +118,7 @@ class MasterHandle:
     def checkpoint(self, scope: CheckpointScope = CheckpointScope.CONFIGURED, timeout: Duration | None = None) -> str:
         kind = SnapshotKind.CHECKPOINT
         forced = is_forced(kind, unaligned=self._spec.checkpoints.unaligned)
-        return self._request(TriggerRequest(_name(), kind, forced, False, wall_clock_ms(), scope=scope), timeout)
+        return self._request(TriggerRequest(_name(), kind, forced, False, _NOT_YET_MS, scope=scope), timeout)
 
     def savepoint(
         self, directory: Path | None = None, *, format: SavepointFormat | None = None, timeout: Duration | None = None
@@ -150,9 +152,7 @@ class MasterHandle:
         target = None if directory is None else fspath(directory)
         if target is not None and not target.strip():
             raise ConfigurationError("a savepoint needs a directory; the one that was given is empty")
-        request = savepoint_request(
-            _name(), self._spec.checkpoints, wall_clock_ms(), target=target, stop=stop, drain=drain
-        )
+        request = savepoint_request(_name(), self._spec.checkpoints, _NOT_YET_MS, target=target, stop=stop, drain=drain)
         return replace(request, target=absolute(str(request.target)), format=format or request.format)
 
     def _request(self, request: TriggerRequest, timeout: Duration | None) -> str:
