@@ -35,26 +35,31 @@ from snapline.types import JobStatus
 pytestmark = pytest.mark.slow
 
 
-def job_of(name: str, directory: Path, rows: int = 20_000, **options: object) -> NumberingJob:
+def job_of(
+    name: str, directory: Path, rows: int = 20_000, policy: str | None = None, **options: object
+) -> NumberingJob:
     return numbering_job(
         name,
         directory,
         rows=rows,
         rows_per_second=12_000,
-        checkpoints=settings("unaligned"),
+        checkpoints=settings("unaligned", externalized=policy),
         **{"restart": RESTART, "execution": small(state_backend="rocksdb"), **options},  # type: ignore[arg-type]
     )
 
 
-def test_cancel_leaves_nothing(start: Start, tmp_path: Path, nothing_left: Path) -> None:
-    handle = start(job_of("cancelled", tmp_path).job, ProcessCluster())
+@pytest.mark.parametrize(("policy", "kept"), [(None, 1), ("DELETE_ON_CANCELLATION", 0)])
+def test_cancel_leaves_only_the_checkpoint_to_go_on_from(
+    start: Start, tmp_path: Path, nothing_left: Path, policy: str | None, kept: int
+) -> None:
+    handle = start(job_of("cancelled", tmp_path, policy=policy).job, ProcessCluster())
     wait_for_checkpoints(handle, 1)
     assert len(operator_pids()) == 2
     assert list(nothing_left.iterdir()) != []
     handle.cancel("10s")
     assert handle.status() is JobStatus.CANCELED
     assert operator_pids() == set()
-    assert [path for path in (tmp_path / "chk").rglob("*") if path.name == "_metadata"] == []
+    assert len([path for path in (tmp_path / "chk").rglob("*") if path.name == "_metadata"]) == kept
 
 
 def test_failure_leaves_nothing(start: Start, tmp_path: Path) -> None:
