@@ -6,7 +6,6 @@ import errno
 import logging
 import os
 import re
-import socket
 import subprocess
 import sys
 import types
@@ -18,6 +17,7 @@ from tests.integration.runtime.runtime_kit import Start
 
 import snapline as sl
 from snapline.api.job_handle import JobFailedError
+from snapline.runtime.network import exchange
 from snapline.testing import ProcessCluster, ThreadCluster
 from snapline.types import JobStatus
 
@@ -76,11 +76,20 @@ def test_ports_that_ran_out(start: Start, tmp_path: Path, monkeypatch: pytest.Mo
     def no_port(*arguments: Any, **options: Any) -> Any:
         raise OSError(errno.EADDRINUSE, "Address already in use")
 
-    monkeypatch.setattr(socket, "create_server", no_port)
+    monkeypatch.setattr(exchange, "listen", no_port)
     assert cause_of(start, make_job(tmp_path), ThreadCluster()) == (
         "job 'wrong' has failed: slots cannot listen at 127.0.0.1: [Errno 98] Address already in use; this machine has "
         "no free port left: end what holds them, or widen the range (sysctl net.ipv4.ip_local_port_range)"
     )
+
+
+def test_ports_that_are_all_in_use(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_port(host: str, ports: str | None, setting: str, backlog: int) -> Any:
+        raise sl.ConfigurationError(f"{setting}: no port of these is free on {host}")
+
+    monkeypatch.setattr(exchange, "listen", no_port)
+    cause = cause_of(start, make_job(tmp_path), ThreadCluster())
+    assert cause == "job 'wrong' has failed: slot_ports: no port of these is free on 127.0.0.1"
 
 
 class OnlyHere(sl.Sink):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from contextlib import ExitStack
 
@@ -48,3 +49,12 @@ def test_an_address_of_another_machine_is_no_matter_of_ports() -> None:
 def test_names_and_both_families() -> None:
     with listen("localhost", None, "slot_ports", 1) as sock:
         assert sock.getsockname()[0] in ("127.0.0.1", "::1")
+
+
+def test_a_system_without_free_ports_is_no_matter_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_port(*arguments: object, **options: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(socket, "create_server", no_port)
+    with pytest.raises(OSError, match="already in use"):
+        listen("127.0.0.1", None, "slot_ports", 1)
