@@ -286,8 +286,8 @@ def test_damage(tmp_path: Path, capsys: Output) -> None:
     assert f"{state}, a file of the snapshot, is not there" in _mistake(capsys, "inspect", snapshot)
     (snapshot / "_metadata").write_bytes(b"cut off")
     assert "is damaged" in _mistake(capsys, "inspect", snapshot)
-    (snapshot / "_metadata").write_bytes(b'{"format":"snapline-snapshot","version":2}\n')
-    assert "written by a newer Snapline (format 2, this one reads up to 1); upgrade" in _mistake(
+    (snapshot / "_metadata").write_bytes(b'{"format":"snapline-snapshot","version":3}\n')
+    assert "written by a newer Snapline (format 3, this one reads up to 2); upgrade" in _mistake(
         capsys, "inspect", snapshot
     )
 
