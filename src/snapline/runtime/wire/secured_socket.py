@@ -20,7 +20,7 @@ from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.seals import TAG_BYTES, Buffer, Seals
 from snapline.runtime.wire.tls import TLS_HEADER_BYTES, TlsStream, record_length
 
-_RECEIVE_BYTES = 128 * 1024
+_RECEIVE_BYTES = 256 * 1024
 """How much of an encrypted connection is read at once."""
 _RECEIVES_AT_ONCE = 8
 _MAX_VIEWS = 512
