@@ -7,16 +7,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from snapline.devtools.simulator.scenario import Fault, Handler
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """Replaces `owner.attribute` by what `build` makes of the original."""
+    """Replaces `owner.attribute` by what `build` makes of the original.
+
+    Its scenarios have this `handler` and this `fault` besides their own: those in which the broken piece matters.
+    """
 
     name: str
     about: str
     owner: Any
     attribute: str
     build: Callable[[Any], Any]
+    handler: Handler | None = None
+    fault: Fault | None = None
 
     @contextmanager
     def applied(self) -> Iterator[None]:

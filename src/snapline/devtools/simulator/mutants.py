@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snapline.devtools.simulator.mutant import Mutant, always, nothing
+from snapline.devtools.simulator.scenario import Fault, Handler
 from snapline.devtools.simulator.shell_mutants import SHELL_MUTANTS
 from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.alignment import Alignment
@@ -176,7 +177,7 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         "_on_triggered",
         _late_preparation,
     ),
-    Mutant("no-fence", "an older attempt may publish", Journal, "publication", _no_fence),
+    Mutant("no-fence", "an older attempt may publish", Journal, "publication", _no_fence, fault=Fault.ZOMBIE_DRIVER),
     Mutant(
         "failure-closes-the-job",
         "a job that failed is never run again",
@@ -209,7 +210,14 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         "forget-captured", "arriving in-flight data is not captured", AligningHandler, "is_capturing", always(False)
     ),
     Mutant("in-flight-dropped", "in-flight data is not restored", restore, "replays", always(())),
-    Mutant("no-filter", "replayed in-flight data is taken by all", channel_replay, "is_ambiguous", _all_false),
+    Mutant(
+        "no-filter",
+        "replayed in-flight data is taken by all",
+        channel_replay,
+        "is_ambiguous",
+        _all_false,
+        handler=Handler.UNALIGNED,
+    ),
     Mutant(
         "union-incomplete",
         "elements of subtasks that have ended are missing",

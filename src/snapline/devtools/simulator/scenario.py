@@ -170,8 +170,8 @@ _MINOR_FAULTS = (
 _BROKEN_SHARE = 0.06
 
 
-def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
-    """The scenario of a seed; `handler` overrides the barrier handler and changes nothing else."""
+def make_scenario(seed: int, handler: Handler | None = None, fault: Fault | None = None) -> Scenario:
+    """The scenario of a seed; `handler` overrides the barrier handler, and `fault` is there besides its own."""
     rng = random.Random(f"scenario-{seed}")  # noqa: S311  # a seed repeats it; no secret
     mode = rng.choice(list(Handler))
     mode = handler if handler is not None else mode
@@ -182,6 +182,8 @@ def make_scenario(seed: int, handler: Handler | None = None) -> Scenario:
     faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
     if random.Random(f"poison-{seed}").random() < _BROKEN_SHARE:  # noqa: S311  # it leaves other scenarios as they are
         faults.add(Fault.BROKEN_CODE)
+    if fault is not None:
+        faults.add(fault)
     uneven = random.Random(f"uneven-{seed}")  # noqa: S311  # as above
     runs = _make_runs(rng, uneven, topology)
     incremental = rng.random() < 0.4

@@ -44,10 +44,15 @@ class Outcome:
 
 
 def simulate(
-    seed: int, handler: Handler | None = None, *, story: bool = False, tracer: LineTracer | None = None
+    seed: int,
+    handler: Handler | None = None,
+    fault: Fault | None = None,
+    *,
+    story: bool = False,
+    tracer: LineTracer | None = None,
 ) -> Outcome:
-    """Run one seed. `tracer` collects the executed lines."""
-    return play(make_scenario(seed, handler), story=story, tracer=tracer)
+    """Run one seed, with this handler and this fault if given. `tracer` collects the executed lines."""
+    return play(make_scenario(seed, handler, fault), story=story, tracer=tracer)
 
 
 def play(

@@ -18,11 +18,11 @@ from snapline.devtools.simulator.line_coverage import LineTracer, line_report
 from snapline.devtools.simulator.mutant import Mutant
 from snapline.devtools.simulator.mutants import MUTANTS, find_mutant
 from snapline.devtools.simulator.report import coverage_report
-from snapline.devtools.simulator.scenario import Handler
+from snapline.devtools.simulator.scenario import Fault, Handler
 from snapline.devtools.simulator.simulation import Outcome, simulate
 
 MAX_SEEDS = 10_000_000
-MUTANT_SEEDS = 100
+MUTANT_SEEDS = 50
 CHUNK = 16
 EXAMPLES = """examples:
   python -m snapline.testing.sim --seeds 2000            two thousand runs under every fault
@@ -115,8 +115,9 @@ def _mutant(name: str) -> Mutant:
 
 
 def _run_one(options: argparse.Namespace) -> int:
-    with options.mutant.applied() if options.mutant else nullcontext():
-        outcome = simulate(options.seed, options.handler, story=options.story)
+    mutant: Mutant | None = options.mutant
+    with mutant.applied() if mutant else nullcontext():
+        outcome = simulate(options.seed, *_conditions(mutant, options.handler), story=options.story)
     for line in outcome.story:
         print(line)
     if options.json:
@@ -124,6 +125,11 @@ def _run_one(options: argparse.Namespace) -> int:
     else:
         print(f"seed {outcome.seed}: {outcome.error or 'nothing wrong'} ({outcome.steps} steps)")
     return 1 if outcome.error else 0
+
+
+def _conditions(mutant: Mutant | None, handler: Handler | None) -> tuple[Handler | None, Fault | None]:
+    """The handler and the fault to simulate with; an explicit handler wins."""
+    return (handler, None) if mutant is None else (handler or mutant.handler, mutant.fault)
 
 
 Lines: TypeAlias = dict[str, set[int]]
@@ -134,7 +140,7 @@ def _simulate_chunk(task: tuple[range, Handler | None, str | None, bool]) -> tup
     mutant = find_mutant(mutant_name) if mutant_name else None
     tracer = LineTracer() if traces else None
     with mutant.applied() if mutant else nullcontext():
-        outcomes = [simulate(seed, handler, tracer=tracer) for seed in seeds]
+        outcomes = [simulate(seed, *_conditions(mutant, handler), tracer=tracer) for seed in seeds]
     return outcomes, tracer.lines if tracer is not None else {}
 
 
@@ -220,10 +226,11 @@ def _run_mutants(options: argparse.Namespace) -> int:
 
 def _first_catch(mutant: Mutant, start: int, handler: Handler | None) -> Outcome | None:
     """The first seed that fails with the mutant and not without."""
+    conditions = _conditions(mutant, handler)
     for seed in range(start, start + MUTANT_SEEDS):
         with mutant.applied():
-            outcome = simulate(seed, handler)
-        if outcome.error and not simulate(seed, handler).error:
+            outcome = simulate(seed, *conditions)
+        if outcome.error and not simulate(seed, *conditions).error:
             return outcome
     return None
 

@@ -224,17 +224,18 @@ class Task:
             gate.receive()
             if gate.read_urgent():
                 return True
-        due = self.mailbox.take_mail()
-        for mail in due:
+        for mail in self.mailbox.take_mail():
             mail()
             self.after_operators()
+            # It may have made a barrier urgent and captured what that overtakes: nothing of it may be read before.
+            while gate is not None and not self._is_over and gate.read_urgent():
+                gate.receive()
             if self._is_over:
                 return True
         if self.status is TaskStatus.DEPLOYING and not self._replay and not self._outputs.is_sending_restored():
             self.status = TaskStatus.RUNNING
             self.reporter.task_changed(self.execution, TaskStatus.RUNNING)
-        # Mail may have made a barrier urgent; a source must not be read again before its wait is over.
-        return self._work() or (bool(due) and gate is not None)
+        return self._work()
 
     def _work(self) -> bool:
         has_room = self._outputs.has_room and not self._chain.is_full
