@@ -28,6 +28,8 @@ class OfFiles:
         self._directory = directory / "out"
 
     def seen(self) -> list[int]:
+        if not self._directory.exists():  # the first writer makes it
+            return []
         table = sl.sinks.read_files(self._directory)
         return sorted(table.column("x").to_pylist()) if table.num_columns else []
 

@@ -66,7 +66,7 @@ class JobTruth:
     checkpoints: list[Snapshot] = field(default_factory=list)
     start: Snapshot | None = None
     attempt: int = 0
-    cleaned_at_ms: int = 0
+    ended_at_ms: int = 0
     finals: dict[tuple[int, SubtaskId], Effects] = field(default_factory=dict)
 
     def is_given(self, snapshot: Snapshot) -> bool:
@@ -144,13 +144,10 @@ class Checker:
         subtask, attempt = execution
         self._jobs[job].finals[attempt, subtask] = _effects_of(head)
 
-    def job_ended(self, job: str) -> None:
-        """The end is recorded and storage cleaned up."""
-        self._jobs[job].cleaned_at_ms = self._kernel.now_ms
-
     def job_ending(self, job: str, status: JobStatus) -> None:
         """The journal records the end: from here on the job's checkpoints may be deleted, unless retained."""
         truth, settings = self._jobs[job], self._scenario.settings
+        truth.ended_at_ms = self._kernel.now_ms
         kept = truth.checkpoints[-settings["retained"] :] if keeps(settings["externalized"], status) else []
         for snapshot in truth.checkpoints:
             if snapshot not in kept and (not snapshot.kind.is_savepoint or truth.is_given(snapshot)):
@@ -440,7 +437,7 @@ class Checker:
                 self._kernel.cover("savepoint that nobody was told of")
                 continue
             job = path.removeprefix(f"{STORE}/checkpoints/").split("/")[0]
-            if self._storage.made_at_ms[path] >= self._jobs[job].cleaned_at_ms:
+            if self._storage.made_at_ms[path] >= self._jobs[job].ended_at_ms:
                 self._kernel.cover("late write of a dead process")
                 continue
             raise self._kernel.violated(f"{path} was left behind")
