@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from snapline.devtools.simulator.mutant import Mutant, always, nothing
+from snapline.devtools.simulator.scenario import Fault
 from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.job import slot_board
@@ -241,7 +242,12 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         _drops(slot_board.GiveSlotsBack),
     ),
     Mutant(
-        "finished-not-told", "a finished subtask does not end its partitions", attempt_module, "end_partitions", nothing
+        "finished-not-told",
+        "a finished subtask does not end its partitions",
+        attempt_module,
+        "end_partitions",
+        nothing,
+        fault=Fault.DRIVER_CRASH,
     ),
     Mutant("wall-clock-schedule", "checkpoints go by the wall clock", CoordinatorShell, "_now_ms", _wall_clock),
     Mutant("clock-goes-back", "processing time goes back with the wall clock", SteadyClock, "now_ms", _raw_wall_clock),
