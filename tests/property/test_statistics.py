@@ -15,7 +15,7 @@ from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.statistics.checkpoint_records import CheckpointStatus, StatisticsSnapshot, SubtaskMetrics
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
 from snapline.protocol.statistics.summary import Summary, percentile
-from snapline.types import FailureReason, SnapshotKind
+from snapline.types import NO_CHECKPOINT, FailureReason, SnapshotKind
 
 SIZES = st.integers(-1, 1_000)
 JITTER = st.floats(-1, 1)
@@ -160,9 +160,14 @@ class Statistics(RuleBasedStateMachine):
         for record, status, savepoint in (
             (latest.completed, CheckpointStatus.COMPLETED, False),
             (latest.savepoint, CheckpointStatus.COMPLETED, True),
-            (latest.failed, CheckpointStatus.FAILED, None),
         ):
             assert (None if record is None else record.id) == self._newest(status, savepoint=savepoint)
+        failed_id = None if latest.failed is None else latest.failed.id
+        if self.not_started:
+            # The last failure counts, also of a checkpoint that never began.
+            assert failed_id == NO_CHECKPOINT or self.status[failed_id or 0] is CheckpointStatus.FAILED
+        else:
+            assert failed_id == self._newest(CheckpointStatus.FAILED, savepoint=None)
 
     @invariant()
     def summary_is_over_what_completed(self) -> None:

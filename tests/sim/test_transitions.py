@@ -59,13 +59,15 @@ def test_every_transition_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         return reached
 
     monkeypatch.setattr(TransitionTable, "step", recorded)
-    for seed in range(900):
-        simulate(seed)
-    missing = {
-        (table.machine, row.source.name, row.cause, row.target.name)
+    wanted = {
+        (table.machine, row.source, row.cause, row.target)
         for table in (found.table for found in find_tables(snapline.protocol))
         for row in table.rows
-        if (table.machine, row.source, row.cause, row.target) not in taken
-        and (table.machine, row.source.name, row.cause) not in ONLY_IN_UNIT_TESTS
+        if (table.machine, row.source.name, row.cause) not in ONLY_IN_UNIT_TESTS
     }
+    for seed in range(900):
+        if wanted <= taken:
+            break
+        simulate(seed)
+    missing = {(machine, source.name, cause, target.name) for machine, source, cause, target in wanted - taken}
     assert missing == set()
