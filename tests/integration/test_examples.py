@@ -39,8 +39,8 @@ def test_replay_scripts_are_understood(path: Path) -> None:
 def test_a_handler_driven_by_hand() -> None:
     out = run(str(EXAMPLES / "drive_a_handler.py"))
     assert "-> BlockChannel(channel=0)" in out
-    assert "-> TriggerCheckpoint(barrier=Barrier(id=1" in out
-    assert "-> AbortCheckpoint(checkpoint_id=2, reason=<AbortReason.CANCELLED: 'CANCELLED'>)" in out
+    assert "-> CheckpointTriggered(barrier=Barrier(id=1" in out
+    assert "-> HandlerAborted(checkpoint_id=2, reason=<AbortReason.CANCELLED: 'CANCELLED'>)" in out
 
 
 def test_keyed_state(tmp_path: Path) -> None:
