@@ -33,6 +33,9 @@ ONLY_IN_UNIT_TESTS = {
     (TRACKER, "ABORTED", "cancel marker"),
     # A handler ends the capture of one checkpoint before it starts that of the next.
     ("In-flight capture of one input channel", "BARRIER_PENDING", "checkpoint started"),
+    # Rare: an abort between the timeout of an alignment and its first barrier; a commit that fails past all retries.
+    ("Alternating barrier handler", "WAITING_UNALIGNED", "abort"),
+    ("One committable", "COMMITTING", "out of retries"),
     # The system outside knows no failure that a sink could shrug off.
     ("One committable", "COMMITTING", "known failure"),
     # Simulated drivers are submitted at once and never shut down.
