@@ -218,7 +218,7 @@ class Task:
                 meter.end_wait()
 
     def _turn(self) -> bool:
-        """Do one thing. Returns False if there is nothing to do for now."""
+        """Read an urgent barrier, or handle all mail and one item. Returns False if there was no item to read."""
         gate = self._gate
         if gate is not None:
             gate.receive()
