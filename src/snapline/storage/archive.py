@@ -310,7 +310,7 @@ class Archive(JournalClient):
 
     def delete_shared(self, objects: Iterable[StoredObject], retained: RetainedSnapshots | None = None) -> None:
         """Delete unreferenced shared objects; a file stays while `retained` refers to another slice of it."""
-        used = set() if retained is None else _paths(item for entry in retained.snapshots for item in entry.objects())
+        used = set() if retained is None else _paths(item for entry in retained.needed for item in entry.objects())
         self._delete(sorted(_paths(objects) - used))
 
     def discard(self, objects: Iterable[StoredObject], location: str | None, attempt: int) -> None:

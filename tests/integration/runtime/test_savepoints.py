@@ -33,6 +33,7 @@ def run_of(number: int, directory: Path, parallelism: int, mode: str = "aligned"
     """One run of a pipeline: a job of its own, with the output of all. Four splits can be read by any number."""
     slow = checkpoints.pop("slow", 0.0)
     rows_per_second = checkpoints.pop("rows_per_second", 12_000)
+    earlier_outputs = checkpoints.pop("earlier_outputs", ())
     return numbering_job(
         f"run {number}",
         directory,
@@ -45,6 +46,7 @@ def run_of(number: int, directory: Path, parallelism: int, mode: str = "aligned"
         checkpoints=settings(mode, **checkpoints),
         restart=RESTART,
         execution=small(),
+        earlier_outputs=earlier_outputs,
     )
 
 
@@ -83,7 +85,7 @@ def test_a_savepoint_does_not_disturb_and_can_be_gone_back_to(start: Start, tmp_
     assert handle.wait("60s") is JobStatus.FINISHED
     assert first.prove().problems == ()
     before = set(read_files(first.output)["id"].to_pylist())
-    second = run_of(2, tmp_path / "b", 3, restore_from=path)
+    second = run_of(2, tmp_path / "b", 3, restore_from=path, earlier_outputs=[first.output])
     assert start(second.job, ThreadCluster()).wait("60s") is JobStatus.FINISHED
     after = read_files(second.output)["id"].to_pylist()
     assert len(after) == len(set(after))

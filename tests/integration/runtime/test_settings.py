@@ -163,23 +163,23 @@ def test_a_pause_between_checkpoints_is_kept(start: Start, tmp_path: Path) -> No
 
 
 def test_a_checkpoint_that_takes_too_long_is_given_up(start: Start, tmp_path: Path) -> None:
-    checkpoints = settings(interval="50ms", timeout="150ms")(str(tmp_path / "chk"))
-    handle = start(job_with(tmp_path, SlowSnapshot(0.4, until_checkpoint=2), checkpoints), ThreadCluster())
+    checkpoints = settings(interval="100ms", timeout="1s")(str(tmp_path / "chk"))
+    handle = start(job_with(tmp_path, SlowSnapshot(1.5, until_checkpoint=1), checkpoints, rows=30_000), ThreadCluster())
     assert handle.wait("30s") is JobStatus.FINISHED
     assert handle.attempt == 1
     failures = [record.failure.reason.value for record in handle.checkpoints().history if record.failure is not None]
     assert "CHECKPOINT_EXPIRED" in failures
     assert completed(handle) > 1
-    assert prove(tmp_path / "out", 10_000).problems == ()
+    assert prove(tmp_path / "out", 30_000).problems == ()
 
 
 def test_too_many_failed_checkpoints_restart_the_job(start: Start, tmp_path: Path) -> None:
-    checkpoints = settings(interval="50ms", timeout="100ms", tolerable_failures=0)(str(tmp_path / "chk"))
-    handle = start(job_with(tmp_path, SlowSnapshot(0.4, until_checkpoint=1), checkpoints), ThreadCluster())
+    checkpoints = settings(interval="100ms", timeout="1s", tolerable_failures=0)(str(tmp_path / "chk"))
+    handle = start(job_with(tmp_path, SlowSnapshot(1.5, until_checkpoint=1), checkpoints, rows=30_000), ThreadCluster())
     wait_for_restart(handle, 1)
     assert handle.wait("30s") is JobStatus.FINISHED
     assert handle.attempt >= 2
-    assert prove(tmp_path / "out", 10_000).problems == ()
+    assert prove(tmp_path / "out", 30_000).problems == ()
 
 
 def test_a_snapshot_that_raises_restarts_the_job(start: Start, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ the state shows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -143,8 +143,9 @@ def numbering_job(
     id: str | None = None,
     splits: int | None = None,
     batch_rows: int = 1000,
+    earlier_outputs: Sequence[str] = (),
 ) -> NumberingJob:
-    """A job under `directory`: `chk` for checkpoints, `out` for output.
+    """A job under `directory`: `chk` for checkpoints, `out` for output; it may be restored from one with another.
 
     `checkpoints` makes the settings for a storage directory. `slow` is how many seconds a thousand rows take before the
     sink, which puts everything upstream under back-pressure. User code raises once after `fail_after_rows`, and each
@@ -170,7 +171,7 @@ def numbering_job(
     numbered = stream.key_by("user").apply(Numbering(), uid="numbering", schema=NUMBERED, has_state=True)
     if slow:
         numbered = numbered.rebalance().apply(Slow(slow), uid="slow", schema=NUMBERED)
-    numbered.sink(Files(root / "out"), uid="out")
+    numbered.sink(Files(root / "out", earlier_directories=earlier_outputs), uid="out")
     return NumberingJob(job, source, rows, str(root / "out"))
 
 

@@ -7,6 +7,7 @@ call when it is due. Only one thing runs at a time, so a seed gives the same run
 from __future__ import annotations
 
 import random
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -31,10 +32,11 @@ class ViolationError(Exception):
 class Process:
     """Something that can die or freeze for a while. Its scheduled calls die or wait with it."""
 
-    __slots__ = ("alive", "frozen_until_ms", "name", "on_death", "wall_ahead_ms")
+    __slots__ = ("alive", "frozen_until_ms", "id", "name", "on_death", "wall_ahead_ms")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.id = zlib.crc32(name.encode()) % 30_000
         self.alive = True
         self.frozen_until_ms = 0
         self.wall_ahead_ms = 0

@@ -52,6 +52,9 @@ class KernelThreads(KernelScheduler):
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
+    def process_id(self) -> int:
+        return self._process.id
+
     def thread(self, call: Callable[[], None], name: str) -> KernelThread:
         return KernelThread(self._kernel, self._process, call, name)
 

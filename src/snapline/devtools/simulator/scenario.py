@@ -208,7 +208,7 @@ def make_scenario(seed: int, handler: Handler | None = None, fault: Fault | None
         settings,
         runs,
         frozenset(faults),
-        quiet_from_ms=rng.randint(1200, 4000) + 1500 * (len(runs) - 1),
+        quiet_from_ms=rng.randint(1000, 3000) + 1200 * (len(runs) - 1),
         slow_vertices=slow,
         buffered=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.3),
         watermarked=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5),
@@ -258,7 +258,7 @@ def _make_topology(rng: random.Random) -> Topology:
 
     sources = [f"source-{number}" for number in range(rng.choice((1, 1, 2, 2, 3)))]
     for name in sources:
-        splits = tuple(rng.randint(2, 9) for _ in range(rng.randint(1, 5)))
+        splits = tuple(rng.randint(2, 6) for _ in range(rng.randint(1, 4)))
         vertices.append(SimVertex(name, Role.SOURCE, splits))
     open_ends = list(sources)
     for layer in range(rng.randint(0, 3)):
@@ -316,7 +316,7 @@ def _make_parallelism(rng: random.Random, uneven: random.Random, topology: Topol
     """Random, but mostly equal on both sides of a forward edge; it is rebalanced where not."""
     parallelism: dict[str, int] = {}
     for vertex in topology.vertices:
-        parallelism[vertex.id] = rng.choice((1, 2, 2, 3, 4))
+        parallelism[vertex.id] = rng.choice((1, 1, 2, 2, 3))
     even = [
         edge for edge in topology.edges if edge.partitioning is Partitioning.FORWARD and uneven.random() < _EVEN_EDGES
     ]

@@ -30,12 +30,15 @@ class RetainedSnapshots:
     """Completed checkpoints in order, with the registry of the objects they share.
 
     A snapshot that the job does not own (restored without a claim) is subsumed like any other, but never deleted.
+    One of which only the journal knows whether it completed stays until it would have been subsumed, and counts for
+    nothing.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._snapshots: dict[int, Snapshot] = {}
         self._not_owned: set[int] = set()
+        self._unclear: dict[int, Snapshot] = {}
         self._postponed: dict[int, Snapshot] = {}
         self._registry: SharedStateRegistry[StoredObject] = SharedStateRegistry()
 
@@ -69,6 +72,11 @@ class RetainedSnapshots:
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         return tuple(self._snapshots.values())
+
+    @property
+    def needed(self) -> tuple[Snapshot, ...]:
+        """The snapshots whose files must stay: all that completed, and those that may have."""
+        return (*self._snapshots.values(), *self._unclear.values())
 
     @property
     def owned(self) -> tuple[Snapshot, ...]:
@@ -108,9 +116,9 @@ class RetainedSnapshots:
             dropped = self._snapshots.pop(old_id)
             if old_id not in self._not_owned:
                 self._postponed[old_id] = dropped
-        lowest = min(
-            (entry.id for entry in self._snapshots.values() if not entry.kind.is_savepoint), default=snapshot.id
-        )
+        for old_id in self._replaced_unclear():
+            self._postponed[old_id] = self._unclear.pop(old_id)
+        lowest = min((entry.id for entry in self.needed if not entry.kind.is_savepoint), default=snapshot.id)
         unused = self._registry.unregister_unused(lowest)
         delete = tuple(entry for entry in self._postponed.values() if entry.id not in unused.in_use)
         for entry in delete:
@@ -118,6 +126,18 @@ class RetainedSnapshots:
         newest_id = max(dropped_ids, default=NO_CHECKPOINT)
         subsumed_id = newest_id if any(entry.id == newest_id for entry in delete) else NO_CHECKPOINT
         return Retirement(delete, tuple(item for _, item in unused.deleted), subsumed_id)
+
+    def add_unclear(self, snapshot: Snapshot) -> None:
+        """Keeps a checkpoint that was given up while its record was on its way to the journal."""
+        self._unclear[snapshot.id] = snapshot
+
+    def _replaced_unclear(self) -> list[int]:
+        """Returns those that no recovery would keep any more, even if they are in the journal."""
+        return [
+            unclear_id
+            for unclear_id in self._unclear
+            if sum(entry_id > unclear_id for entry_id in self._snapshots) >= self.limit
+        ]
 
     def remaining_shared(self) -> tuple[StoredObject, ...]:
         """All shared objects that may be deleted once the job keeps no checkpoint at all."""

@@ -112,7 +112,8 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
                 "in `restore_from`"
             )
         given = None
-    if start is not None:
+    if start is not None and spec.checkpoints.local_directory is None:
+        # Local copies may stand in for files that are gone; what neither has is found by the task that reads it.
         storage.archive.check_whole(start, attempt)
     plan = _plan(spec, start)
     return Recovery(attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until)

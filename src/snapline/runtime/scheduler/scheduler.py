@@ -49,6 +49,8 @@ class Thread(Protocol):
 class Threads(Protocol):
     """For the shells with threads of their own: a slot's tasks and its two processes."""
 
+    def process_id(self) -> int: ...
+
     def now_ms(self) -> int:
         """Returns processing time: wall-clock time that never goes back."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ def wall_clock_ms() -> int:
 class SystemThreads:
     """`Threads` of this process."""
 
+    process_id = staticmethod(os.getpid)
     now_ms = staticmethod(_CLOCK.now_ms)
     time_s = staticmethod(time.monotonic)
 

@@ -99,7 +99,7 @@ class Supervisor:
             generation=self._order.generation,
             slot=self._slot,
             host=self._host,
-            pid=os.getpid(),
+            pid=self._threads.process_id(),
             python=sys.executable,
             task_attempt=self._task_attempt,
         )

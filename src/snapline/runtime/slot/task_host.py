@@ -87,8 +87,9 @@ class TaskHost:
         self._heard_ms = self._time_ms()
         try:
             self._link.start(self._received, self._lost)
+            process_id = self._environment.threads.process_id()
             self._send(
-                m.ProcessHello(bootstrap.generation, bootstrap.slot, bootstrap.incarnation, os.getpid(), host, port)
+                m.ProcessHello(bootstrap.generation, bootstrap.slot, bootstrap.incarnation, process_id, host, port)
             )
             # Before any deployment, on the same thread; heartbeats continue while modules are imported.
             self._orders.submit(self._guarded, self._check_requirements, "the check of the job's requirements")

@@ -86,6 +86,21 @@ def test_objects_of_a_checkpoint_that_came_to_nothing_go_with_the_next_complete_
     assert complete(retained, 2).shared == (shared("a"),)
 
 
+def test_one_that_may_be_in_the_journal_stays_until_it_would_be_subsumed_and_counts_for_nothing() -> None:
+    retained = RetainedSnapshots(2)
+    complete(retained, 1, "a")
+    retained.register(shared("b"), 2)
+    retained.add_unclear(snapshot(2, "b"))
+    assert ids(retained) == [1]
+    assert retained.latest_id == 1
+    assert complete(retained, 3, "c") == NOTHING
+    assert [entry.id for entry in retained.needed] == [1, 3, 2]
+    retirement = complete(retained, 4, "d")
+    assert deleted(retirement) == [1, 2]
+    assert retirement.shared == (shared("a"), shared("b"))
+    assert retirement.subsumed_id == 1
+
+
 # --- restored --------------------------------------------------------------------------------------------------------
 
 
