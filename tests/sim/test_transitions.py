@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import Enum
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import snapline.protocol
 from snapline.devtools.pages.machines_page import find_tables
+from snapline.devtools.simulator.report import coverage_report
 from snapline.devtools.simulator.simulation import simulate
 from snapline.protocol.machine import TransitionTable
 
@@ -50,9 +52,14 @@ ONLY_IN_UNIT_TESTS = {
 }
 """Machine, state and cause of transitions the simulator has no way, or hardly any, to provoke."""
 
+SEEDS = range(800, 1700)
+"""Beside those that other tests run."""
+
 
 @pytest.mark.slow
-def test_every_transition_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_take_every_transition_and_meet_every_fault_handler_restore_and_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     taken: set[tuple[str, Enum, str, Enum]] = set()
     step = TransitionTable.step
 
@@ -68,9 +75,21 @@ def test_every_transition_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         for row in table.rows
         if (table.machine, row.source.name, row.cause) not in ONLY_IN_UNIT_TESTS
     }
-    for seed in range(900):
-        if wanted <= taken:
+    coverage: Counter[str] = Counter()
+    errors: dict[int, str] = {}
+    for seed in SEEDS:
+        if wanted <= taken and not any(_unmet(coverage).values()):
             break
-        simulate(seed)
+        outcome = simulate(seed)
+        coverage += outcome.coverage
+        if outcome.error:
+            errors[seed] = outcome.error
+    assert errors == {}
     missing = {(machine, source.name, cause, target.name) for machine, source, cause, target in wanted - taken}
     assert missing == set()
+    assert _unmet(coverage) == {group: [] for group in coverage_report(coverage)}
+
+
+def _unmet(coverage: Counter[str]) -> dict[str, list[str]]:
+    report = coverage_report(coverage)
+    return {group: [what for what, count in counts.items() if count == 0] for group, counts in report.items()}

@@ -391,10 +391,13 @@ class Archive(JournalClient):
             self._sweep(kept, journal.attempt, journal, ended=True)
 
     def _delete_claimed(self, claimed: Snapshot, needed: Iterable[Snapshot]) -> None:
-        """Delete a snapshot of another job, except what `needed` refers to."""
-        self._delete([claimed.metadata_path])
+        """Delete a snapshot of another job, except what `needed` refers to.
+
+        Its metadata goes last: no sweep finds what another job left, so a driver that repeats this has to read it.
+        """
         used = _paths(item for snapshot in needed for item in snapshot.objects())
         self._delete(sorted(_paths(claimed.objects()) - used))
+        self._delete([claimed.metadata_path])
         self._remove_if_empty(claimed.location)
 
     def _delete_data(self, snapshot: Snapshot) -> None:

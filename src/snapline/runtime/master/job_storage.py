@@ -19,11 +19,12 @@ from snapline.storage.journals.journal_store import JournalStore
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.objects.object_store import Bytes, ObjectInfo, ObjectStore
 from snapline.storage.storage_factory import DRIVER_DIRECTORY, check_job_id, open_archive, open_files, open_objects
+from snapline.types import JobStatus
 
 
 @dataclass(frozen=True, slots=True)
 class MasterStorage:
-    """`given` is the snapshot the user named; None too if it was deleted and the job has checkpoints of its own."""
+    """`given` is the snapshot the user named; None too if it was deleted and the job no longer needs it."""
 
     archive: Archive
     objects: ObjectStore
@@ -145,6 +146,8 @@ def _given(checkpoints: Checkpoints, archive: Archive) -> Snapshot | None:
     try:
         return archive.read_snapshot(absolute(checkpoints.restore_from))
     except RestoreError:
-        if archive.read_journal().recovery_points:
+        journal = archive.read_journal()
+        # A job at its end deletes what it claimed; another driver may come then, only to hear how it ended.
+        if journal.recovery_points or journal.ended in (JobStatus.FINISHED, JobStatus.CANCELED):
             return None
         raise

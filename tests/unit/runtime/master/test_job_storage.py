@@ -8,9 +8,10 @@ import pytest
 from tests.unit.runtime.master.master_kit import make_spec
 
 from snapline.config import Checkpoints
-from snapline.errors import ObjectNotFoundError, StorageError
+from snapline.errors import ObjectNotFoundError, RestoreError, StorageError
 from snapline.runtime.master.job_storage import DriverObjects, absolute, open_storage
 from snapline.storage.objects.file_objects import FileObjects
+from snapline.types import JobStatus
 
 
 def test_only_the_jobs_own_directory_is_in_memory(tmp_path: Path) -> None:
@@ -62,3 +63,19 @@ def test_a_directory_for_savepoints_is_tried_before_the_job_starts(tmp_path: Pat
             continue
         with pytest.raises(StorageError, match=r"savepoints cannot be kept in .*; name a directory in `savepoint_dir`"):
             open_storage(make_spec(checkpoints=checkpoints), None, None)
+
+
+@pytest.mark.parametrize("ended", [None, JobStatus.FINISHED, JobStatus.FAILED])
+def test_a_job_that_is_over_needs_no_snapshot_to_start_from(tmp_path: Path, ended: JobStatus | None) -> None:
+    """It may have claimed that one and deleted it at its end, which another driver comes to hear of."""
+    spec = make_spec(checkpoints=Checkpoints(storage=tmp_path, restore_from=str(tmp_path / "other/chk-1")))
+    storage = open_storage(make_spec(checkpoints=Checkpoints(storage=tmp_path)), None, None)
+    if ended is not None:
+        journal, _ = storage.archive.claim()
+        storage.archive.finish(journal.attempt, ended, spec.checkpoints.externalized)
+    storage.close()
+    if ended is JobStatus.FINISHED:
+        assert open_storage(spec, None, None).given is None
+        return
+    with pytest.raises(RestoreError, match="no checkpoint there"):
+        open_storage(spec, None, None)
