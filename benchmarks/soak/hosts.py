@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-BRIDGE = "snapsoak"
-DRIVER_ADDRESS = "10.231.77.1"
 LOOPBACK = "127.0.0.1"
+"""Nothing of ours listens there, but servers of Spark that wait for silent strangers do."""
+
+_TIMEOUT_S = 20.0
 
 CLOCK_VARIABLE = "SNAPLINE_SOAK_CLOCK"
 _CLOCK = '''"""Shifts the wall clock of every Python process of the soak run by the seconds in a file."""
@@ -46,14 +46,23 @@ if _path:
 class Hosts:
     """Where the parts of the cluster run. `prefixes` start a command on a worker's host."""
 
-    driver: str = LOOPBACK
-    workers: tuple[str, ...] = (LOOPBACK, LOOPBACK)
-    prefixes: tuple[tuple[str, ...], ...] = ((), ())
+    driver: str
+    workers: tuple[str, ...]
+    prefixes: tuple[tuple[str, ...], ...]
     links: tuple[str, ...] = ()
     """The driver's end of each worker's link; empty without namespaces."""
 
+    refusal: str = ""
+    """Why there are no namespaces."""
+
     def set_link(self, number: int, *, up: bool) -> None:
         _ip("link", "set", self.links[number], "up" if up else "down")
+
+
+def plain_hosts(workers: int, refusal: str = "") -> Hosts:
+    """All on this machine, with addresses of their own."""
+    addresses = tuple(f"127.0.0.{3 + number}" for number in range(workers))
+    return Hosts("127.0.0.2", addresses, ((),) * workers, refusal=refusal)
 
 
 @contextmanager
@@ -62,24 +71,25 @@ def network_hosts(workers: int = 2) -> Iterator[Hosts]:
     with ExitStack() as stack:
         try:
             hosts = _make_hosts(workers, stack)
-        except (OSError, subprocess.CalledProcessError):
+        except (OSError, subprocess.SubprocessError) as error:
             stack.close()
-            hosts = Hosts(workers=(LOOPBACK,) * workers, prefixes=((),) * workers)
+            hosts = plain_hosts(workers, _text(error))
         yield hosts
 
 
 def _make_hosts(workers: int, stack: ExitStack) -> Hosts:
-    _ip("link", "add", BRIDGE, "type", "bridge")
-    stack.callback(_ip, "link", "del", BRIDGE)
-    _ip("addr", "add", f"{DRIVER_ADDRESS}/24", "dev", BRIDGE)
-    _ip("link", "set", BRIDGE, "up")
+    # Names and addresses of this process: several runs can share a machine.
+    bridge, network = f"soak{os.getpid()}", f"10.231.{os.getpid() % 250 + 1}"
+    driver = f"{network}.1"
+    _make(stack, ("link", "add", bridge, "type", "bridge"), ("link", "del", bridge))
+    _ip("addr", "add", f"{driver}/24", "dev", bridge)
+    _ip("link", "set", bridge, "up")
     addresses, prefixes, links = [], [], []
     for number in range(workers):
-        name, link, address = f"{BRIDGE}-{number}", f"{BRIDGE}{number}", f"10.231.77.{10 + number}"
-        _ip("netns", "add", name)
-        stack.callback(_ip, "netns", "del", name)
+        name, link, address = f"{bridge}-{number}", f"{bridge}.{number}", f"{network}.{10 + number}"
+        _make(stack, ("netns", "add", name), ("netns", "del", name))
         _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name)
-        _ip("link", "set", link, "master", BRIDGE)
+        _ip("link", "set", link, "master", bridge)
         _ip("link", "set", link, "up")
         for arguments in (
             ("addr", "add", f"{address}/24", "dev", "eth0"),
@@ -90,27 +100,51 @@ def _make_hosts(workers: int, stack: ExitStack) -> Hosts:
         addresses.append(address)
         prefixes.append(("ip", "netns", "exec", name))
         links.append(link)
-    return Hosts(DRIVER_ADDRESS, tuple(addresses), tuple(prefixes), tuple(links))
+    for prefix in prefixes:
+        _run(*prefix, "true")
+    return Hosts(driver, tuple(addresses), tuple(prefixes), tuple(links))
+
+
+def _make(stack: ExitStack, how: tuple[str, ...], undo: tuple[str, ...]) -> None:
+    _ip(*how)
+    stack.callback(_ip, *undo)
 
 
 def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)  # noqa: S607
+    _run("ip", *arguments)
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT_S)
+
+
+def _text(error: Exception) -> str:
+    told = error.stderr.decode(errors="replace") if isinstance(error, subprocess.CalledProcessError) else ""
+    return " ".join((told or str(error)).split())
 
 
 @dataclass(slots=True)
 class Disk:
-    """A directory on a disk of limited size that can be filled; `is_small` is False where none can be mounted."""
+    """A directory on a disk of limited size that can be filled. `refusal` says why it has no disk of its own."""
 
     directory: Path
-    is_small: bool
+    refusal: str = ""
     _ballast: list[Path] = field(default_factory=list)
 
-    def fill(self) -> None:
+    @property
+    def is_small(self) -> bool:
+        return not self.refusal
+
+    def fill(self, free_bytes: int = 0) -> None:
+        """Fill it up, except for so much."""
         ballast = self.directory / "ballast"
         self._ballast.append(ballast)
-        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(1 << 20))
+        with ballast.open("wb", buffering=0) as file:
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(1 << 20))
+            if free_bytes:
+                file.truncate(max(file.tell() - free_bytes, 0))
 
     def empty(self) -> None:
         for ballast in self._ballast:
@@ -123,30 +157,31 @@ def small_disk(root: Path, megabytes: int) -> Iterator[Disk]:
     """A disk of this size in memory, or a plain directory where it cannot be mounted."""
     directory = root / "disk"
     directory.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(directory)]
-    is_small = (
-        shutil.which("mount") is not None and not subprocess.run(mount, check=False, capture_output=True).returncode
-    )
     try:
-        yield Disk(directory, is_small)
+        _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(directory))
+    except (OSError, subprocess.SubprocessError) as error:
+        yield Disk(directory, _text(error))
+        return
+    try:
+        yield Disk(directory)
     finally:
-        if is_small:
-            subprocess.run(["umount", "-l", str(directory)], check=True)  # noqa: S607
+        _run("umount", "-l", str(directory))
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The wall clock of all Python processes started after `install`."""
+    """The wall clock of the Python processes of a run."""
 
     file: Path
 
-    def install(self) -> None:
-        """Let every Python process that this one starts read its wall clock here."""
+    def install(self) -> tuple[str, dict[str, str]]:
+        """What Python processes need to read their wall clock here: a directory for their path, and variables."""
         directory = self.file.parent
+        directory.mkdir(parents=True, exist_ok=True)
         (directory / "sitecustomize.py").write_text(_CLOCK.replace("{variable}", CLOCK_VARIABLE))
         self.set(0)
-        os.environ[CLOCK_VARIABLE] = str(self.file)
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(directory), os.environ.get("PYTHONPATH", ""))))
+        return str(directory), {CLOCK_VARIABLE: str(self.file)}
 
     def set(self, offset_s: float) -> None:
+        """Seconds that it differs from the clock of this machine."""
         self.file.write_text(str(offset_s))
