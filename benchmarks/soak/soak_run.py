@@ -8,8 +8,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from benchmarks.soak.troubles import DRIVER, Troubles, dealt, possible_troubles
 import snapline
 from snapline.devtools.chaos.chaos_driver import DriverOrder
 from snapline.devtools.chaos.chaos_run import ChaosError, Driver
-from snapline.devtools.kit.processes import Process, descendants, operator_processes
+from snapline.devtools.kit.processes import Process, descendants, end, operator_processes
 from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 from snapline.types import JobStatus
 
@@ -102,25 +102,23 @@ def _clear_away(seen: set[Process], left: list[int]) -> None:
     end(seen, 0.0)
 
 
-class _environment:  # noqa: N801  # used as a function
+@contextmanager
+def _environment(root: Path, clock: Clock) -> Iterator[None]:
     """Variables of all processes of the run: clock, temporary files, and the modules of the job."""
-
-    def __init__(self, root: Path, clock: Clock) -> None:
-        self._saved = dict(os.environ)
-        self._root = root
-        self._clock = clock
-
-    def __enter__(self) -> None:
-        directory, variables = self._clock.install()
-        path = [directory, str(Path(__file__).parents[2]), str(Path(snapline.__file__).parents[1])]
-        for name, variable in (("tmp", "TMPDIR"), ("local", "SPARK_LOCAL_DIRS")):
-            (self._root / name).mkdir()
-            variables[variable] = str(self._root / name)
-        os.environ.update(variables, PYTHONPATH=os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")]).rstrip(":"))
-
-    def __exit__(self, *_: object) -> None:
+    saved = dict(os.environ)
+    directory, variables = clock.install()
+    path = [directory, str(Path(__file__).parents[2]), str(Path(snapline.__file__).parents[1])]
+    if "PYTHONPATH" in saved:
+        path.append(saved["PYTHONPATH"])
+    for name, variable in (("tmp", "TMPDIR"), ("local", "SPARK_LOCAL_DIRS")):
+        (root / name).mkdir()
+        variables[variable] = str(root / name)
+    os.environ.update(variables, PYTHONPATH=os.pathsep.join(path))
+    try:
+        yield
+    finally:
         os.environ.clear()
-        os.environ.update(self._saved)
+        os.environ.update(saved)
 
 
 @dataclass(slots=True)
