@@ -13,9 +13,12 @@ from snapline.devtools.kit.processes import Process, descendants, operator_proce
 
 MEMORY_GROWTH = 1.25
 MEMORY_SLACK_BYTES = 64 << 20
-"""An operator process that has just been started takes less than one that has restored its state several times."""
+"""An operator process that has just been started takes less than one whose state has its usual size."""
 
 THREADS_SLACK = 10
+JVM_THREADS_SLACK = 40
+"""Spark's pools start their threads when they are first used, some of them with the first recovery."""
+
 DESCRIPTORS_SLACK = 30
 PROCESSES_SLACK = 4
 """Spark keeps Python workers that have nothing to do for a while."""
@@ -129,7 +132,7 @@ def leaks(first: Figures, last: Figures) -> list[str]:
         most_bytes = MEMORY_GROWTH * before.memory_bytes + MEMORY_SLACK_BYTES
         if name != "driver_jvm" and after.memory_bytes > most_bytes:
             found.append(f"memory of {name}: {before.memory_bytes >> 20} MiB, later {after.memory_bytes >> 20} MiB")
-        if after.threads > before.threads + THREADS_SLACK:
+        if after.threads > before.threads + (JVM_THREADS_SLACK if name == "driver_jvm" else THREADS_SLACK):
             found.append(f"threads of {name}: {before.threads}, later {after.threads}")
         if after.descriptors > before.descriptors + DESCRIPTORS_SLACK:
             found.append(f"descriptors of {name}: {before.descriptors}, later {after.descriptors}")

@@ -37,8 +37,8 @@ WINDOW_MS = 10_000
 JOIN_DELAY_MS = 500
 TIMER_DELAY_MS = 2000
 TIMED_VALUE = 7
-DISORDER_MS = 30_000
-"""How far splits may be apart after they were given to other subtasks."""
+DISORDER_MS = 10_000
+"""How far splits may be apart after they were given to other subtasks. What the join keeps grows with it."""
 
 ROWS = pa.schema([("id", pa.int64()), ("user", pa.string()), ("value", pa.int64()), ("time", pa.int64())])
 EVENS = pa.schema([("even", pa.int64()), ("even_time", pa.int64())])

@@ -74,6 +74,7 @@ def run(minutes: float, seed: int, say: Callable[[str], None]) -> dict[str, Any]
                 root / "cluster", host=hosts.driver, places=list(zip(hosts.workers, hosts.prefixes, strict=True))
             )
         )
+        say(f"the cluster runs at {cluster.url}")
         settings = {
             "spark.driver.host": hosts.driver,
             "spark.driver.bindAddress": hosts.driver,

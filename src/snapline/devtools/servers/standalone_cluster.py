@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 LOOPBACK = "127.0.0.1"
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
 _POLL_S = 0.02
 

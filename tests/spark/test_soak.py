@@ -1,0 +1,29 @@
+"""Three minutes of the soak run. `python -m benchmarks.soak --minutes 20` does more."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from benchmarks.soak import soak_run
+from benchmarks.soak.troubles import DRIVER
+
+pytestmark = pytest.mark.slow
+
+MINUTES = 3.0
+SEED = 7
+LEAST_TROUBLES = 2
+"""On a machine that is busy with other tests; a quiet one gets to about ten."""
+
+
+def test_three_minutes_of_trouble_lose_double_and_leak_nothing() -> None:
+    story: list[str] = []
+    environment = dict(os.environ)
+    result = soak_run.run(MINUTES, SEED, story.append)
+    assert result["verdict"] == "held", "\n".join([*result["problems"], *story])
+    assert result["happened"][DRIVER] == 1
+    assert sum(result["happened"].values()) >= LEAST_TROUBLES, story
+    assert result["rows"] > 0
+    assert result["start"] is not None
+    assert result["end"] is not None
+    assert dict(os.environ) == environment
