@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,14 @@ LOOPBACK = "127.0.0.1"
 """Nothing of ours listens there, but servers of Spark that wait for silent strangers do."""
 
 _TIMEOUT_S = 20.0
+_SERVE = """
+import socket, sys
+server = socket.create_server((sys.argv[1], 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    server.accept()
+"""
+_CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)"
 
 CLOCK_VARIABLE = "SNAPLINE_SOAK_CLOCK"
 _CLOCK = '''"""Shifts the wall clock of every Python process of the soak run by the seconds in a file."""
@@ -100,9 +109,26 @@ def _make_hosts(workers: int, stack: ExitStack) -> Hosts:
         addresses.append(address)
         prefixes.append(("ip", "netns", "exec", name))
         links.append(link)
-    for prefix in prefixes:
-        _run(*prefix, "true")
-    return Hosts(driver, tuple(addresses), tuple(prefixes), tuple(links))
+    hosts = Hosts(driver, tuple(addresses), tuple(prefixes), tuple(links))
+    # A firewall of the machine may hold for bridges too.
+    _check_way(hosts.driver, (), hosts.prefixes)
+    _check_way(hosts.workers[0], hosts.prefixes[0], ((), *hosts.prefixes[1:]))
+    return hosts
+
+
+def _check_way(address: str, server: tuple[str, ...], clients: Sequence[tuple[str, ...]]) -> None:
+    """Raises unless a server on one host, given by its prefix, can be reached from the others."""
+    command = [*server, sys.executable, "-c", _SERVE, address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as listening:
+        try:
+            assert listening.stdout is not None
+            port = listening.stdout.readline().decode().strip()
+            for client in clients:
+                _run(*client, sys.executable, "-c", _CONNECT, address, port)
+        except subprocess.SubprocessError as error:
+            raise OSError(f"{address} cannot be reached from another namespace; is there a firewall?") from error
+        finally:
+            listening.kill()
 
 
 def _make(stack: ExitStack, how: tuple[str, ...], undo: tuple[str, ...]) -> None:

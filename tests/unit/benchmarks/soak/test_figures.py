@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.soak.figures import (
@@ -36,6 +37,12 @@ PLAIN = Usage(100 * MEGABYTE, 10, 20)
 START = Figures(PLAIN, PLAIN, PLAIN, PLAIN, 12, 40, 0)
 
 
+def later(part: str, **changed: int) -> Figures:
+    """The start, with other figures of one part."""
+    parts: dict[str, Any] = {part: replace(PLAIN, **changed)}
+    return replace(START, **parts)
+
+
 def test_what_stays_the_same_or_shrinks_is_no_leak() -> None:
     assert leaks(START, START) == []
     assert leaks(START, Figures(NOTHING, NOTHING, NOTHING, NOTHING, 0, 0, 0)) == []
@@ -47,16 +54,16 @@ def test_threads_and_descriptors_of_every_process_count(part: str, figure: str) 
     threads = JVM_THREADS_SLACK if part == "driver_jvm" else THREADS_SLACK
     slack = threads if figure == "threads" else DESCRIPTORS_SLACK
     most = getattr(PLAIN, figure) + slack
-    assert leaks(START, replace(START, **{part: replace(PLAIN, **{figure: most})})) == []
-    (leak,) = leaks(START, replace(START, **{part: replace(PLAIN, **{figure: most + 1})}))
+    assert leaks(START, later(part, **{figure: most})) == []
+    (leak,) = leaks(START, later(part, **{figure: most + 1}))
     assert leak == f"{figure} of {part}: {getattr(PLAIN, figure)}, later {most + 1}"
 
 
 @pytest.mark.parametrize("part", ["driver", "slots", "operators"])
 def test_memory_may_grow_by_a_quarter_and_some_slack(part: str) -> None:
     most = 125 * MEGABYTE + MEMORY_SLACK_BYTES
-    assert leaks(START, replace(START, **{part: replace(PLAIN, memory_bytes=most)})) == []
-    (leak,) = leaks(START, replace(START, **{part: replace(PLAIN, memory_bytes=most + MEGABYTE)}))
+    assert leaks(START, later(part, memory_bytes=most)) == []
+    (leak,) = leaks(START, later(part, memory_bytes=most + MEGABYTE))
     assert leak == f"memory of {part}: 100 MiB, later {(most >> 20) + 1} MiB"
 
 
