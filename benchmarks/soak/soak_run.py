@@ -157,7 +157,9 @@ class Soak:
             driver.wait_for(lambda: driver.has_ended, "the end of the job", RECOVERY_S)
             driver.wait()
             attempts = driver.attempt
-            if driver.status != JobStatus.FINISHED.value:
+            if driver.status == JobStatus.FINISHED.value:
+                self.problems += soak_job.problems(replace(self.order, rows=self._rows))
+            else:
                 self.problems.append(f"the job is {driver.status}: {driver.cause}\n{driver.log}")
         except ChaosError as error:
             self.problems.append(str(error))
@@ -166,7 +168,6 @@ class Soak:
             pacing.join()
             self._stop()
         self._check_end()
-        self.problems += soak_job.problems(replace(self.order, rows=self._rows))
         return self._result(attempts)
 
     @property
