@@ -38,8 +38,8 @@ RECOVERY_S = 120.0
 LAST_S = 20.0
 """Without new trouble, to recover from the last one and to end."""
 
-SETTLE_S = 30.0
-"""In which what was started for a recovery is gone."""
+SETTLE_S = 75.0
+"""In which what was started for a recovery is gone; Spark's pools keep a thread for a minute."""
 
 STOP_S = 10.0
 """In which the processes of the cluster are gone after its end."""

@@ -140,11 +140,10 @@ class Troubles:
     def _strangers(self, driver: Driver) -> None:
         """Connect to the ports of the driver and of the operator processes, and say nothing for a while."""
         seconds = self.chance.uniform(1, 6)
-        listening = [driver.pid, *(process.pid for process in operator_processes(*self.cluster))]
         found: list[tuple[str, int]] = []
-        for pid in listening:
+        for pid in (driver.pid, *(process.pid for process in operator_processes(*self.cluster))):
             with contextlib.suppress(OSError):  # it has just ended
-                found += [it for it in listening_addresses(pid) if it[0] != LOOPBACK]
+                found += [it for it in listening_addresses(pid) if pid != driver.pid or it[0] != LOOPBACK]
         self.say(f"*** {STRANGERS} silent connections to each of {len(found)} ports for {seconds:.1f} s")
         with contextlib.ExitStack() as stack:
             for address in found:
