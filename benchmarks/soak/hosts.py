@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
-"""The driver does not listen there itself, but a server of Spark in its process does, and waits for silent strangers."""
+"""The driver does not listen there, but a server of Spark in its process does, and waits for silent strangers."""
 
 _TIMEOUT_S = 20.0
 _SERVE = """
