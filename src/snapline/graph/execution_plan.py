@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from snapline.protocol.job.regions import Regions
 from snapline.types import Partitioning
 
 
@@ -93,6 +94,19 @@ class ExecutionPlan:
     def slots(self) -> int:
         """Number of slots: slot i runs subtask i of every vertex that has one."""
         return max(vertex.parallelism for vertex in self.vertices)
+
+    @property
+    def regions(self) -> Regions:
+        """The parts that no edge connects."""
+        return self.regions_coupled_by("")
+
+    def regions_coupled_by(self, reason: str) -> Regions:
+        """The same; with a reason, all of them restart together."""
+        return Regions(
+            {vertex.id: vertex.parallelism for vertex in self.vertices},
+            [(edge.source, edge.target) for edge in self.edges],
+            reason,
+        )
 
     def vertex(self, vertex_id: str) -> PlannedVertex:
         return next(vertex for vertex in self.vertices if vertex.id == vertex_id)

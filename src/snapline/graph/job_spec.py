@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from snapline.config import Checkpoints, Execution, NoRestart, RestartStrategy
@@ -13,6 +13,7 @@ from snapline.contracts.source import Source
 from snapline.errors import UserCodeError
 from snapline.graph.execution_plan import ExecutionPlan
 from snapline.operators.split_coordinator import SplitCoordinator
+from snapline.protocol.job.regions import Regions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,16 @@ class JobSpec:
         if not isinstance(made, OperatorCoordinator):
             raise UserCodeError(f"make_coordinator() gave {made!r}; it must give an OperatorCoordinator")
         return made
+
+    @property
+    def regions(self) -> Regions:
+        """What restarts by itself after a failure. Master hooks go back with all regions or with none."""
+        return self.plan.regions_coupled_by("master hooks belong to the whole job" if self.hooks else "")
+
+    def sources_of(self, regions: Collection[int]) -> list[str]:
+        """The sources of these regions."""
+        of = self.regions.of
+        return [uid for uid in self.sources if of(uid) in regions]
 
     @property
     def takes_last_checkpoint(self) -> bool:

@@ -12,11 +12,12 @@ from snapline.errors import PeerError
 from snapline.runtime.network.admission import WELCOME, Admission, entering_limit
 from snapline.runtime.network.channels import InputChannel, OutputChannel, RemoteChannel, RemoteInput
 from snapline.runtime.network.data_connection import DataConnection
-from snapline.runtime.network.exchange import Exchange, Wiring
+from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.flusher import Flusher
 from snapline.runtime.network.heartbeat import Heartbeat
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.poller import Poller
+from snapline.runtime.network.wiring import Wiring
 from snapline.runtime.wire.auth import DATA, Refusals, Route
 from snapline.runtime.wire.channel_items import Item
 from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake

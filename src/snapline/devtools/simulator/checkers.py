@@ -64,7 +64,8 @@ class JobTruth:
     newest_claim: int = 0
     published: set[int] = field(default_factory=set)
     checkpoints: list[Snapshot] = field(default_factory=list)
-    start: Snapshot | None = None
+    starts: dict[str, Snapshot | None] = field(default_factory=dict)
+    attempts: dict[str, int] = field(default_factory=dict)
     attempt: int = 0
     ended_at_ms: int = 0
     finals: dict[tuple[int, SubtaskId], Effects] = field(default_factory=dict)
@@ -127,7 +128,7 @@ class Checker:
                     self._abandoned.update(self._paths(snapshot))
                     self._release(snapshot)
 
-    def attempt_started(self, job: str, attempt: int, start: Snapshot | None) -> None:
+    def attempt_started(self, job: str, attempt: int, start: Snapshot | None, vertices: Iterable[str]) -> None:
         truth = self._jobs[job]
         if start is not None and not truth.is_given(start) and start.id not in truth.published:
             raise self._kernel.violated(
@@ -135,7 +136,8 @@ class Checker:
             )
         if attempt >= truth.attempt:
             truth.attempt = attempt
-            truth.start = start
+            truth.starts.update(dict.fromkeys(vertices, start))
+            truth.attempts.update(dict.fromkeys(vertices, attempt))
             if start is not None and start.kind.is_synchronous and all(start.id != s.id for s in truth.checkpoints):
                 truth.checkpoints.append(start)  # a restored savepoint counts as retained
 
@@ -277,9 +279,8 @@ class Checker:
 
     def _read_cut(self, job: str, snapshot: Snapshot) -> Cut:
         truth = self._jobs[job]
-        start = truth.start
-        before = self._cuts[start.location].retired if start is not None else {}
-        ended = set(self._cuts[start.location].ended) if start is not None else set()
+        starts = {vertex: self._cuts[start.location] for vertex, start in truth.starts.items() if start is not None}
+        ended = {vertex for vertex, start in starts.items() if vertex in start.ended}
         effects: dict[str, Effects] = {}
         retired: dict[str, Effects] = {}
         committables: list[str] = []
@@ -288,12 +289,12 @@ class Checker:
                 self._read_state(state, Effects(), committables)
                 continue
             total, gone = effects[uid], retired[uid] = Effects(), Effects()
-            if uid in before:
-                gone.add(before[uid])
+            if uid in starts and uid in starts[uid].retired:
+                gone.add(starts[uid].retired[uid])
             # A finished subtask takes nothing with it that others may need: union lists.
             for index, part in ({} if uid in self._union_lists else state.subtasks).items():
-                if part.finished and (snapshot.attempt, SubtaskId(uid, index)) in truth.finals:
-                    gone.add(truth.finals[snapshot.attempt, SubtaskId(uid, index)])
+                if part.finished and (truth.attempts[uid], SubtaskId(uid, index)) in truth.finals:
+                    gone.add(truth.finals[truth.attempts[uid], SubtaskId(uid, index)])
             total.add(gone)
             self._read_state(state, total, committables)
             if state.fully_finished or any(part.ended or part.finished for part in state.subtasks.values()):
@@ -377,15 +378,16 @@ class Checker:
         truth = self._jobs[job]
         for sink in self._sinks():
             self._check_sink(job, sink, self._complete[sink])
-        before = self._cuts[truth.start.location] if truth.start is not None else None
         for vertex in self._topology.vertices:
+            start = truth.starts[vertex.id]
+            before = None if start is None else self._cuts[start.location]
             if vertex.role is Role.SOURCE or (before is not None and vertex.id in before.finished):
                 continue
             total = Effects()
             if before is not None:
                 total.add(before.retired[vertex.id])
             for (attempt, subtask), final in truth.finals.items():
-                if attempt == truth.attempt and subtask.vertex == vertex.id:
+                if attempt == truth.attempts[vertex.id] and subtask.vertex == vertex.id:
                     total.add(final)
             expected = [
                 mark(record, number)

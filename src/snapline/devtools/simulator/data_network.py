@@ -8,9 +8,9 @@ from typing import Any, cast
 from snapline.devtools.simulator.kernel import Kernel, Process
 from snapline.errors import FencedError, PeerError
 from snapline.runtime.network.channels import RemoteChannel, RemoteInput
-from snapline.runtime.network.exchange import Lost, Wiring
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.output_queue import ChannelLimits
+from snapline.runtime.network.wiring import Lost, Wiring
 from snapline.runtime.wire.channel_items import ItemKind
 
 ITEMS_PER_TRANSFER = 3
@@ -44,27 +44,29 @@ class SimDataPlane:
         self.slot = slot
         self.limits = limits
         self.address = (process.name, len(network.planes) + 1)
-        self.wiring: SimWiring | None = None
+        self.wirings: dict[int, SimWiring] = {}
 
-    def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> SimWiring:
-        before = self.wiring
+    def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost, region: int = 0) -> SimWiring:
+        before = self.wirings.get(region)
         if before is not None:
             if attempt <= before.attempt:
                 raise FencedError("not a newer attempt", attempt=attempt, current=before.attempt)
             before.close()
-        self.wiring = SimWiring(self, attempt, peers, lost)
-        return self.wiring
+        self.wirings[region] = wiring = SimWiring(self, attempt, peers, lost, region)
+        return wiring
 
     def close(self) -> None:
-        if self.wiring is not None:
-            self.wiring.close()
+        for wiring in self.wirings.values():
+            wiring.close()
 
 
 class SimWiring(Wiring):
     """The channels of one attempt, over simulated connections."""
 
-    def __init__(self, plane: SimDataPlane, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> None:
-        super().__init__(plane, attempt, peers, lost)  # type: ignore[arg-type]
+    def __init__(
+        self, plane: SimDataPlane, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost, region: int
+    ) -> None:
+        super().__init__(plane, attempt, peers, lost, region)  # type: ignore[arg-type]
         self.plane = plane
 
     def connect(self, timeout_s: float) -> None:
@@ -83,7 +85,7 @@ class SimWiring(Wiring):
         if slot in self._connections:
             return True
         other = self.plane.network.planes[self._peers[slot][1]]
-        wiring = other.wiring
+        wiring = other.wirings.get(self.region)
         if not other.process.alive:
             raise PeerError(f"slot {slot} cannot be reached")
         if wiring is None or wiring.attempt < self.attempt or (wiring.attempt == self.attempt and not wiring.is_open):

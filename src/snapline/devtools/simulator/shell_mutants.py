@@ -212,7 +212,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "process_greeted",
         _whatever_incarnation,
     ),
-    Mutant("old-attempt-heard", "reports of an old attempt count", JobLifecycle, "_is_current", always(True)),
+    Mutant("old-attempt-heard", "reports of an old attempt count", JobLifecycle, "is_current", always(True)),
     Mutant(
         "shell-publishes-nothing",
         "complete without a journal record",

@@ -16,8 +16,8 @@ from snapline.devtools.simulator.world import World
 from snapline.errors import StorageError
 from snapline.protocol.coordinator.coordinator_events import FailRequest
 from snapline.protocol.coordinator.request_decider import TriggerRequest
-from snapline.protocol.job import lifecycle as j
 from snapline.protocol.job.first_failure import FailureDetails
+from snapline.protocol.job.lifecycle import JobLifecycle
 from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
 from snapline.runtime.master.job_log import EventLog
@@ -142,9 +142,10 @@ class ObservedMaster(JobMaster):
         self._job = job
         self._run = run
         self._process = process
+        self._attempts = {vertex.id: 0 for vertex in self._spec.plan.vertices}
 
     @property
-    def lifecycle(self) -> j.JobLifecycle:
+    def lifecycle(self) -> JobLifecycle:
         return self._lifecycle
 
     def request_completed(self, request: TriggerRequest, snapshot: Snapshot) -> None:
@@ -163,8 +164,8 @@ class ObservedMaster(JobMaster):
     def _task_reported(self, report: TaskReport) -> None:
         lifecycle = self._lifecycle
         before = (lifecycle.attempt, lifecycle.status, dict(lifecycle._tasks))
+        is_stale = report.execution.attempt != self._attempts[report.execution.subtask.vertex]
         super()._task_reported(report)
-        is_stale = report.execution.attempt != before[0]
         if is_stale and before != (lifecycle.attempt, lifecycle.status, lifecycle._tasks):
             raise self._kernel.violated(f"attempt {before[0]} accepts a report of {report.execution}")
         if lifecycle.errors.count > (self._spec.execution.same_error_limit or 0):
@@ -182,13 +183,17 @@ class ObservedMaster(JobMaster):
     def _prepared(self, recovery: Recovery, coordinators: OperatorCoordinators) -> None:
         if self._lifecycle.status is JobStatus.INITIALIZING and self._lifecycle.attempt == recovery.attempt:
             cover_recovery(self._kernel, self._run, recovery)
-            self._world.checker.attempt_started(self._job, recovery.attempt, recovery.snapshot)
+            vertices = recovery.vertices(self._regions)
+            self._attempts.update(dict.fromkeys(vertices, recovery.attempt))
+            self._world.checker.attempt_started(self._job, recovery.attempt, recovery.snapshot, vertices)
         super()._prepared(recovery, coordinators)
 
 
 def cover_recovery(kernel: Kernel, run: Run, recovery: Recovery) -> None:
     """Count which kind of recovery this is."""
     start = recovery.snapshot
+    if recovery.regions is not None:
+        kernel.cover("restore: some regions only")
     if start is None:
         kernel.cover("restore: from the beginning")
         return

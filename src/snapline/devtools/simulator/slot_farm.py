@@ -215,8 +215,7 @@ class SimHost(TaskHost):
     checker: Checker
 
     def running_tasks(self) -> list[Task]:
-        attempt = self._attempt
-        tasks = [] if attempt is None else list(attempt.tasks.values())
+        tasks = [task for attempt in self._current for task in attempt.tasks.values()]
         return [task for task in tasks if task.is_alive and not task.has_finished]
 
     def task_changed(
@@ -230,8 +229,9 @@ class SimHost(TaskHost):
         identity: ErrorIdentity | None = None,
     ) -> None:
         if status is TaskStatus.FINISHED:
-            assert self._attempt is not None
-            chain = self._attempt.tasks[execution]._chain
+            task = self._task(execution)
+            assert task is not None
+            chain = task._chain
             head: Any = chain.operators[0] if chain.source is None else chain.source._reader
             self.checker.task_finished(self._shipment.job_id, execution, head)
         super().task_changed(execution, status, error, trace, is_final=is_final, identity=identity)

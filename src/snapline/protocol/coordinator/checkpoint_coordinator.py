@@ -8,15 +8,15 @@ from snapline.config import Checkpoints
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.aborted_checkpoints import AbortedCheckpoints
 from snapline.protocol.coordinator.activity import ACTIVITY, Activity
+from snapline.protocol.coordinator.attempt_tasks import AttemptTasks
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_plan import PlanFailure
 from snapline.protocol.coordinator.notices import Notices
-from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
 from snapline.protocol.coordinator.request_decider import TriggerRequest, was_dropped
 from snapline.protocol.coordinator.request_queue import RequestQueue
 from snapline.protocol.coordinator.start_sequence import StartSequence
-from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
+from snapline.protocol.coordinator.task_board import JobShape
 from snapline.protocol.machine import Story, recorded
 from snapline.protocol.messages import (
     Acknowledge,
@@ -35,6 +35,7 @@ class CheckpointCoordinator:
 
     `retained` holds the snapshot that the attempt was restored from, and other checkpoints that are still kept. With
     `full_until_complete` checkpoints are full until one is complete, so that none depends on the restored snapshot.
+    `tasks` are those of the coordinator before, if only some have restarted since; else `finished` had finished before.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class CheckpointCoordinator:
         *,
         full_until_complete: bool = False,
         finished: Iterable[SubtaskId] = (),
+        tasks: AttemptTasks | None = None,
     ) -> None:
         self.attempt = attempt
         self.activity = ACTIVITY.initial
@@ -56,12 +58,11 @@ class CheckpointCoordinator:
         self._carryover = carryover
         self._statistics = carryover.statistics
         self._failures = carryover.failures
-        finished = tuple(finished)
-        self._tasks = TaskBoard(shape, allow_finished=config.after_tasks_finish, finished=finished)
+        self.tasks = tasks or AttemptTasks(attempt, shape, allow_finished=config.after_tasks_finish, finished=finished)
+        self._tasks, self._events, self._executions = self.tasks.board, self.tasks.events, self.tasks.executions
         self._coordinators = shape.coordinators()
-        self._events = OperatorEvents(attempt, self._coordinators, finished)
         self._effects: list[c.CoordinatorEffect] = []
-        self._notices = Notices(attempt, self._tasks, self._effects)
+        self._notices = Notices(self.tasks, self._effects)
         self._pending: dict[int, PendingCheckpoint] = {}
         self._cleaning: set[int] = set()
         self._timeout_ms = config.timeout_ms
@@ -69,7 +70,7 @@ class CheckpointCoordinator:
         self._stop_request: str | None = None
         self._requests = RequestQueue(attempt, config, carryover, self._effects)
         self._starting = StartSequence(
-            attempt,
+            self._executions,
             config,
             shape,
             carryover.statistics,
@@ -121,14 +122,14 @@ class CheckpointCoordinator:
             case c.OperatorEventSent(operator, index, operator_event):
                 self._effects.extend(self._events.send(operator, index, operator_event))
             case OperatorEventReceived(attempt, sequence):
-                if attempt == self.attempt:
+                if self._events.is_expected(sequence, attempt):
                     self._on_started(self._starting.event_confirmed(sequence), now_ms)
             case c.OperatorEventLost(sequence):
                 self._effects.extend(self._events.lost(sequence))
             case EventToCoordinator():
                 self._effects.extend(self._events.received(event))
-            case CheckpointMeasured((subtask, attempt), checkpoint_id, metrics):
-                if attempt == self.attempt:
+            case CheckpointMeasured((subtask, _) as execution, checkpoint_id, metrics):
+                if self._executions.is_current(execution):
                     self._statistics.measured(checkpoint_id, subtask.vertex, subtask.index, metrics)
             case c.BacklogReported(source, has_backlog):
                 self._requests.backlog_changed(source, has_backlog, now_ms)
@@ -136,6 +137,7 @@ class CheckpointCoordinator:
                 self._notices.repeat()
             case c.JobRunning(chance, hold_ms):
                 self._step("all tasks running")
+                self._notices.running()
                 self._requests.start(now_ms, chance, hold_ms)
             case c.JobLeftRunning(shutdown):
                 self._on_left_running(shutdown, now_ms)
@@ -281,12 +283,12 @@ class CheckpointCoordinator:
     # Acknowledgements and completion.
 
     def _on_acknowledgement(self, event: Acknowledge, now_ms: int) -> None:
-        subtask, attempt = event.execution
+        subtask, is_current = event.execution.subtask, self._executions.is_current(event.execution)
         pending = self._pending.get(event.checkpoint_id)
         # A repeated acknowledgement of a complete checkpoint must not register objects that have been deleted since.
         kind = self._aborted.kind(event.checkpoint_id) if pending is None else pending.request.kind
         is_sharing = kind is SnapshotKind.CHECKPOINT
-        if attempt == self.attempt and is_sharing:
+        if is_current and is_sharing:
             missing = self.retained.register_all(event.state.values(), event.checkpoint_id)
             if missing is not None and pending is not None and not pending.is_final:
                 reason = FailureReason.TASK_CHECKPOINT_FAILURE
@@ -294,11 +296,11 @@ class CheckpointCoordinator:
                 self._discard_state(event.checkpoint_id, event.state)
                 self._abort(pending, reason, message, now_ms, from_task=True)
                 return
-        if pending is None or attempt != self.attempt or pending.is_final:
+        if pending is None or not is_current or pending.is_final:
             # A message may come twice: delete only what cannot be in a complete checkpoint. The rest is left to the
             # sweep of the next attempt, which knows what is canonical.
             is_waste = kind is not None if pending is None else subtask not in pending.plan.wait
-            if attempt == self.attempt and is_waste:
+            if is_current and is_waste:
                 self._discard_state(event.checkpoint_id, event.state)
             return
         result = pending.acknowledge(subtask, event.state)
@@ -394,7 +396,7 @@ class CheckpointCoordinator:
 
     def _on_decline(self, event: Decline, now_ms: int) -> None:
         pending = self._pending.get(event.checkpoint_id)
-        if pending is None or event.execution.attempt != self.attempt or pending.is_final:
+        if pending is None or not self._executions.is_current(event.execution) or pending.is_final:
             return
         message = f"{event.execution} declined" + (f": {event.message}" if event.message else "")
         self._abort(pending, event.reason, message, now_ms, from_task=True)

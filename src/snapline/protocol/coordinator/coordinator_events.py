@@ -63,9 +63,13 @@ class JobRunning:
 
 @dataclass(frozen=True, slots=True)
 class JobLeftRunning:
-    """The job fails, restarts or is cancelled; with `shutdown` it has ended for good."""
+    """The job fails, restarts or is cancelled; with `shutdown` it has ended for good.
+
+    With `vertices` only these stop, and the tasks of others go on.
+    """
 
     shutdown: bool = False
+    vertices: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,9 +363,10 @@ class FailRequest:
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """Fail the job; its restart strategy decides what follows."""
+    """Fail the job, or only the region of `vertex`; the restart strategy decides what follows."""
 
     cause: str
+    vertex: str | None = None
 
 
 CoordinatorEffect: TypeAlias = (

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.coordinator_state import InFlightEvent
 from snapline.protocol.coordinator.event_gate import Delivery, EventGate
+from snapline.protocol.executions import Executions
 from snapline.protocol.messages import EventToCoordinator, OperatorEvent
 from snapline.protocol.snapshot import VertexInfo
-from snapline.types import ExecutionId, SubtaskId
+from snapline.types import SubtaskId
 
 MAX_UNCONFIRMED_EVENTS = 10_000
 """Events of one attempt that may be on their way to subtasks, or wait to be sent."""
@@ -27,8 +28,10 @@ class OperatorEvents:
     a late or repeated message cannot change the order. Events for a subtask that has finished are dropped.
     """
 
-    def __init__(self, attempt: int, vertices: Mapping[str, VertexInfo], finished: Iterable[SubtaskId] = ()) -> None:
-        self._attempt = attempt
+    def __init__(
+        self, executions: Executions, vertices: Mapping[str, VertexInfo], finished: Iterable[SubtaskId] = ()
+    ) -> None:
+        self._executions = executions
         self._vertices = vertices
         self._gates = {operator: EventGate(vertex.parallelism) for operator, vertex in vertices.items()}
         self._next_sequence = 0
@@ -56,6 +59,18 @@ class OperatorEvents:
             self._waiting.pop(self._unconfirmed.pop(number), None)
         return dropped
 
+    def restarted(self, subtasks: Collection[SubtaskId], finished: Iterable[SubtaskId]) -> None:
+        """These subtasks start again, with new coordinators: forget what was on its way to them."""
+        for operator, vertex in self._vertices.items():
+            if any(subtask.vertex == vertex.id for subtask in subtasks):
+                self._gates[operator] = EventGate(vertex.parallelism)
+        for number, target in list(self._unconfirmed.items()):
+            if self._subtask(*target) in subtasks:
+                del self._unconfirmed[number]
+                self._waiting.pop(target, None)
+        self._running.difference_update(subtasks)
+        self._finished = self._finished - set(subtasks) | set(finished)
+
     def _subtask(self, operator: str, index: int) -> SubtaskId:
         return SubtaskId(self._vertices[operator].id, index)
 
@@ -72,7 +87,7 @@ class OperatorEvents:
         sequence = self._next_sequence
         self._next_sequence += 1
         self._unconfirmed[sequence] = (operator, subtask)
-        order = OperatorEvent(ExecutionId(target, self._attempt), operator, sequence, event)
+        order = OperatorEvent(self._executions.of(target), operator, sequence, event)
         return self._pass(operator, self._gates[operator].send(subtask, order))
 
     def snapshotted(self, operator: str, checkpoint_id: int) -> set[int]:
@@ -97,6 +112,11 @@ class OperatorEvents:
             for order in self._pass(operator, gate.released(checkpoint_id))
         ]
 
+    def is_expected(self, sequence: int, attempt: int) -> bool:
+        """Whether a confirmation from this attempt counts."""
+        target = self._unconfirmed.get(sequence)
+        return target is not None and self._executions.of(self._subtask(*target)).attempt == attempt
+
     def confirmed(self, sequence: int) -> list[OperatorEvent]:
         """A subtask has an event; the next one for it may leave."""
         target = self._unconfirmed.pop(sequence, None)
@@ -111,7 +131,8 @@ class OperatorEvents:
         """An event did not reach its subtask, as far as is known: only a restart brings both sides together again."""
         if sequence not in self._unconfirmed:
             return []
-        return [c.FailJob(f"operator event {sequence} did not reach its subtask")]
+        vertex = self._subtask(*self._unconfirmed[sequence]).vertex
+        return [c.FailJob(f"operator event {sequence} did not reach its subtask", vertex)]
 
     def _pass(self, operator: str, deliveries: Iterable[Delivery]) -> list[OperatorEvent]:
         orders = []
@@ -134,7 +155,7 @@ class OperatorEvents:
 
     def received(self, message: EventToCoordinator) -> Sequence[c.DeliverEvent | c.FailJob]:
         """A subtask has sent an event. Checkpoints that it was sent before, and handled after, keep it."""
-        if message.execution.attempt != self._attempt:
+        if not self._executions.is_current(message.execution):
             return []
         index, after = message.execution.subtask.index, message.after
         for checkpoint_id, kept in self._in_flight.items():

@@ -10,11 +10,12 @@ from snapline.protocol.coordinator.operator_events import OperatorEvents
 from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, PendingPhase
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.executions import Executions
 from snapline.protocol.messages import TriggerCheckpoint
 from snapline.protocol.snapshot import StoredObject
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
-from snapline.types import BarrierKind, CheckpointScope, ExecutionId
+from snapline.types import BarrierKind, CheckpointScope
 
 
 class StartSequence:
@@ -26,7 +27,7 @@ class StartSequence:
 
     def __init__(
         self,
-        attempt: int,
+        executions: Executions,
         config: Checkpoints,
         shape: JobShape,
         statistics: CheckpointStatistics,
@@ -37,7 +38,7 @@ class StartSequence:
         full_until_complete: bool,
     ) -> None:
         self.full_until_complete = full_until_complete
-        self._attempt = attempt
+        self._executions = executions
         self._config = config
         self._shape = shape
         self._coordinators = tuple(shape.coordinators())
@@ -158,7 +159,7 @@ class StartSequence:
             format=request.format if request.kind.is_savepoint else None,
         )
         for subtask in pending.plan.trigger:
-            self._effects.append(TriggerCheckpoint(ExecutionId(subtask, self._attempt), barrier))
+            self._effects.append(TriggerCheckpoint(self._executions.of(subtask), barrier))
         self._request = None
         return pending
 

@@ -48,6 +48,13 @@ class TaskBoard:
         if status is TaskStatus.FINISHED:
             self._finished.add(subtask)
 
+    def restarted(self, subtasks: Iterable[SubtaskId], finished: Iterable[SubtaskId]) -> None:
+        """These subtasks start again, except those `finished` according to the snapshot."""
+        self._not_running.update(subtasks)
+        self._finished.difference_update(subtasks)
+        for subtask in finished:
+            self.update(subtask, TaskStatus.FINISHED)
+
     def is_running(self, subtask: SubtaskId) -> bool:
         return subtask not in self._not_running and subtask not in self._finished
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -63,10 +63,11 @@ class LastCheckpoint:
         self._reading: set[SubtaskId] = set()
         self._is_running = False
 
-    def prepared(self, sources: Iterable[SubtaskId]) -> None:
-        """An attempt is about to start with these source subtasks."""
+    def prepared(self, sources: Iterable[SubtaskId], again: Collection[SubtaskId] | None = None) -> None:
+        """An attempt is about to start with these source subtasks. With `again` only these restart."""
         self._step("attempt over")
-        self._reading = set(sources)
+        going_on = set() if again is None else {subtask for subtask in self._reading if subtask not in again}
+        self._reading = going_on | set(sources)
         self._is_running = False
 
     def running(self) -> list[LastCheckpointEffect]:

@@ -1,223 +1,49 @@
-"""The life of a job: attempts, failures, restarts, and the ways it ends."""
+"""The life of a job: attempts, failures, restarts of the whole job or of regions, and the ways it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
 
-from snapline.protocol.error_identity import ErrorIdentity
+from snapline.protocol.executions import Executions
+from snapline.protocol.job.lifecycle_events import (
+    AttemptClaimed,
+    AttemptPrepared,
+    CancelRequested,
+    CancelTasks,
+    CheckpointSaved,
+    ClaimAttempt,
+    DeploymentTimedOut,
+    DeployTasks,
+    DriverFenced,
+    EndJob,
+    FailureRequested,
+    JobEffect,
+    JobEvent,
+    JobHadEnded,
+    JobSubmitted,
+    PreparationFailed,
+    PrepareAttempt,
+    RestartDue,
+    ScheduleRestart,
+    StartCheckpoints,
+    StopCheckpoints,
+    StopFailed,
+    StopSavepointCompleted,
+    SuspendRequested,
+    TasksStopped,
+)
+from snapline.protocol.job.regions import Regions
 from snapline.protocol.job.repeated_errors import RepeatedErrors
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.machine import Story, TransitionTable, recorded
 from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
-from snapline.types import JobStatus, SubtaskId, TaskStatus
+from snapline.types import ExecutionId, JobStatus, SubtaskId, TaskStatus
 
 HOLD_MARGIN_MS = 500
 """After an error of the job's code, checkpoints wait until the attempt has outlived the failed one by this and more."""
 
-# Events.
-
-
-@dataclass(frozen=True, slots=True)
-class JobSubmitted:
-    """The job is to run."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptClaimed:
-    """This driver owns the attempt: its claim is in the journal."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class JobHadEnded:
-    """According to the journal the job is closed: it finished or was cancelled, perhaps with the savepoint `stop`."""
-
-    status: JobStatus
-    stop: Snapshot | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptPrepared:
-    """The restore is planned; `subtasks` have to run, except those `finished` before."""
-
-    subtasks: frozenset[SubtaskId]
-    finished: frozenset[SubtaskId] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class PreparationFailed:
-    """Claiming, reading the store or planning the restore failed; a retry may help if `recoverable`."""
-
-    error: str
-    recoverable: bool = True
-    identity: ErrorIdentity | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DriverFenced:
-    """Another driver runs this job now."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeploymentTimedOut:
-    """Tasks of this attempt did not start in time."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class FailureRequested:
-    """Too many failed checkpoints, a lost slot or the like demand a failover; no restart unless `recoverable`."""
-
-    attempt: int
-    cause: str
-    recoverable: bool = True
-    identity: ErrorIdentity | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointSaved:
-    """A checkpoint is complete, and sources have moved: an error after it is not a repetition of one before."""
-
-
-@dataclass(frozen=True, slots=True)
-class TasksStopped:
-    """No task of this attempt can have any effect any more."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class RestartDue:
-    """The delay before the next attempt is over."""
-
-
-@dataclass(frozen=True, slots=True)
-class CancelRequested:
-    """The user cancels the job."""
-
-
-@dataclass(frozen=True, slots=True)
-class SuspendRequested:
-    """The driver shuts down cleanly; another one will take over."""
-
-
-@dataclass(frozen=True, slots=True)
-class StopSavepointCompleted:
-    """The savepoint of a stop is durable."""
-
-    snapshot: Snapshot
-
-
-JobEvent: TypeAlias = (
-    JobSubmitted
-    | AttemptClaimed
-    | JobHadEnded
-    | AttemptPrepared
-    | PreparationFailed
-    | DriverFenced
-    | TaskReport
-    | DeploymentTimedOut
-    | FailureRequested
-    | CheckpointSaved
-    | TasksStopped
-    | RestartDue
-    | CancelRequested
-    | SuspendRequested
-    | StopSavepointCompleted
-)
-
-# Effects.
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimAttempt:
-    """Claim the next attempt in the journal."""
-
-
-@dataclass(frozen=True, slots=True)
-class PrepareAttempt:
-    """Read the store, choose what to restore and plan it."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeployTasks:
-    """Start these subtasks; report `DeploymentTimedOut` if they do not start in time."""
-
-    attempt: int
-    subtasks: tuple[SubtaskId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StartCheckpoints:
-    """Every task runs: checkpoints may begin, the first periodic one after `hold_ms`."""
-
-    attempt: int
-    hold_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StopCheckpoints:
-    """The job has left the running state."""
-
-    attempt: int
-    shutdown: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CancelTasks:
-    """Stop all tasks of this attempt and report `TasksStopped`."""
-
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleRestart:
-    """Report `RestartDue` after this delay."""
-
-    delay_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopFailed:
-    """The savepoint is complete, but the job did not end with it and continues from it."""
-
-    snapshot: Snapshot
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class EndJob:
-    """The job is over for this driver: record the end and clean up as the status demands.
-
-    `stop` is the savepoint the job stopped with. Report no end before it is recorded: until then another driver may
-    take over and continue.
-    """
-
-    status: JobStatus
-    cause: str
-    stop: Snapshot | None = None
-
-
-JobEffect: TypeAlias = (
-    ClaimAttempt
-    | PrepareAttempt
-    | DeployTasks
-    | StartCheckpoints
-    | StopCheckpoints
-    | CancelTasks
-    | ScheduleRestart
-    | StopFailed
-    | EndJob
-)
+_FINISHED = TaskStatus.FINISHED
 
 _J = JobStatus
 LIFECYCLE = TransitionTable(
@@ -235,6 +61,7 @@ LIFECYCLE = TransitionTable(
         (_J.FAILING, "tasks stopped, restart allowed", _J.RESTARTING),
         (_J.FAILING, "tasks stopped, no restart", _J.FAILED),
         (_J.RESTARTING, "restart due", _J.INITIALIZING),
+        (_J.RESTARTING, "another region failed", _J.FAILING),
         *[
             (status, "cancel", _J.CANCELLING)
             for status in (_J.CREATED, _J.INITIALIZING, _J.RUNNING, _J.FAILING, _J.RESTARTING)
@@ -249,21 +76,54 @@ LIFECYCLE = TransitionTable(
 
 
 class JobLifecycle:
-    """One driver's view of a job. The first failure of an attempt is its cause, not what follows from it."""
+    """One driver's view of a job. The first failure of an attempt is its cause, not what follows from it.
 
-    def __init__(self, policy: RestartPolicy, same_error_limit: int | None = None) -> None:
+    A failure takes down the regions it concerns; the others go on, and so do their executions. What fails among those
+    meanwhile waits for a moment at which no claim is under way, and then goes down too.
+    """
+
+    def __init__(
+        self, policy: RestartPolicy, same_error_limit: int | None = None, regions: Regions | None = None
+    ) -> None:
         self.errors = RepeatedErrors(same_error_limit)
         self.status = LIFECYCLE.initial
         self.story = Story()
         self.attempt = 0
         self.cause = ""
+        self.is_stopping = False
+        """Set by the shell while the job stops with a savepoint: then all regions restart together."""
         self._policy = policy
+        self._regions = regions or Regions()
+        self.executions = Executions(0)
         self._tasks: dict[SubtaskId, TaskStatus] = {}
+        self._down = self._regions.all
+        self._failed_too: list[FailureRequested] = []
         self._delay_ms: int | None = None
         self._is_deployed = False
         self._running_since_ms: int | None = None
         self._hold_ms = 0
         self._stop_snapshot: Snapshot | None = None
+
+    @property
+    def down(self) -> frozenset[int]:
+        """The regions that restart, or started with the newest attempt."""
+        return self._down
+
+    @property
+    def has_survivors(self) -> bool:
+        """Whether some regions go on while others restart."""
+        return self._down != self._regions.all
+
+    def is_current(self, execution: ExecutionId) -> bool:
+        """Whether this execution counts: its subtask runs in this attempt, or has not restarted since it."""
+        return self.executions.is_current(execution) and (
+            self._is_deployed or self._regions.of(execution.subtask.vertex) not in self._down
+        )
+
+    def unfinished(self, regions: frozenset[int]) -> frozenset[int]:
+        """Those of the regions that have not come to their end: what has can't fail any more."""
+        busy = {self._regions.of(task.vertex) for task, status in self._tasks.items() if status is not _FINISHED}
+        return regions & (busy if self._is_deployed else busy | self._down)
 
     @recorded
     def handle(self, event: JobEvent, now_ms: int, jitter: float = 0.0) -> list[JobEffect]:
@@ -278,32 +138,36 @@ class JobLifecycle:
                 if self.status is not JobStatus.INITIALIZING:
                     return []
                 self.attempt = attempt
-                return [PrepareAttempt(attempt)]
+                return [PrepareAttempt(attempt, self._part(self._down))]
             case JobHadEnded(status, stop):
                 return self._on_had_ended(status, stop) if self.status is JobStatus.INITIALIZING else []
             case AttemptPrepared(subtasks, finished):
-                return self._on_prepared(subtasks, finished) if self.status is JobStatus.INITIALIZING else []
+                if self.status is not JobStatus.INITIALIZING:
+                    return []
+                return self._on_prepared(subtasks, finished, now_ms, jitter)
             case PreparationFailed(error, recoverable, identity):
                 if self.status is not JobStatus.INITIALIZING:
                     return []
-                return self._fail(error, now_ms, jitter, may_restart=recoverable, identity=identity)
+                return self._fail(
+                    FailureRequested(self.attempt, error, recoverable, identity, self._down), now_ms, jitter
+                )
             case TaskReport():
                 return self._on_task(event, now_ms, jitter)
             case DeploymentTimedOut(attempt):
-                if self.status is not JobStatus.INITIALIZING or not self._is_current(attempt):
+                if self.status is not JobStatus.INITIALIZING or not self._is_deployed or attempt != self.attempt:
                     return []
-                missing = [str(task) for task, status in self._tasks.items() if status is TaskStatus.DEPLOYING]
-                return self._fail(f"tasks did not start in time: {', '.join(missing)}", now_ms, jitter)
-            case FailureRequested(attempt, cause, recoverable, identity):
-                if not self._is_current(attempt) or not self._may_fail:
-                    return []
-                return self._fail(cause, now_ms, jitter, may_restart=recoverable, identity=identity)
+                missing = [task for task, status in self._tasks.items() if status is TaskStatus.DEPLOYING]
+                cause = f"tasks did not start in time: {', '.join(map(str, missing))}"
+                regions = frozenset(self._regions.of(task.vertex) for task in missing)
+                return self._fail(FailureRequested(attempt, cause, regions=regions), now_ms, jitter)
+            case FailureRequested(attempt):
+                return self._on_failure(event, now_ms, jitter) if attempt == self.attempt else []
             case CheckpointSaved():
                 self.errors.checkpoint_completed()
                 self._hold_ms = 0
                 return []
             case TasksStopped(attempt):
-                return self._on_stopped() if attempt == self.attempt else []
+                return self._on_stopped(now_ms, jitter) if attempt == self.attempt else []
             case RestartDue():
                 if self.status is not JobStatus.RESTARTING:
                     return []
@@ -321,36 +185,55 @@ class JobLifecycle:
                 self._stop_snapshot = snapshot
                 return []
 
-    def _is_current(self, attempt: int) -> bool:
-        """Whether this attempt's tasks are deployed; late messages of older attempts do not count."""
-        return self._is_deployed and attempt == self.attempt
+    def _part(self, regions: frozenset[int]) -> frozenset[int] | None:
+        """For an effect: None means the whole job."""
+        return None if regions == self._regions.all else regions
 
     @property
-    def _may_fail(self) -> bool:
-        return self.status is JobStatus.INITIALIZING or self.status is JobStatus.RUNNING
+    def _is_running(self) -> bool:
+        """Whether tasks of any region may run."""
+        return self._is_deployed or self.has_survivors
 
     def _on_had_ended(self, status: JobStatus, stop: Snapshot | None) -> list[JobEffect]:
         self._step(f"ended before as {status.name}")
         return [EndJob(status, self.cause, stop)]
 
-    def _on_prepared(self, subtasks: frozenset[SubtaskId], finished: frozenset[SubtaskId]) -> list[JobEffect]:
-        self._tasks = dict.fromkeys(sorted(subtasks - finished), TaskStatus.DEPLOYING)
+    def _on_prepared(
+        self, subtasks: frozenset[SubtaskId], finished: frozenset[SubtaskId], now_ms: int, jitter: float
+    ) -> list[JobEffect]:
+        if self._failed_too:
+            return self._fail(self._failed_too.pop(0), now_ms, jitter)
+        self.executions.restarted(self.attempt, self._tasks)
+        starting = dict.fromkeys(sorted(subtasks - finished), TaskStatus.DEPLOYING)
+        self._tasks.update(starting)
         self._is_deployed = True
-        if not self._tasks:
+        if self._all(TaskStatus.FINISHED):
             return self._finish()
-        return [DeployTasks(self.attempt, tuple(self._tasks))]
+        return [DeployTasks(self.attempt, tuple(starting))] if starting else self._run_if_ready(now_ms)
 
     def _on_task(self, report: TaskReport, now_ms: int, jitter: float) -> list[JobEffect]:
         execution, status = report.execution, report.status
         known = self._tasks.get(execution.subtask)
-        if known is None or known is TaskStatus.FINISHED or not self._is_current(execution.attempt):
-            return []
-        if not self._may_fail or (known is TaskStatus.RUNNING and status is TaskStatus.DEPLOYING):
+        if known is None or known is TaskStatus.FINISHED or not self.is_current(execution):
             return []
         if status is TaskStatus.FAILED or status is TaskStatus.CANCELED:
-            cause, may_restart = f"{execution}: {report.error}", not report.is_final
-            return self._fail(cause, now_ms, jitter, may_restart=may_restart, identity=report.identity)
+            cause, regions = f"{execution}: {report.error}", frozenset({self._regions.of(execution.subtask.vertex)})
+            failure = FailureRequested(self.attempt, cause, not report.is_final, report.identity, regions)
+            return self._on_failure(failure, now_ms, jitter)
+        if not (self._may_fail or self.has_survivors) or (
+            known is TaskStatus.RUNNING and status is TaskStatus.DEPLOYING
+        ):
+            return []
         self._tasks[execution.subtask] = status
+        return self._run_if_ready(now_ms)
+
+    @property
+    def _may_fail(self) -> bool:
+        return self.status is JobStatus.INITIALIZING or self.status is JobStatus.RUNNING
+
+    def _run_if_ready(self, now_ms: int) -> list[JobEffect]:
+        if not self._is_deployed or not self._may_fail:
+            return []
         if self._all(TaskStatus.FINISHED):
             return self._finish()
         if self.status is JobStatus.INITIALIZING and self._all(TaskStatus.RUNNING, TaskStatus.FINISHED):
@@ -366,58 +249,85 @@ class JobLifecycle:
         self._step("all tasks finished")
         return [StopCheckpoints(self.attempt, shutdown=True), EndJob(JobStatus.FINISHED, "", self._stop_snapshot)]
 
-    def _fail(
-        self,
-        cause: str,
-        now_ms: int,
-        jitter: float,
-        *,
-        may_restart: bool = True,
-        identity: ErrorIdentity | None = None,
-    ) -> list[JobEffect]:
-        self.errors.failed(identity)
-        if identity is not None:
+    # Failures.
+
+    def _on_failure(self, failure: FailureRequested, now_ms: int, jitter: float) -> list[JobEffect]:
+        regions = self._regions.all if failure.regions is None else failure.regions
+        if self._is_deployed and self._may_fail:
+            return self._fail(failure, now_ms, jitter)
+        if not self.has_survivors or regions <= self._down:
+            return []  # what failed is down already
+        if self.status is JobStatus.RESTARTING:
+            return self._fail(failure, now_ms, jitter)
+        if self.status in (JobStatus.FAILING, JobStatus.INITIALIZING):
+            self._failed_too.append(failure)
+        return []
+
+    def _fail(self, failure: FailureRequested, now_ms: int, jitter: float) -> list[JobEffect]:
+        """Take down the regions that failed, with those that are not up again."""
+        self.errors.failed(failure.identity)
+        if failure.identity is not None:
             ran_ms = 0 if self._running_since_ms is None else max(now_ms - self._running_since_ms, 0)
-            self._hold_ms = 2 * ran_ms + HOLD_MARGIN_MS
+            self._hold_ms = max(2 * ran_ms + HOLD_MARGIN_MS, self._hold_ms if self.has_survivors else 0)
         self._running_since_ms = None
-        decision = self._policy.failed(now_ms, jitter) if may_restart and not self.errors.is_too_many else None
+        failures, self._failed_too = [failure, *self._failed_too], []
+        may_restart = all(each.recoverable for each in failures) and not self.errors.is_too_many
+        decision = self._policy.failed(now_ms, jitter) if may_restart else None
         self._delay_ms = decision.delay_ms if decision is not None and decision.restart else None
         note = self.errors.note
-        self.cause = cause = f"{cause} ({note})" if note else cause
+        self.cause = cause = f"{failure.cause} ({note})" if note else failure.cause
         effects: list[JobEffect] = []
         if self._stop_snapshot is not None:
             effects.append(StopFailed(self._stop_snapshot, cause))
-            self._stop_snapshot = None
-        self._step("failure")
-        if not self._is_deployed:
-            return [*effects, *self._on_stopped()]
-        return [*effects, StopCheckpoints(self.attempt, shutdown=False), CancelTasks(self.attempt)]
+        down = self._restarting(failures)
+        to_stop = down if self._is_deployed else down - self._down
+        self._down, self._is_deployed, self._stop_snapshot = down, False, None
+        kept = [task for task in self._tasks if self._regions.of(task.vertex) not in down]
+        self._tasks = {task: self._tasks[task] for task in kept}
+        if self.status is not JobStatus.FAILING:
+            self._step("another region failed" if self.status is JobStatus.RESTARTING else "failure")
+        if not to_stop:
+            return [*effects, *self._on_stopped(now_ms, jitter)]
+        part = self._part(to_stop)
+        return [*effects, StopCheckpoints(self.attempt, shutdown=False, regions=part), CancelTasks(self.attempt, part)]
 
-    def _on_stopped(self) -> list[JobEffect]:
+    def _restarting(self, failures: Iterable[FailureRequested]) -> frozenset[int]:
+        """The regions that restart after these failures."""
+        everything, regions = self._regions.all, frozenset[int]()
+        for failure in failures:
+            regions |= everything if failure.regions is None else failure.regions
+        if self.status is not JobStatus.RUNNING:
+            regions |= self._down
+        is_together = bool(self._regions.coupled) or self.is_stopping or self._stop_snapshot is not None
+        return everything if is_together or self._delay_ms is None else regions
+
+    def _on_stopped(self, now_ms: int, jitter: float) -> list[JobEffect]:
         if self.status is JobStatus.CANCELLING:
             return self._end("tasks stopped")
         if self.status is not JobStatus.FAILING:
             return []
-        self._is_deployed = False
+        if self._failed_too:
+            return self._fail(self._failed_too.pop(0), now_ms, jitter)
         if self._delay_ms is None:
             return self._end("tasks stopped, no restart")
         self._step("tasks stopped, restart allowed")
-        return [ScheduleRestart(self._delay_ms)]
+        return [ScheduleRestart(self._delay_ms, self._part(self._down))]
+
+    # The end.
 
     def _on_cancel(self) -> list[JobEffect]:
         if self.status is JobStatus.CANCELLING:
             return []
         was_failing = self.status is JobStatus.FAILING
         self._step("cancel")
-        if not self._is_deployed:
-            return self._end("tasks stopped")
-        if was_failing:
-            return []
+        if not self._is_running:
+            return [] if was_failing else self._end("tasks stopped")
         return [StopCheckpoints(self.attempt, shutdown=True), CancelTasks(self.attempt)]
 
     def _suspend(self, cause: str) -> list[JobEffect]:
+        may_run = self._is_running or self.status is JobStatus.FAILING or self.status is JobStatus.CANCELLING
         stop: Iterable[JobEffect] = (
-            [StopCheckpoints(self.attempt, shutdown=False), CancelTasks(self.attempt)] if self._is_deployed else []
+            [StopCheckpoints(self.attempt, shutdown=False), CancelTasks(self.attempt)] if may_run else []
         )
         self.cause = cause
         self._step("fenced or suspended")

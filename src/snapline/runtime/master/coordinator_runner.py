@@ -68,6 +68,7 @@ class CoordinatorRunner:
         background: BackgroundCalls,
     ) -> None:
         self.parallelism = place.parallelism
+        self.restored_id = place.restored_id
         self.closed: Future[None] = Future()
         """Set on the loop once the coordinator is closed."""
         self._coordinator = coordinator
@@ -125,6 +126,10 @@ class CoordinatorRunner:
         self._carry_out()
         self._waiting.extendleft(self._event_call(*event) for event in reversed(restored))
         self._call_next()
+
+    def move(self, send: Callable[[int, Any], None], failed: Callable[[Exception], None]) -> None:
+        """Another attempt has begun, and this coordinator goes on in it."""
+        self._send, self._failed = send, failed
 
     def close(self, *, finish: bool) -> None:
         """Close the coordinator behind what waits; if it is not to `finish`, only notices still reach it."""

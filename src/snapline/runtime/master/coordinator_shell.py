@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,8 @@ from snapline.contracts.operator_coordinator import MAX_EVENT_BYTES
 from snapline.errors import FencedError, PeerError, SnaplineError, StorageError, StorageLostError
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.coordinator.activity import Activity
+from snapline.protocol.coordinator.attempt_tasks import AttemptTasks
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.error_identity import ErrorIdentity
@@ -46,7 +49,10 @@ class Owner(Protocol):
 
     def request_failed(self, failed: c.FailRequest) -> None: ...
 
-    def failure_requested(self, attempt: int, cause: str, identity: ErrorIdentity | None = None) -> None: ...
+    def failure_requested(
+        self, attempt: int, cause: str, identity: ErrorIdentity | None = None, vertex: str | None = None
+    ) -> None:
+        """The job has to fail over, or only the region of `vertex`."""
 
     def storage_lost(self, attempt: int, cause: str) -> None:
         """The checkpoints of this attempt were deleted; `cause` says what to do."""
@@ -91,6 +97,20 @@ class CoordinatorShell:
     def retained(self) -> RetainedSnapshots:
         return self._coordinator.retained
 
+    @property
+    def tasks(self) -> AttemptTasks:
+        return self._coordinator.tasks
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the job stops with a savepoint, or gets ready to."""
+        return self._coordinator.activity is Activity.STOPPING or bool(self._draining)
+
+    def hand_over(self, coordinators: OperatorCoordinators, vertices: Collection[str]) -> None:
+        """Another attempt begins with these vertices; operator coordinators of others go on in it."""
+        coordinators.keep(self._coordinators, vertices)
+        self._timers.cancel_all()
+
     def start(self) -> None:
         """Let the operator coordinators work: what they have sent by now waits for its subtasks."""
         self._coordinators.attach(self._send_event, self._failed)
@@ -102,7 +122,7 @@ class CoordinatorShell:
         self._decide(event)
         if isinstance(event, c.JobLeftRunning):
             self._give_up_draining()
-            self._coordinators.close(finish=event.shutdown)
+            self._coordinators.close(finish=event.shutdown, vertices=event.vertices)
 
     def _decide(self, event: c.CoordinatorEvent) -> None:
         self._effects.add(self._carry_out, self._coordinator.handle(event, self._now_ms(), self._scheduler.wall_ms()))
@@ -147,8 +167,9 @@ class CoordinatorShell:
     def _send_event(self, operator: str, subtask: int, event: Any) -> None:
         self.feed(c.OperatorEventSent(operator, subtask, event))
 
-    def _failed(self, error: Exception) -> None:
-        self._owner.failure_requested(self.attempt, _text(error), ErrorIdentity.of(error, "driver"))
+    def _failed(self, operator: str, error: Exception) -> None:
+        vertex = self._coordinators.vertices[operator]
+        self._owner.failure_requested(self.attempt, _text(error), ErrorIdentity.of(error, "driver"), vertex)
 
     @property
     def coordinators_closed(self) -> list[Future[None]]:
@@ -197,8 +218,8 @@ class CoordinatorShell:
             case OperatorEvent():
                 if not self._deployment.send(effect.execution, effect):
                     self.feed(c.OperatorEventLost(effect.sequence))
-            case c.FailJob(cause):
-                owner.failure_requested(self.attempt, cause)
+            case c.FailJob(cause, vertex):
+                owner.failure_requested(self.attempt, cause, vertex=vertex)
 
     def _now_ms(self) -> int:
         return self._scheduler.now_ms()

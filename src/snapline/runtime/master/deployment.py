@@ -1,8 +1,9 @@
-"""Starts and stops the tasks of an attempt in their slots."""
+"""Starts and stops the tasks of regions in their slots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
+from typing import Protocol
 
 from snapline.graph.job_spec import JobSpec
 from snapline.runtime.master.job_recovery import Recovery
@@ -12,26 +13,43 @@ from snapline.runtime.wire.control_messages import Cancel, Deploy, Message, Task
 from snapline.types import ExecutionId, SubtaskId
 
 
+class DeploymentOwner(Protocol):
+    """The user of a deployment. Called on the loop."""
+
+    def tasks_stopped(self, attempt: int) -> None:
+        """Nothing that was cancelled runs any more."""
+
+    def process_killed(self, slot: int) -> None:
+        """A process did not cancel its tasks in time. Whatever else ran there is gone too. `tasks_stopped` follows."""
+
+
 class Deployment:
-    """The tasks of the newest attempt. Calls `stopped(attempt)` when none of an attempt runs any more."""
+    """The tasks of a job. Used on the loop only."""
 
     def __init__(
-        self, spec: JobSpec, scheduler: Scheduler, slots: Slots, shared: str | None, stopped: Callable[[int], None]
+        self,
+        spec: JobSpec,
+        scheduler: Scheduler,
+        slots: Slots,
+        shared: str | None,
+        owner: DeploymentOwner,
     ) -> None:
         self._plan = spec.plan
+        self._regions = spec.regions
         self._scheduler = scheduler
         self._slots = slots
         self._shared = shared
         self._cancel_timeout_s = spec.execution.cancel_timeout_ms / 1000
-        self._stopped = stopped
+        self._owner = owner
         self._recovery: Recovery | None = None
         self._subtasks: Collection[SubtaskId] = ()
         self._cancelling: int | None = None
-        self._waiting: set[int] = set()
+        self._waiting: set[tuple[int, int]] = set()
+        self._is_whole = True
         self._timer: Cancellable | None = None
 
     def deploy(self, recovery: Recovery, subtasks: Collection[SubtaskId]) -> None:
-        """Start these subtasks once all slots are ready; all others have finished and only end their outputs."""
+        """Start these subtasks once all slots are ready; all others of their regions only end their outputs."""
         self._recovery, self._subtasks = recovery, frozenset(subtasks)
         self._slots.acquire()
 
@@ -39,27 +57,40 @@ class Deployment:
         recovery, self._recovery = self._recovery, None
         if recovery is None:
             return
+        for region in sorted(self._regions.all if recovery.regions is None else recovery.regions):
+            vertices = self._regions.vertices({region})
+            for slot in range(self._plan.slots):
+                subtasks = [SubtaskId(vertex.id, slot) for vertex in self._plan.vertices if vertex.id in vertices]
+                self._deploy(recovery, region, slot, subtasks, addresses)
+
+    def _deploy(
+        self,
+        recovery: Recovery,
+        region: int,
+        slot: int,
+        subtasks: Sequence[SubtaskId],
+        addresses: Sequence[tuple[str, int]],
+    ) -> None:
         plan = recovery.plan
-        for slot in range(self._plan.slots):
-            tasks = [
-                TaskDeployment(
-                    ExecutionId(subtask, recovery.attempt), dict(plan.subtasks[subtask]), subtask not in self._subtasks
-                )
-                for subtask in (SubtaskId(vertex.id, slot) for vertex in self._plan.vertices)
-                if subtask in plan.subtasks
-            ]
-            self._slots.send(
-                slot,
-                Deploy(
-                    attempt=recovery.attempt,
-                    peers=list(addresses),
-                    max_parallelism=dict(plan.max_parallelism),
-                    tasks=tasks,
-                    restored_id=recovery.restored_id,
-                    prepared_until=recovery.prepared_until,
-                    shared=self._shared,
-                ),
+        tasks = [
+            TaskDeployment(
+                ExecutionId(subtask, recovery.attempt), dict(plan.subtasks[subtask]), subtask not in self._subtasks
             )
+            for subtask in subtasks
+            if subtask in plan.subtasks
+        ]
+        if tasks:
+            message = Deploy(
+                attempt=recovery.attempt,
+                peers=list(addresses),
+                max_parallelism=dict(plan.max_parallelism),
+                tasks=tasks,
+                restored_id=recovery.restored_id,
+                prepared_until=recovery.prepared_until,
+                shared=self._shared,
+                region=region,
+            )
+            self._slots.send(slot, message)
 
     def send(self, execution: ExecutionId, message: Message) -> bool:
         """Send a message to a subtask. Returns False if it has no process."""
@@ -67,25 +98,33 @@ class Deployment:
 
     # Stopping.
 
-    def cancel(self, attempt: int) -> None:
-        """Stop this and older attempts; kills processes that do not stop in time."""
+    def cancel(self, attempt: int, regions: frozenset[int] | None = None) -> None:
+        """Stop this and older attempts, or only these regions; kills processes that do not stop in time.
+
+        What a cancellation before is still waiting for has to stop as well.
+        """
         self._recovery = None
         self._slots.give_up()
+        if self._cancelling is None:
+            self._waiting.clear()
+            self._is_whole = False
         self._cancelling = attempt
-        self._waiting = set(self._slots.live_processes)
-        for slot in self._waiting:
-            self._slots.send(slot, Cancel(attempt))
+        self._is_whole = self._is_whole or regions is None
+        live, named = self._slots.live_processes, self._regions.all if regions is None else regions
+        self._waiting.update((slot, region) for slot in live for region in named)
+        for slot in live:
+            self._slots.send(slot, Cancel(attempt, None if regions is None else sorted(regions)))
         self._cancel_timer()
         self._timer = self._scheduler.call_later(self._cancel_timeout_s, self._cancel_timed_out, attempt)
         self._report_if_stopped()
 
-    def tasks_cancelled(self, slot: int, attempt: int) -> None:
+    def tasks_cancelled(self, slot: int, attempt: int, regions: Collection[int] | None = None) -> None:
         if self._cancelling is not None and attempt >= self._cancelling:
-            self._waiting.discard(slot)
+            self._waiting -= {(slot, region) for region in (self._regions.all if regions is None else regions)}
             self._report_if_stopped()
 
     def process_gone(self, slot: int) -> None:
-        self._waiting.discard(slot)
+        self._waiting = {entry for entry in self._waiting if entry[0] != slot}
         self._report_if_stopped()
 
     def close(self) -> None:
@@ -94,17 +133,19 @@ class Deployment:
 
     def _cancel_timed_out(self, attempt: int) -> None:
         if self._cancelling == attempt:
-            for slot in list(self._waiting):
+            slots, self._waiting = sorted({slot for slot, _ in self._waiting}), set()
+            for slot in slots:
                 self._slots.kill_process(slot)
-            self._waiting.clear()
+                self._owner.process_killed(slot)
             self._report_if_stopped()
 
     def _report_if_stopped(self) -> None:
         if self._cancelling is not None and not self._waiting:
             attempt, self._cancelling = self._cancelling, None
             self._cancel_timer()
-            self._slots.idle()
-            self._stopped(attempt)
+            if self._is_whole:
+                self._slots.idle()
+            self._owner.tasks_stopped(attempt)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

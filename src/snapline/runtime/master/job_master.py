@@ -15,14 +15,16 @@ from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.error_identity import ErrorIdentity
-from snapline.protocol.job import lifecycle as j
+from snapline.protocol.job import lifecycle_events as j
 from snapline.protocol.job.first_failure import NO_DETAILS, FailureDetails, FirstFailure
+from snapline.protocol.job.lifecycle import JobLifecycle
 from snapline.protocol.job.repeated_errors import has_moved
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.snapshot import Snapshot
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master import job_recovery as r
+from snapline.runtime.master.attempt_start import AttemptStart
 from snapline.runtime.master.checkpoint_reports import CheckpointReports
 from snapline.runtime.master.coordinator_shell import CoordinatorShell
 from snapline.runtime.master.deployment import Deployment
@@ -30,7 +32,7 @@ from snapline.runtime.master.job_end import EndRecorder
 from snapline.runtime.master.job_log import EventLog, note_metrics
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.master_calls import MasterCalls
-from snapline.runtime.master.operator_coordinators import OperatorCoordinators, prepare_coordinators
+from snapline.runtime.master.operator_coordinators import OperatorCoordinators
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.master.snapshot_requests import Requests
@@ -82,11 +84,17 @@ class JobMaster:
         self._events = events
         self._on_end = on_end
         self._random = random or SystemRandom()
-        self._lifecycle = j.JobLifecycle(RestartPolicy.for_config(spec.restart), spec.execution.same_error_limit)
+        self._regions = spec.regions
+        self._start = AttemptStart(spec, storage, scheduler, calls)
+        policy = RestartPolicy.for_config(spec.restart)
+        self._lifecycle = JobLifecycle(policy, spec.execution.same_error_limit, self._regions)
         self._memory = Carryover.fresh(spec.checkpoints)
         self._reports = CheckpointReports(spec.name, events, scheduler.time_s)
         self._source_ends = SourceEnds(
-            is_wanted=spec.takes_last_checkpoint, scheduler=scheduler, effects=self.effects, request=self._request_last
+            is_wanted=spec.takes_last_checkpoint,
+            scheduler=scheduler,
+            effects=self.effects,
+            request=lambda request: self._coordinator_event(c.CheckpointRequested(request)),
         )
         self._end_recorder = EndRecorder(spec, storage, cleaner, scheduler, calls.journal, generations, self.failure)
         self._subtasks = r.all_subtasks(spec.plan)
@@ -106,7 +114,7 @@ class JobMaster:
         """`slots` must report to this master and share its effects."""
         shared = None if self._storage.is_in_driver else self._archive.shared_directory
         self._slots = slots
-        self._deployment = Deployment(self._spec, self._scheduler, slots, shared, self._tasks_stopped)
+        self._deployment = Deployment(self._spec, self._scheduler, slots, shared, self)
         self._job_event(j.JobSubmitted())
         self._heartbeat()
 
@@ -160,12 +168,20 @@ class JobMaster:
         self._deployment.slots_ready(addresses)
 
     def slot_failed(self, cause: str, log: str, slot: int | None, is_loss: bool) -> None:
-        if self._lifecycle.status in _ACTIVE:
+        regions = self._lifecycle.unfinished(self._regions.in_slot(None if self._slots.is_doomed else slot))
+        if regions and (self._lifecycle.status in _ACTIVE or not regions <= self._lifecycle.down):
             known = FailureDetails(log=log, lost_slot=slot if is_loss else None)
-            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause), known)
+            self._job_event(j.FailureRequested(self._lifecycle.attempt, cause, regions=regions), known)
         elif not is_loss:
             # The end is reported twice: first by the connection, then with its cause.
             self.failure_explained(cause, log, slot)
+
+    def tasks_stopped(self, attempt: int) -> None:
+        self._job_event(j.TasksStopped(attempt))
+
+    def process_killed(self, slot: int) -> None:
+        cause = f"the operator process of slot {slot} was killed, because tasks there did not stop in time"
+        self.slot_failed(cause, "", slot, is_loss=True)
 
     def failure_explained(self, cause: str, log: str, slot: int | None) -> None:
         self._events.add(cause)
@@ -178,7 +194,7 @@ class JobMaster:
             self._must_record = False  # the environment is at fault, not the job: it can continue once that is fixed
         if is_fatal and self._lifecycle.status is JobStatus.INITIALIZING:
             self._job_event(j.PreparationFailed(cause, recoverable=False))
-        elif self._lifecycle.status in _ACTIVE:
+        elif self._lifecycle.status in _ACTIVE or self._lifecycle.has_survivors:
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause, recoverable=not is_fatal))
         else:
             self.failure_explained(cause, "", None)
@@ -203,21 +219,21 @@ class JobMaster:
                 self._coordinator_event(message)
             case m.EventToCoordinator(execution):
                 self._check_sender(slot, execution)
-                if self._coordinator is not None and execution.attempt == self._coordinator.attempt:
+                if self._coordinator is not None and self._coordinator.tasks.executions.is_current(execution):
                     self._coordinator.event_received(message)
             case SourceEnded(execution):
                 self._check_sender(slot, execution)
-                if execution.attempt == self._lifecycle.attempt:
+                if self._lifecycle.executions.is_current(execution):
                     self._source_ends.source_ended(execution.subtask)
             case m.OperatorEventReceived():
                 self._coordinator_event(message)
-            case TasksCancelled(attempt):
-                self._deployment.tasks_cancelled(slot, attempt)
+            case TasksCancelled(attempt, regions):
+                self._deployment.tasks_cancelled(slot, attempt, regions)
             case Metrics(tasks, memory_bytes):
                 self.memory_bytes[slot] = memory_bytes
                 for metrics in tasks:
                     self._check_sender(slot, metrics.execution)
-                    if metrics.execution.attempt == self.attempt:
+                    if self._lifecycle.executions.is_current(metrics.execution):
                         note_metrics(self.metrics, metrics, self._events, self._spec.name)
             case _:
                 raise PeerError(f"an operator process may not send {type(message).__name__}")
@@ -228,17 +244,15 @@ class JobMaster:
 
     def _task_reported(self, report: m.TaskReport) -> None:
         execution, status = report.execution, report.status
-        if execution.attempt == self._lifecycle.attempt and status is not TaskStatus.FAILED:
+        is_current = self._lifecycle.is_current(execution)
+        if is_current and status is not TaskStatus.FAILED:
             self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
-        elif self._coordinator is not None and execution.attempt == self._coordinator.attempt:
+        elif self._coordinator is not None and self._coordinator.tasks.executions.is_current(execution):
             self._coordinator.subtask_failed(execution.subtask, report.error)
-        if report.is_final and execution.attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
+        if report.is_final and is_current:
             # Another version of the job, another setting or a backup may fit: leave everything for it.
             self._must_record = False
         self._job_event(report, FailureDetails(report.trace, report.log))
-
-    def _tasks_stopped(self, attempt: int) -> None:
-        self._job_event(j.TasksStopped(attempt))
 
     # Reports of coordinators.
 
@@ -249,7 +263,8 @@ class JobMaster:
             self._job_event(j.StopSavepointCompleted(snapshot))
         elif not snapshot.kind.is_savepoint:
             start = None if self._recovery is None else self._recovery.snapshot
-            if has_moved(start, snapshot, self._spec.sources):
+            # Regions that have not failed always move.
+            if has_moved(start, snapshot, self._spec.sources_of(self._lifecycle.down)):
                 self._job_event(j.CheckpointSaved())
             self._source_ends.checkpoint_completed()
 
@@ -260,8 +275,13 @@ class JobMaster:
         if request.is_last:
             self._source_ends.checkpoint_failed()
 
-    def failure_requested(self, attempt: int, cause: str, identity: ErrorIdentity | None = None) -> None:
-        self._job_event(j.FailureRequested(attempt, cause, identity=identity))
+    def failure_requested(
+        self, attempt: int, cause: str, identity: ErrorIdentity | None = None, vertex: str | None = None
+    ) -> None:
+        regions = None if vertex is None else frozenset({self._regions.of(vertex)})
+        if regions is not None and not regions <= self._lifecycle.down:
+            attempt = self._lifecycle.attempt  # its coordinator goes on, whatever attempt has begun since
+        self._job_event(j.FailureRequested(attempt, cause, identity=identity, regions=regions))
 
     def storage_lost(self, attempt: int, cause: str) -> None:
         if attempt == self._lifecycle.attempt and self._lifecycle.status in _ACTIVE:
@@ -271,15 +291,13 @@ class JobMaster:
     def publication_fenced(self, newest_attempt: int) -> None:
         self._job_event(j.DriverFenced(newest_attempt))
 
-    def _request_last(self, request: TriggerRequest) -> None:
-        self._coordinator_event(c.CheckpointRequested(request))
-
     # The job's lifecycle.
 
     def _job_event(self, event: j.JobEvent, known: FailureDetails = NO_DETAILS) -> None:
         if self._is_closed:
             return
         before = self._lifecycle.status
+        self._lifecycle.is_stopping = self._coordinator is not None and self._coordinator.is_stopping
         effects = self._lifecycle.handle(event, self._scheduler.now_ms(), self._random.uniform(-1.0, 1.0))
         after = self._lifecycle.status
         if after is not before:
@@ -289,7 +307,7 @@ class JobMaster:
     def _status_changed(self, before: JobStatus, after: JobStatus, known: FailureDetails) -> None:
         self._events.add(f"{before.value} -> {after.value}")
         cause = self._lifecycle.cause
-        if before in _ACTIVE and after in _FAILED:
+        if (before in _ACTIVE and after in _FAILED) or (before, after) == (JobStatus.RESTARTING, JobStatus.FAILING):
             self.failure.failed(cause, known)
             self._events.add(f"attempt {self._lifecycle.attempt} failed: {cause}")
             if self._lifecycle.errors.note:
@@ -306,8 +324,8 @@ class JobMaster:
         match effect:
             case j.ClaimAttempt():
                 self._claim()
-            case j.PrepareAttempt(attempt):
-                self._prepare(attempt)
+            case j.PrepareAttempt(attempt, regions):
+                self._start.prepare(attempt, regions, self._prepared, self._preparation_failed)
             case j.DeployTasks(attempt, subtasks):
                 assert self._recovery is not None
                 timeout_ms = self._spec.execution.start_timeout_ms
@@ -321,15 +339,16 @@ class JobMaster:
                 self._reports.running()
                 self._submit_early_requests()
                 self._source_ends.running()
-            case j.StopCheckpoints(_, shutdown):
+            case j.StopCheckpoints(_, shutdown, regions):
                 self._reports.left()
                 self._source_ends.left()
-                self._coordinator_event(c.JobLeftRunning(shutdown))
-            case j.CancelTasks(attempt):
-                self._deployment.cancel(attempt)
-            case j.ScheduleRestart(delay_ms):
+                self._coordinator_event(c.JobLeftRunning(shutdown, self._regions.part(regions)))
+            case j.CancelTasks(attempt, regions):
+                self._deployment.cancel(attempt, regions)
+            case j.ScheduleRestart(delay_ms, regions):
                 trace = self.failure.trace and f" after\n{self.failure.trace}"
-                _log.info("job %s: starting again in %d ms%s", self._spec.name, delay_ms, trace)
+                self._events.add(text := f"restarting {self._regions.restart_text(regions)}")
+                _log.info("job %s: %s in %d ms%s", self._spec.name, text, delay_ms, trace)
                 self._slots.warm_up()
                 self._timers.set("restart", delay_ms, self._job_event, j.RestartDue())
             case j.StopFailed(snapshot, cause):
@@ -361,9 +380,7 @@ class JobMaster:
         if self._fatal is not None:
             self._job_event(j.PreparationFailed(self._fatal, recoverable=False))
             return
-        own = self._lifecycle.attempt
-        what = f"job {self._spec.name}: claiming it in {self._archive.directory}"
-        self._calls.journal.run(lambda: r.claim(self._archive, own), self._claimed, self._preparation_failed, what)
+        self._start.claim(self._lifecycle.attempt, self._claimed, self._preparation_failed)
 
     def _claimed(self, found: r.Claim) -> None:
         journal = found.journal
@@ -393,36 +410,23 @@ class JobMaster:
         identity = ErrorIdentity.of(error, "driver")
         self._job_event(j.PreparationFailed(text, recoverable=not is_final(error), identity=identity))
 
-    def _prepare(self, attempt: int) -> None:
-        spec, storage = self._spec, self._storage
-
-        def recovered(recovery: r.Recovery) -> None:
-            self._calls.hooks.run(
-                lambda: prepare_coordinators(spec, recovery, storage.objects, self._scheduler, self._calls),
-                lambda coordinators: self._prepared(recovery, coordinators),
-                self._preparation_failed,
-                f"job {spec.name}: starting its sources, coordinators and master hooks",
-            )
-
-        what = f"job {spec.name}: reading its checkpoints in {self._archive.directory}"
-        self._calls.storage.run(lambda: r.recover(spec, storage, attempt), recovered, self._preparation_failed, what)
-
     def _prepared(self, recovery: r.Recovery, coordinators: OperatorCoordinators) -> None:
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:
             coordinators.close(finish=False)
             return
         self._recovery = recovery
-        self._source_ends.prepared(
-            subtask
-            for subtask in self._subtasks - recovery.plan.finished
-            if self._spec.plan.vertex(subtask.vertex).is_source
-        )
-        self.metrics = {}
-        if self._coordinator is not None:
-            self._coordinator.close()
+        vertices, before = recovery.vertices(self._regions), self._coordinator
+        starting = frozenset(subtask for subtask in self._subtasks if subtask.vertex in vertices)
+        sources = (task for task in starting - recovery.plan.finished if task.vertex in self._spec.sources)
+        self._source_ends.prepared(sources, again=starting)
+        self.metrics = {name: task for name, task in self.metrics.items() if task.execution.subtask not in starting}
+        if before is not None and recovery.regions is not None:
+            before.hand_over(coordinators, vertices)
+        elif before is not None:
+            before.close()
         self._coordinator = CoordinatorShell(
             self._spec,
-            r.make_coordinator(self._spec, recovery, self._memory),
+            r.make_coordinator(self._spec, recovery, self._memory, None if before is None else before.tasks),
             coordinators,
             self._storage,
             self._cleaner,
@@ -434,7 +438,7 @@ class JobMaster:
         )
         self._coordinator.start()
         r.announce(self._spec.name, recovery, self._memory.statistics, self._events, self._scheduler.wall_ms())
-        self._job_event(j.AttemptPrepared(self._subtasks, recovery.plan.finished))
+        self._job_event(j.AttemptPrepared(starting, recovery.plan.finished))
 
     # The end.
 

@@ -11,10 +11,12 @@ from snapline.config import Checkpoints
 from snapline.errors import RestoreError
 from snapline.graph.execution_plan import ExecutionPlan, PlannedVertex
 from snapline.graph.job_spec import JobSpec
+from snapline.protocol.coordinator.attempt_tasks import AttemptTasks
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.job.regions import Regions
 from snapline.protocol.journal import Journal, RecordKind
 from snapline.protocol.restore.restore_plan import (
     RestoreEdge,
@@ -42,7 +44,7 @@ class Recovery:
     """The start of one attempt.
 
     `own` are the job's own snapshots, oldest first; `given` is the one the user named, or None if it no longer exists.
-    `snapshot` is the one to restore, or None to start from the beginning.
+    `snapshot` is the one to restore, or None to start from the beginning. With `regions` only these start.
     """
 
     attempt: int
@@ -51,6 +53,17 @@ class Recovery:
     snapshot: Snapshot | None
     plan: RestorePlan
     prepared_until: int
+    regions: frozenset[int] | None = None
+
+    @property
+    def own_id(self) -> int:
+        """The id of the snapshot to restore, if it is one of the job's own."""
+        is_own = self.snapshot is not None and any(self.snapshot.location == own.location for own in self.own)
+        return self.restored_id if is_own else NO_CHECKPOINT
+
+    def vertices(self, regions: Regions) -> frozenset[str]:
+        """Those that start."""
+        return regions.vertices(regions.all if self.regions is None else self.regions)
 
     @property
     def restored_id(self) -> int:
@@ -96,8 +109,8 @@ def warn_of_end(spec: JobSpec, ended: JobStatus) -> None:
     )
 
 
-def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
-    """Plan the restore. Blocks.
+def recover(spec: JobSpec, storage: MasterStorage, attempt: int, regions: frozenset[int] | None = None) -> Recovery:
+    """Plan the restore of these regions, or of all. Blocks.
 
     Raises `FencedError` after a takeover, `RestoreError` if the snapshot does not fit, `DamagedError` if it is not
     whole.
@@ -116,7 +129,7 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int) -> Recovery:
         # Local copies may stand in for files that are gone; what neither has is found by the task that reads it.
         storage.archive.check_whole(start, attempt)
     plan = _plan(spec, start)
-    return Recovery(attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until)
+    return Recovery(attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until, regions)
 
 
 def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
@@ -149,16 +162,31 @@ def announce(name: str, recovery: Recovery, statistics: CheckpointStatistics, ev
         _log.warning("job %s leaves state behind in %s, as allow_non_restored permits: %s", name, what, listed)
 
 
-def make_coordinator(spec: JobSpec, recovery: Recovery, memory: Carryover) -> CheckpointCoordinator:
+def make_coordinator(
+    spec: JobSpec, recovery: Recovery, memory: Carryover, before: AttemptTasks | None = None
+) -> CheckpointCoordinator:
+    """`before` are the tasks of the coordinator before, if there was one."""
     config: Checkpoints = spec.checkpoints
+    shape = _shape(spec.plan, recovery.plan, tuple(spec.hooks))
+    if recovery.regions is None or before is None:
+        tasks = AttemptTasks(
+            recovery.attempt,
+            shape,
+            allow_finished=config.after_tasks_finish,
+            finished=recovery.plan.finished,
+            restored_id=recovery.own_id,
+        )
+    else:
+        tasks = before
+        tasks.restarted(recovery.attempt, recovery.vertices(spec.regions), recovery.plan.finished, recovery.own_id)
     return CheckpointCoordinator(
         recovery.attempt,
         config,
-        _shape(spec.plan, recovery.plan, tuple(spec.hooks)),
+        shape,
         memory,
         RetainedSnapshots.restored(config.retained, recovery.own, recovery.given, config.claim_mode),
         full_until_complete=must_be_full(recovery.own, recovery.given, config.claim_mode),
-        finished=recovery.plan.finished,
+        tasks=tasks,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
@@ -41,10 +41,18 @@ class OperatorCoordinators:
         self._runners = runners
         self._in_flight = in_flight
 
-    def attach(self, send: Callable[[str, int, Any], None], failed: Callable[[Exception], None]) -> None:
-        """The attempt runs: `send` gets events for subtasks of an operator, `failed` an error that fails the job."""
+    def attach(self, send: Callable[[str, int, Any], None], failed: Callable[[str, Exception], None]) -> None:
+        """The attempt runs: `send` gets events for subtasks of an operator, `failed` an error of its coordinator."""
         for uid, runner in self._runners.items():
-            runner.attach(self._in_flight[uid], partial(send, uid), failed)
+            if uid in self._in_flight:
+                runner.attach(self._in_flight[uid], partial(send, uid), partial(failed, uid))
+            else:
+                runner.move(partial(send, uid), partial(failed, uid))
+
+    def keep(self, before: OperatorCoordinators, vertices: Collection[str]) -> None:
+        """Take over those of the attempt before, except of these vertices, which have restarted."""
+        kept = {uid: runner for uid, runner in before._runners.items() if before.vertices[uid] not in vertices}
+        self._runners = {**kept, **self._runners}
 
     def handle_event(self, operator: str, subtask: int, event: bytes) -> None:
         if operator in self._runners:
@@ -65,6 +73,8 @@ class OperatorCoordinators:
 
     def checkpoint_completed(self, checkpoint_id: int, subsumed_id: int) -> None:
         for runner in self._runners.values():
+            if checkpoint_id <= runner.restored_id:
+                continue  # it began with this one
             runner.checkpoint_completed(checkpoint_id)
             if subsumed_id != NO_CHECKPOINT:
                 runner.checkpoint_subsumed(subsumed_id)
@@ -104,10 +114,14 @@ class OperatorCoordinators:
             if slot < runner.parallelism:
                 runner.subtask_failed(slot, cause)
 
-    def close(self, *, finish: bool) -> None:
-        """The attempt is over; with `finish` the job is too, and coordinators still handle what has arrived."""
-        for runner in self._runners.values():
-            runner.close(finish=finish)
+    def close(self, *, finish: bool, vertices: Collection[str] | None = None) -> None:
+        """The attempt is over, or only these vertices are.
+
+        With `finish` the job is over too, and coordinators still handle what has arrived.
+        """
+        for uid, runner in self._runners.items():
+            if vertices is None or self.vertices[uid] in vertices:
+                runner.close(finish=finish)
 
     @property
     def closed(self) -> list[Future[None]]:
@@ -118,14 +132,14 @@ class OperatorCoordinators:
 def prepare_coordinators(
     spec: JobSpec, recovery: Recovery, objects: ObjectStore, scheduler: Scheduler, calls: MasterCalls
 ) -> OperatorCoordinators:
-    """Start coordinators and reset or restore hooks for the attempt's start. Blocks: it runs user code."""
+    """Start the coordinators of what starts, and reset or restore hooks. Blocks: it runs user code."""
     plan, reader = recovery.plan, SnapshotReader(objects)
-    finished = {subtask.vertex for subtask in plan.finished}
+    finished, starting = {subtask.vertex for subtask in plan.finished}, recovery.vertices(spec.regions)
     runners: dict[str, CoordinatorRunner] = {}
     in_flight: dict[str, Sequence[InFlightEvent]] = {}
     try:
         for vertex in spec.plan.vertices:
-            for uid in coordinators_of(vertex) if vertex.id not in finished else ():
+            for uid in coordinators_of(vertex) if vertex.id in starting - finished else ():
                 stored = plan.coordinators.get(uid)
                 state, in_flight[uid] = (None, []) if stored is None else parted(reader.read(stored))
                 coordinator = _user(f"make_coordinator of {uid!r}", partial(spec.make_coordinator, uid))

@@ -148,6 +148,11 @@ class Slots:
         return process is not None
 
     @property
+    def is_doomed(self) -> bool:
+        """Whether all slots have to be replaced, because one is lost."""
+        return self._board.possession is b.Possession.DOOMED
+
+    @property
     def live_processes(self) -> list[int]:
         return self._board.live_processes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.job.last_checkpoint import (
@@ -30,9 +30,9 @@ class SourceEnds:
         self._numbers = itertools.count()
         self._timer: Cancellable | None = None
 
-    def prepared(self, sources: Iterable[SubtaskId]) -> None:
-        """An attempt is about to run these source subtasks."""
-        self._machine.prepared(sources)
+    def prepared(self, sources: Iterable[SubtaskId], again: Collection[SubtaskId] | None = None) -> None:
+        """An attempt is about to run these source subtasks. With `again` only these restart, the others go on."""
+        self._machine.prepared(sources, again)
 
     def running(self) -> None:
         self._add(self._machine.running())

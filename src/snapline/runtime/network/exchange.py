@@ -1,4 +1,4 @@
-"""The data plane of one process: its port, and the channels of the current attempt."""
+"""The data plane of one process: its port, and the channels of each region in its current attempt."""
 
 from __future__ import annotations
 
@@ -7,37 +7,20 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import pyarrow as pa
-
-from snapline.errors import EngineError, FencedError, PeerError
+from snapline.errors import FencedError
 from snapline.runtime.network.admission import REFUSED, WELCOME, Admission, entering_limit
-from snapline.runtime.network.channels import (
-    InputChannel,
-    LocalChannel,
-    LocalInput,
-    OutputChannel,
-    Receiver,
-    RemoteChannel,
-    RemoteInput,
-    Sender,
-)
-from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.flusher import Flusher
-from snapline.runtime.network.heartbeat import Heartbeat, HeartbeatSettings
-from snapline.runtime.network.item_codec import ChannelKey
+from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.network.output_queue import ChannelLimits
 from snapline.runtime.network.poller import Poller
-from snapline.runtime.wire.auth import DATA, HANDSHAKE_TIMEOUT_S, PROBE, ClosedEarlyError, Refusals, Route
+from snapline.runtime.network.wiring import Lost, Wiring
+from snapline.runtime.wire.auth import DATA, PROBE, Refusals, Route
 from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.listener import listen
-from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake
-from snapline.runtime.wire.socket_errors import connect_advice
-
-Lost: TypeAlias = Callable[[int, str], None]
-"""Called once per slot whose connection broke during the attempt, with its number and the reason."""
+from snapline.runtime.wire.secured_socket import SecuredSocket
 
 SOCKET_BUFFERS_BYTES = 128 * 1024 * 1024
 """Limit for the socket buffers of all connections, on the sending and on the receiving side."""
@@ -45,19 +28,17 @@ _SOCKET_BUFFER_BYTES = 1024 * 1024
 _LEAST_SOCKET_BUFFER_BYTES = 64 * 1024
 
 _PARKED_TIMEOUT_S = 120.0
-_RETRY_PAUSE_S = 0.05
 _BACKLOG = 4096
 """All other slots may dial at the same time; the system lowers it to its own limit."""
 
 _log = logging.getLogger(__name__)
 
 
-def _dialled(host: str, port: int, timeout_s: float) -> socket.socket:
-    try:
-        return socket.create_connection((host, port), timeout=timeout_s)
-    except OSError as error:
-        advice = connect_advice(error, "check that the processes of the job can reach each other")
-        raise PeerError(f"{host}:{port} cannot be reached: {error}; {advice}") from error
+class _Lane(NamedTuple):
+    """What connections are kept apart by: the region whose data they carry, and the slot at the other end."""
+
+    region: int
+    slot: int
 
 
 class _Parked(NamedTuple):
@@ -73,7 +54,7 @@ class Exchange:
     """Listens on a port of `host` until `close`, and serves one attempt after another. Any thread.
 
     `ports` is the setting `slot_ports`. `slots` is the number of slots of the job: all limits follow from it, and the
-    number of threads does not.
+    number of threads does not. Each of the `regions` has connections of its own: it restarts without the others.
     """
 
     def __init__(
@@ -88,20 +69,21 @@ class Exchange:
         channel_memory_bytes: int,
         heartbeat: HeartbeatSettings,
         ports: str | None = None,
+        regions: int = 1,
     ) -> None:
         self.heartbeat = heartbeat
         self.slot = slot
+        self._regions = regions
         self.credentials = credentials
         self.limits = ChannelLimits(batch_size_bytes, flush_timeout_ms, channel_memory_bytes)
         self.refusals = Refusals("the data port")
         self._lock = threading.Lock()
-        self._attempt = -1
-        self._wiring: Wiring | None = None
-        # One for each slot at most, in order of their deadlines.
-        self._parked: dict[int, _Parked] = {}
+        self._wirings: dict[int, Wiring] = {}
+        # One for each lane at most, in order of their deadlines.
+        self._parked: dict[_Lane, _Parked] = {}
         self._is_closed = False
         self.socket_buffer_bytes = max(
-            min(_SOCKET_BUFFER_BYTES, SOCKET_BUFFERS_BYTES // slots), _LEAST_SOCKET_BUFFER_BYTES
+            min(_SOCKET_BUFFER_BYTES, SOCKET_BUFFERS_BYTES // (slots * regions)), _LEAST_SOCKET_BUFFER_BYTES
         )
         listener = listen(host, ports, "slot_ports", _BACKLOG)
         # Must be set before a connection exists, or the TCP window stays small.
@@ -110,26 +92,29 @@ class Exchange:
         self.flusher = Flusher("exchange-flusher")
         self.poller = Poller("exchange-poller")
         self._admission = Admission(
-            listener, credentials, self.refusals, self._arrived, self._expire, entering_limit(slots)
+            listener, credentials, self.refusals, self._arrived, self._expire, entering_limit(slots * regions)
         )
 
-    def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> Wiring:
-        """Close the previous attempt and start wiring a new one. `peers` are the data ports by slot."""
+    def begin(self, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost, region: int = 0) -> Wiring:
+        """Close the previous attempt of a region and start wiring a new one. `peers` are the data ports by slot."""
         with self._lock:
-            if attempt <= self._attempt:
-                raise FencedError(
-                    f"attempt {attempt} is not newer than {self._attempt}", attempt=attempt, current=self._attempt
-                )
-            self._attempt = attempt
-            before = self._wiring
-            self._wiring = wiring = Wiring(self, attempt, peers, lost)
-            stale = [slot for slot, parked in self._parked.items() if parked.attempt < attempt]
-            refused = [self._parked.pop(slot) for slot in stale]
+            before, current = self._wirings.get(region), self._attempt(region)
+            if attempt <= current:
+                raise FencedError(f"attempt {attempt} is not newer than {current}", attempt=attempt, current=current)
+            self._wirings[region] = wiring = Wiring(self, attempt, peers, lost, region)
+            stale = [
+                lane for lane, parked in self._parked.items() if lane.region == region and parked.attempt < attempt
+            ]
+            refused = [self._parked.pop(lane) for lane in stale]
         for parked in refused:
             self.refuse(parked.sock, parked.host, "it belongs to an older attempt")
         if before is not None:
             before.close()
         return wiring
+
+    def _attempt(self, region: int) -> int:
+        wiring = self._wirings.get(region)
+        return -1 if wiring is None else wiring.attempt
 
     def close(self) -> None:
         """Stop listening and end the current attempt. Returns once all threads and sockets are gone."""
@@ -139,42 +124,50 @@ class Exchange:
             self._is_closed = True
         self._admission.close()
         with self._lock:
-            wiring, parked = self._wiring, list(self._parked.values())
+            wirings, parked = list(self._wirings.values()), list(self._parked.values())
             self._parked.clear()
-        if wiring is not None:
+        for wiring in wirings:
             wiring.close()
         for connection in parked:
             connection.sock.close()
         self.flusher.close()
         self.poller.close()
 
-    def claim_parked(self, attempt: int) -> list[tuple[int, SecuredSocket, str]]:
-        """Take the connections that arrived for an attempt before it began here."""
+    def claim_parked(self, attempt: int, region: int) -> list[tuple[int, SecuredSocket, str]]:
+        """Take the connections that arrived for an attempt of a region before it began here."""
         with self._lock:
-            slots = [slot for slot, parked in self._parked.items() if parked.attempt == attempt]
-            claimed = [(slot, self._parked.pop(slot)) for slot in slots]
-        return [(slot, parked.sock, parked.host) for slot, parked in claimed]
+            claimed = [
+                (lane, parked)
+                for lane, parked in self._parked.items()
+                if lane.region == region and parked.attempt == attempt
+            ]
+            for lane, _ in claimed:
+                del self._parked[lane]
+        return [(lane.slot, parked.sock, parked.host) for lane, parked in claimed]
 
     def _arrived(self, sock: SecuredSocket, host: str, route: Route) -> None:
         reason = None
         dropped = None
         wiring = None
         is_probe = False
+        lane = _Lane(route.region, route.from_slot)
         with self._lock:
-            before = self._parked.get(route.from_slot)
-            newest = self._attempt if before is None else max(self._attempt, before.attempt)
+            before, current = self._parked.get(lane), self._attempt(lane.region)
+            newest = current if before is None else max(current, before.attempt)
             if route.to_slot != self.slot or (route.purpose == DATA and route.from_slot >= self.slot):
                 reason = f"it was meant for slot {route.to_slot}, and this is slot {self.slot}"
             elif route.purpose == PROBE:
                 is_probe = True
+            elif not 0 <= lane.region < self._regions:
+                reason = f"there is no region {lane.region}"
             elif route.number < newest:
                 reason = f"it belongs to attempt {route.number}, and this is attempt {newest}"
-            elif route.number == self._attempt and self._wiring is not None and self._wiring.is_open:
-                wiring = self._wiring
+            elif route.number == current and self._wirings[lane.region].is_open:
+                wiring = self._wirings[lane.region]
             else:
-                dropped = self._parked.pop(route.from_slot, None)
+                dropped = self._parked.pop(lane, None)
                 deadline = time.monotonic() + _PARKED_TIMEOUT_S
-                self._parked[route.from_slot] = _Parked(route.number, sock, host, deadline)
+                self._parked[lane] = _Parked(route.number, sock, host, deadline)
         if reason is not None:
             self.refuse(sock, host, reason)
         if dropped is not None:
@@ -190,10 +183,10 @@ class Exchange:
         expired = []
         with self._lock:
             while self._parked:
-                slot, parked = next(iter(self._parked.items()))
+                lane, parked = next(iter(self._parked.items()))
                 if parked.deadline > now:
                     break
-                del self._parked[slot]
+                del self._parked[lane]
                 expired.append(parked)
         for parked in expired:
             self.refuse(parked.sock, parked.host, "its attempt never began here")
@@ -203,246 +196,3 @@ class Exchange:
         with contextlib.suppress(OSError):
             sock.send([REFUSED])
         sock.close()
-
-
-class Wiring:
-    """The channels of one attempt: name them with `output` and `input`, then `connect`. Local ones work once named."""
-
-    def __init__(self, exchange: Exchange, attempt: int, peers: Sequence[tuple[str, int]], lost: Lost) -> None:
-        self.attempt = attempt
-        self._exchange = exchange
-        self._peers = list(peers)
-        self._lost = lost
-        self._condition = threading.Condition()
-        self._outputs: dict[int, dict[ChannelKey, RemoteChannel]] = {}
-        self._inputs: dict[int, dict[ChannelKey, RemoteInput]] = {}
-        self._local_outputs: dict[ChannelKey, LocalChannel] = {}
-        self._local_inputs: dict[ChannelKey, tuple[LocalInput, Receiver, int]] = {}
-        self._connections: dict[int, DataConnection] = {}
-        self._dialling: dict[int, SecuredSocket] = {}
-        self._is_open = False
-        self._is_closed = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it accepts connections."""
-        return self._is_open
-
-    # Before `connect`.
-
-    def output(
-        self,
-        edge_index: int,
-        schema: pa.Schema,
-        upstream: int,
-        downstream: int,
-        target_slot: int,
-        sender: Sender,
-        *,
-        may_be_unaligned: bool,
-    ) -> OutputChannel:
-        """Name the sending end of the channel between two subtasks of an edge."""
-        key = ChannelKey(edge_index, upstream, downstream)
-        kind = LocalChannel if target_slot == self._exchange.slot else RemoteChannel
-        channel = kind(
-            key,
-            schema,
-            sender,
-            self._exchange.limits,
-            self._exchange.flusher,
-            may_be_unaligned=may_be_unaligned,
-        )
-        with self._condition:
-            self._check_open()
-            if isinstance(channel, RemoteChannel):
-                _enter(self._outputs.setdefault(target_slot, {}), key, channel)
-                return channel
-            assert isinstance(channel, LocalChannel)
-            _enter(self._local_outputs, key, channel)
-        self._join(key)
-        return channel
-
-    def input(
-        self,
-        edge_index: int,
-        schema: pa.Schema,
-        upstream: int,
-        downstream: int,
-        source_slot: int,
-        receiver: Receiver,
-        channel_index: int,
-    ) -> InputChannel:
-        """Name the receiving end; `receiver` gets its items, with `channel_index`."""
-        key = ChannelKey(edge_index, upstream, downstream)
-        with self._condition:
-            self._check_open()
-            if source_slot != self._exchange.slot:
-                window = self._exchange.limits.channel_memory_bytes
-                remote = RemoteInput(key, schema, receiver, channel_index, window)
-                _enter(self._inputs.setdefault(source_slot, {}), key, remote)
-                return remote
-            local = LocalInput()
-            _enter(self._local_inputs, key, (local, receiver, channel_index))
-        self._join(key)
-        return local
-
-    def _check_open(self) -> None:
-        if self._is_open or self._is_closed:
-            raise EngineError("a channel was named after `connect` or `close`")
-
-    def _join(self, key: ChannelKey) -> None:
-        channel, entry = self._local_outputs.get(key), self._local_inputs.get(key)
-        if channel is not None and entry is not None:
-            local, receiver, channel_index = entry
-            local.channel = channel
-            channel.join(receiver, channel_index)
-
-    # Connecting.
-
-    def connect(self, timeout_s: float) -> None:
-        """Connect to every slot with a channel to or from here; `PeerError` if that fails or takes too long."""
-        deadline = time.monotonic() + timeout_s
-        needed = self._inputs.keys() | self._outputs.keys()
-        with self._condition:
-            self._check_open()
-            self._is_open = True
-        for slot, sock, host in self._exchange.claim_parked(self.attempt):
-            self.adopt(slot, sock, host)
-        slots = sorted(slot for slot in needed if slot > self._exchange.slot)
-        try:
-            # A peer answers once it is ready itself, so dial all of them before waiting for any.
-            for slot in slots:
-                with contextlib.suppress(ClosedEarlyError):
-                    self._dial(slot, deadline)
-            for slot in slots:
-                self._connect_to(slot, deadline)
-        finally:
-            for slot in list(self._dialling):
-                self._hang_up(slot)
-        with self._condition:
-            while missing := needed - self._connections.keys():
-                self._check_not_closed()
-                if not self._condition.wait(deadline - time.monotonic()):
-                    raise PeerError(f"slots {sorted(missing)} did not connect within {timeout_s:g} s; see their logs")
-            self._check_not_closed()
-
-    def _dial(self, slot: int, deadline: float) -> None:
-        host, port = self._peers[slot]
-        sock = SecuredSocket(_dialled(host, port, max(deadline - time.monotonic(), 0.001)))
-        with self._condition:
-            if not self._is_closed:
-                self._dialling[slot] = sock
-        if self._is_closed:
-            sock.close()
-            self._check_not_closed()
-        left_s = max(deadline - time.monotonic(), 0.001)
-        try:
-            route = Route(DATA, self.attempt, self._exchange.slot, slot)
-            client_handshake(sock, self._exchange.credentials, route, min(left_s, HANDSHAKE_TIMEOUT_S))
-        except OSError as error:
-            self._hang_up(slot)
-            raise ClosedEarlyError(f"the connection to slot {slot} broke: {error}") from error
-        except PeerError:
-            self._hang_up(slot)
-            raise
-
-    def _connect_to(self, slot: int, deadline: float) -> None:
-        """Wait for a slot's answer; redial if it hung up without one."""
-        while True:
-            self._check_not_closed()
-            try:
-                if slot not in self._dialling:
-                    self._dial(slot, deadline)
-                sock = self._dialling[slot]
-                answer = sock.read_within(len(WELCOME), deadline)
-            except (ClosedEarlyError, OSError):
-                self._hang_up(slot)
-                self._check_not_closed()
-                if time.monotonic() + _RETRY_PAUSE_S > deadline:
-                    raise
-                with self._condition:
-                    self._condition.wait(_RETRY_PAUSE_S)
-                continue
-            except PeerError as error:
-                self._hang_up(slot)
-                raise PeerError(f"slot {slot} did not answer: {error}") from error
-            if answer != WELCOME:
-                self._hang_up(slot)
-                raise PeerError(f"slot {slot} refused the connection: it runs another attempt or is another slot")
-            with self._condition:
-                self._check_not_closed()
-                del self._dialling[slot]
-                self._start(slot, sock, is_dialled=True)
-            return
-
-    def _hang_up(self, slot: int) -> None:
-        with self._condition:
-            sock = self._dialling.pop(slot, None)
-        if sock is not None:
-            sock.close()
-
-    def adopt(self, slot: int, sock: SecuredSocket, host: str) -> None:
-        with self._condition:
-            is_wanted = slot in self._inputs or slot in self._outputs
-            if is_wanted and not self._is_closed and slot not in self._connections:
-                try:
-                    sock.send([WELCOME])
-                except OSError as error:
-                    _log.info("slot %d hung up before it was answered: %s", slot, error)
-                    sock.close()
-                    return
-                self._start(slot, sock, is_dialled=False)
-                return
-        self._exchange.refuse(sock, host, f"slot {slot} is not expected, or is connected already")
-
-    def _start(self, slot: int, sock: SecuredSocket, *, is_dialled: bool) -> None:
-        with contextlib.suppress(OSError):  # the first read reports a peer that is gone already
-            sock.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._exchange.socket_buffer_bytes)
-        connection = DataConnection(
-            sock,
-            self._exchange.poller,
-            self._outputs.get(slot, {}).values(),
-            self._inputs.get(slot, {}).values(),
-            lambda reason: self._connection_lost(slot, reason),
-            self._exchange.heartbeat,
-        )
-        self._connections[slot] = connection
-        connection.start()
-        now_s = time.monotonic()
-        heartbeat = Heartbeat(connection, self._exchange.heartbeat, now_s, has_begun=is_dialled)
-        self._exchange.flusher.watch(heartbeat, now_s)
-        self._condition.notify_all()
-
-    def _connection_lost(self, slot: int, reason: str) -> None:
-        if not self._is_closed:
-            self._lost(slot, reason)
-
-    def _check_not_closed(self) -> None:
-        if self._is_closed:
-            raise PeerError("the attempt was ended while it was connecting")
-
-    # Ending.
-
-    def close(self) -> None:
-        """End all channels and connections at once. Idempotent; callbacks may call it too."""
-        with self._condition:
-            self._is_closed = True
-            connections = list(self._connections.values())
-            dialling = list(self._dialling.values())
-            outputs: list[OutputChannel] = [*self._local_outputs.values()]
-            outputs += [channel for channels in self._outputs.values() for channel in channels.values()]
-            self._condition.notify_all()
-        for channel in outputs:
-            channel.close()
-        for sock in dialling:
-            sock.shutdown()
-        for connection in connections:
-            connection.stop()
-        for connection in connections:
-            connection.join()
-
-
-def _enter(channels: dict[ChannelKey, object] | dict, key: ChannelKey, channel: object) -> None:  # type: ignore[type-arg]
-    if key in channels:
-        raise EngineError(f"{key} was named twice")
-    channels[key] = channel

@@ -1,10 +1,10 @@
-"""Wires, starts and stops the tasks of one attempt in one operator process."""
+"""Wires, starts and stops the tasks of one region in one attempt, in one operator process."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from snapline.graph.execution_plan import PlannedEdge, PlannedVertex
@@ -12,8 +12,9 @@ from snapline.graph.shipment import Shipment
 from snapline.protocol.barriers.barrier_events import aligned_only_vertices
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.network.channels import OutputChannel
-from snapline.runtime.network.exchange import Exchange, Lost
+from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.partitioners import make_partitioner
+from snapline.runtime.network.wiring import Lost
 from snapline.runtime.task.input_gate import GateChannel
 from snapline.runtime.task.subtask_storage import SubtaskStorage
 from snapline.runtime.task.task import Task
@@ -51,7 +52,7 @@ class _Finished:
 
 
 class Attempt:
-    """One attempt in one process. One thread calls `start` and `stop`; another may call `give_up`."""
+    """One attempt of one region in one process. One thread calls `start` and `stop`; another may call `give_up`."""
 
     def __init__(
         self,
@@ -66,6 +67,9 @@ class Attempt:
         lost: Lost,
     ) -> None:
         self.number = deploy.attempt
+        self.region = deploy.region
+        self.directory_prefix = f"{deploy.attempt}-{deploy.region}-"
+        """Begins the names of its tasks' directories."""
         self.tasks: dict[ExecutionId, Task] = {}
         self._deploy = deploy
         self._slot = slot
@@ -74,7 +78,7 @@ class Attempt:
         self._environment = environment
         self._reporter = reporter
         self._directory = directory
-        self._wiring = exchange.begin(deploy.attempt, deploy.peers, lost)
+        self._wiring = exchange.begin(deploy.attempt, deploy.peers, lost, deploy.region)
         edges = [(edge.source, edge.target, edge.partitioning) for edge in shipment.plan.edges]
         self._aligned_only = aligned_only_vertices(edges)
         self._given_up = threading.Event()
@@ -114,7 +118,7 @@ class Attempt:
             None if local is None else job_directory(local, shipment.job_id),
         )
         operators = shipment.make_operators(vertex.id)
-        own_directory = f"{execution.attempt}-{len(self.tasks)}"
+        own_directory = f"{self.directory_prefix}{len(self.tasks)}"
         plan = TaskPlan(
             job_id=shipment.job_id,
             execution=execution,
@@ -215,7 +219,3 @@ class Attempt:
                 _log.warning("%s does not stop: user code does not return", task.execution)
                 return False
         return True
-
-
-def all_tasks(attempt: Attempt | None) -> Mapping[ExecutionId, Task]:
-    return {} if attempt is None else attempt.tasks

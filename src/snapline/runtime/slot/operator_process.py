@@ -64,8 +64,9 @@ class OperatorProcess:
             raise PeerError(cannot_reach(address, error)) from error
         try:
             shipment = unpack(bootstrap.shipment)
-            slots = shipment.plan.slots
-            require_descriptors(slots + entering_limit(slots), f"each process of a job with {slots} slots")
+            slots, regions = shipment.plan.slots, len(shipment.plan.regions.all)
+            connections = slots * regions
+            require_descriptors(connections + entering_limit(connections), f"each process of a job with {slots} slots")
         except Exception as error:
             raise _unable(link, start_problem(error)) from error
         settings = shipment.execution
@@ -76,6 +77,7 @@ class OperatorProcess:
                 ports=settings.slot_ports,
                 slot=bootstrap.slot,
                 slots=slots,
+                regions=regions,
                 batch_size_bytes=settings.batch_size_bytes,
                 flush_timeout_ms=settings.flush_timeout_ms,
                 channel_memory_bytes=settings.channel_memory_bytes,

@@ -42,6 +42,11 @@ class ProcessDirectory:
             self._path = made.rename(made.with_name(made.name.removeprefix(".")))
         return self._path
 
+    def remove_part(self, prefix: str) -> None:
+        """Remove what is in it under names that begin so."""
+        for path in self._path.glob(f"{prefix}*") if self._path is not None else ():
+            shutil.rmtree(path, ignore_errors=True)
+
     def remove(self) -> None:
         if self._path is not None:
             shutil.rmtree(self._path, ignore_errors=True)

@@ -33,11 +33,12 @@ from snapline.protocol.messages import (
     TriggerCheckpoint,
 )
 from snapline.runtime.network.exchange import Exchange
-from snapline.runtime.slot.attempt import Attempt, all_tasks
+from snapline.runtime.slot.attempt import Attempt
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.control_link import ControlLink
 from snapline.runtime.slot.process_directory import ProcessDirectory
 from snapline.runtime.slot.start_problems import start_problem
+from snapline.runtime.task.task import Task
 from snapline.runtime.task.task_environment import TaskEnvironment
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.object_store import ObjectStore
@@ -76,8 +77,8 @@ class TaskHost:
         self._mailbox = threads.mailbox(self._time_ms)
         self._orders = threads.executor(1, "orders")
         self._directory_guard = threading.Lock()
-        self._attempt: Attempt | None = None
-        self._fenced_until = 0
+        self._attempts: dict[int, Attempt] = {}
+        self._fences: dict[int | None, int] = {None: 0}
         self._has_probed_storage = False
         self._is_over = False
         self._heard_ms = 0
@@ -106,12 +107,11 @@ class TaskHost:
 
     def _close(self) -> None:
         self._is_over = True
-        attempt = self._attempt
-        if attempt is not None:
+        for attempt in self._current:
             attempt.give_up()
         self._orders.shutdown(wait=True, cancel_futures=True)
-        if self._attempt is not None:
-            self._attempt.stop(self._shipment.execution.cancel_timeout_ms / 1000)
+        for attempt in self._current:
+            attempt.stop(self._shipment.execution.cancel_timeout_ms / 1000)
         self._exchange.close()
         self._link.close()
         self._remove_directory()
@@ -130,6 +130,18 @@ class TaskHost:
             problem = start_problem(error)
             _log.error("the job cannot run in slot %d: %s", self._bootstrap.slot, problem)
             self._send(m.ProcessUnable(problem))
+
+    @property
+    def _current(self) -> tuple[Attempt, ...]:
+        """The attempts of all regions."""
+        return tuple(self._attempts.values())
+
+    def _task(self, execution: ExecutionId) -> Task | None:
+        return next((attempt.tasks[execution] for attempt in self._current if execution in attempt.tasks), None)
+
+    def _is_fenced(self, attempt: int, region: int) -> bool:
+        """Whether this attempt of the region was cancelled."""
+        return attempt <= max(self._fences[None], self._fences.get(region, 0))
 
     def _time_ms(self) -> int:
         return round(self._time_s() * 1000)
@@ -153,25 +165,25 @@ class TaskHost:
                 pass
             case m.Deploy():
                 self._orders.submit(self._guarded, lambda: self._deploy(message), "a deployment")
-            case m.Cancel(attempt):
-                self._fenced_until = max(self._fenced_until, attempt)
-                current = self._attempt
-                if current is not None and current.number <= attempt:
+            case m.Cancel(number, regions):
+                for region in [None] if regions is None else regions:
+                    self._fences[region] = max(self._fences.get(region, 0), number)
+                for attempt in self._fenced_attempts(number, regions):
                     # Not here: closing connections may take a while, and heartbeats must continue.
-                    self._environment.background.submit(current.give_up)
-                self._orders.submit(self._guarded, lambda: self._cancel(attempt), "a cancellation")
+                    self._environment.background.submit(attempt.give_up)
+                self._orders.submit(self._guarded, lambda: self._cancel(number, regions), "a cancellation")
             case TriggerCheckpoint():
-                task = all_tasks(self._attempt).get(message.execution)
+                task = self._task(message.execution)
                 if task is not None:
                     task.trigger(message)
                 else:
                     self._decline(message)
             case CheckpointCompleted() | CheckpointAborted():
-                task = all_tasks(self._attempt).get(message.execution)
+                task = self._task(message.execution)
                 if task is not None:
                     task.notify(message)
             case OperatorEvent(execution, operator, sequence, event):
-                task = all_tasks(self._attempt).get(execution)
+                task = self._task(execution)
                 if task is not None:
                     task.coordinator_event(operator, event)
                     self._send(OperatorEventReceived(execution.attempt, sequence))
@@ -191,7 +203,7 @@ class TaskHost:
             self.stop()
 
     def _deploy(self, deploy: m.Deploy) -> None:
-        if deploy.attempt <= self._fenced_until or self._is_over:
+        if self._is_fenced(deploy.attempt, deploy.region) or self._is_over:
             return
         executions = [task.execution for task in deploy.tasks if not task.finished]
         try:
@@ -205,29 +217,38 @@ class TaskHost:
                 self._environment,
                 self,
                 self._own_directory,
-                lambda peer, error: self._peer_lost(deploy.attempt, executions, peer, error),
+                lambda peer, error: self._peer_lost(deploy.attempt, deploy.region, executions, peer, error),
             )
-            self._attempt = attempt
-            if deploy.attempt <= self._fenced_until:
+            self._attempts[deploy.region] = attempt
+            if self._is_fenced(deploy.attempt, deploy.region):
                 attempt.give_up()
             attempt.start()
         except EngineError:
             if not attempt.is_given_up:  # else its channels were closed while it used them
                 raise
         except (FencedError, PeerError, StorageError, ConfigurationError, UserCodeError) as error:
-            if deploy.attempt > self._fenced_until and executions:
+            if not self._is_fenced(deploy.attempt, deploy.region) and executions:
                 is_final = isinstance(error, ConfigurationError)
                 identity = ErrorIdentity.of(error, "")
                 self.task_changed(executions[0], TaskStatus.FAILED, str(error), is_final=is_final, identity=identity)
 
-    def _cancel(self, number: int) -> None:
-        attempt = self._attempt
-        if attempt is not None and attempt.number <= number:
+    def _fenced_attempts(self, number: int, regions: list[int] | None) -> list[Attempt]:
+        return [
+            attempt
+            for attempt in self._current
+            if attempt.number <= number and (regions is None or attempt.region in regions)
+        ]
+
+    def _cancel(self, number: int, regions: list[int] | None) -> None:
+        for attempt in self._fenced_attempts(number, regions):
             if not attempt.stop(self._shipment.execution.cancel_timeout_ms / 1000):
                 return  # the driver will have this process killed
-            self._attempt = None
+            del self._attempts[attempt.region]
+            with self._directory_guard:
+                self._directory.remove_part(attempt.directory_prefix)
+        if not self._attempts:
             self._remove_directory()
-        self._send(m.TasksCancelled(number))
+        self._send(m.TasksCancelled(number, regions))
 
     def _own_directory(self) -> Path:
         with self._directory_guard:
@@ -257,12 +278,12 @@ class TaskHost:
             raise
         self._has_probed_storage = True
 
-    def _peer_lost(self, number: int, executions: list[ExecutionId], peer: int, error: str) -> None:
+    def _peer_lost(self, number: int, region: int, executions: list[ExecutionId], peer: int, error: str) -> None:
         """Any thread."""
 
         def report() -> None:
-            attempt = self._attempt
-            if number <= self._fenced_until or attempt is None or attempt.number != number:
+            attempt = self._attempts.get(region)
+            if self._is_fenced(number, region) or attempt is None or attempt.number != number:
                 return
             # The driver ignores failures of finished tasks.
             unfinished = [execution for execution in executions if not attempt.has_task_finished(execution)]
@@ -285,10 +306,9 @@ class TaskHost:
         identity: ErrorIdentity | None = None,
     ) -> None:
         log = self._log_text() if status is TaskStatus.FAILED else ""
-        attempt = self._attempt
-        if status is TaskStatus.FINISHED and attempt is not None and attempt.has_finished:
+        if status is TaskStatus.FINISHED and all(attempt.has_finished for attempt in self._current):
             self._remove_directory()
-        task = all_tasks(attempt).get(execution)
+        task = self._task(execution)
         if task is not None and status in (TaskStatus.FINISHED, TaskStatus.FAILED):
             self._send(m.Metrics([task.metrics()], _memory_bytes()))
         self._send(TaskReport(execution, status, error, trace, log, is_final, identity))
@@ -322,9 +342,9 @@ class TaskHost:
         self._at(self._bootstrap.heartbeat_interval_ms, self._beat)
 
     def _report_metrics(self) -> None:
-        attempt = self._attempt
-        if attempt is not None:
-            self._send(m.Metrics(attempt.metrics(), _memory_bytes()))
+        if self._attempts:
+            metrics = [task for attempt in self._current for task in attempt.metrics()]
+            self._send(m.Metrics(metrics, _memory_bytes()))
         self._at(self._shipment.execution.metrics_interval_ms, self._report_metrics)
 
 

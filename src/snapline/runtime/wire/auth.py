@@ -25,7 +25,7 @@ from snapline.errors import PeerError
 from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.seals import KNOWN, Mac, Seals, best
 
-VERSION = 2
+VERSION = 3
 HANDSHAKE_TIMEOUT_S = 5.0
 
 CONTROL = "control"
@@ -38,7 +38,7 @@ DRIVER = 0xFFFF_FFFF
 
 _MAGIC = b"SNAP"
 _START = struct.Struct("!4sBBB")
-_ROUTE = struct.Struct("!16sQII")
+_ROUTE = struct.Struct("!16sQIII")
 _PROTECTIONS = {encryption: number for number, encryption in enumerate(Encryption)}
 _NONCE_BYTES = 32
 _PROOF_BYTES = 32
@@ -53,12 +53,16 @@ class ClosedEarlyError(PeerError):
 
 
 class Route(NamedTuple):
-    """What a connection is for and between whom. `number` is the attempt, or the generation on a control connection."""
+    """What a connection is for and between whom. `number` is the attempt, or the generation on a control connection.
+
+    `region` is the part of the job whose data it carries.
+    """
 
     purpose: str
     number: int
     from_slot: int
     to_slot: int
+    region: int = 0
 
     def encoded(self) -> bytes:
         purpose = self.purpose.encode("ascii")

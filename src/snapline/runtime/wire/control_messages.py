@@ -101,9 +101,10 @@ class SourceEnded(Struct, frozen=True):
 
 
 class TasksCancelled(Struct, frozen=True):
-    """No task of this or an older attempt runs here any more."""
+    """No task of this or an older attempt runs here any more; with `regions`, none of these regions."""
 
     attempt: int
+    regions: list[int] | None = None
 
 
 class Metrics(Struct, frozen=True):
@@ -125,10 +126,11 @@ class TaskDeployment(Struct, frozen=True):
 
 
 class Deploy(Struct, frozen=True):
-    """Start the tasks of an attempt. `peers` holds the data ports by slot, `max_parallelism` goes by vertex.
+    """Start the tasks of a region in an attempt. `peers` holds the data ports by slot.
 
+    `max_parallelism` goes by vertex.
     `shared` is the directory of objects that several checkpoints may refer to, or None if the driver keeps them. The
-    driver has cancelled older attempts here before.
+    driver has cancelled older attempts of the region here before.
     """
 
     attempt: int
@@ -138,12 +140,14 @@ class Deploy(Struct, frozen=True):
     restored_id: int
     prepared_until: int
     shared: str | None = None
+    region: int = 0
 
 
 class Cancel(Struct, frozen=True):
-    """Stop all tasks of this and older attempts; answered with `TasksCancelled`."""
+    """Stop all tasks of this and older attempts, or only those of `regions`; answered with `TasksCancelled`."""
 
     attempt: int
+    regions: list[int] | None = None
 
 
 ToMaster: TypeAlias = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.coordinator.attempt_tasks import AttemptTasks
 from snapline.protocol.coordinator.notices import Notices
 from snapline.protocol.coordinator.task_board import JobShape, TaskBoard
 from snapline.protocol.messages import CheckpointAborted, CheckpointCompleted
@@ -13,11 +14,12 @@ ONE, TWO = SubtaskId("v", 0), SubtaskId("v", 1)
 
 
 def setup() -> tuple[Notices, TaskBoard, list[c.CoordinatorEffect]]:
-    board = TaskBoard(JobShape((VertexInfo("v", 2, 128, ("v",)),), ()), allow_finished=True)
+    tasks = AttemptTasks(3, JobShape((VertexInfo("v", 2, 128, ("v",)),), ()), allow_finished=True)
+    board = tasks.board
     for subtask in (ONE, TWO):
         board.update(subtask, TaskStatus.RUNNING)
     effects: list[c.CoordinatorEffect] = []
-    return Notices(3, board, effects), board, effects
+    return Notices(tasks, effects), board, effects
 
 
 def test_a_completed_checkpoint_is_told_once_to_coordinators_and_again_to_tasks_that_run() -> None:

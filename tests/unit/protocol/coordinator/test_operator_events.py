@@ -11,6 +11,7 @@ from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.coordinator import operator_events
 from snapline.protocol.coordinator.coordinator_state import InFlightEvent
 from snapline.protocol.coordinator.operator_events import MAX_UNCONFIRMED_EVENTS, OperatorEvents
+from snapline.protocol.executions import Executions
 from snapline.protocol.messages import EventToCoordinator, OperatorEvent
 from snapline.protocol.snapshot import VertexInfo
 from snapline.types import ExecutionId, SubtaskId
@@ -20,7 +21,7 @@ VERTICES = {"read": VertexInfo("v", 2, 128, ("read",)), "other": VertexInfo("w",
 
 
 def events() -> OperatorEvents:
-    made = OperatorEvents(3, VERTICES)
+    made = OperatorEvents(Executions(3), VERTICES)
     for vertex in VERTICES.values():
         for subtask in vertex.subtasks():
             made.started(subtask)
@@ -57,7 +58,7 @@ def test_a_confirmation_that_comes_again_or_that_nobody_waits_for_changes_nothin
     assert sent.confirmed(0) == []
     assert sent.confirmed(9) == []
     assert (sent.lost(0), sent.lost(9)) == ([], [])
-    assert sent.lost(1) == [c.FailJob("operator event 1 did not reach its subtask")]
+    assert sent.lost(1) == [c.FailJob("operator event 1 did not reach its subtask", "v")]
 
 
 def test_what_was_held_back_leaves_one_at_a_time_too() -> None:
@@ -99,7 +100,7 @@ def test_a_snapshot_covers_what_an_earlier_checkpoint_still_holds_back() -> None
 
 
 def test_events_wait_until_their_subtask_runs() -> None:
-    sent = OperatorEvents(3, VERTICES)
+    sent = OperatorEvents(Executions(3), VERTICES)
     assert sent.send("read", 0, "a") == []
     assert sent.send("read", 0, "b") == []
     assert sent.started(SubtaskId("v", 1)) == []
@@ -119,11 +120,12 @@ def test_events_for_a_subtask_that_has_finished_are_dropped() -> None:
     assert sent.send("read", 0, "late") == []
     assert (sent.confirmed(0), sent.lost(2)) == ([], [])
     assert names(sent.released(1)) == ["for another"]
-    assert OperatorEvents(3, VERTICES, [SubtaskId("v", 0)]).send("read", 0, "to one that had finished") == []
+    finished = OperatorEvents(Executions(3), VERTICES, [SubtaskId("v", 0)])
+    assert finished.send("read", 0, "to one that had finished") == []
 
 
 def test_too_many_events_fail_the_job() -> None:
-    sent = OperatorEvents(3, VERTICES)
+    sent = OperatorEvents(Executions(3), VERTICES)
     for number in range(MAX_UNCONFIRMED_EVENTS):
         assert sent.send("read", 0, number) == []
     (failure,) = sent.send("other", 0, "one more")

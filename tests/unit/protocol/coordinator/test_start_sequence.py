@@ -12,6 +12,7 @@ from snapline.protocol.coordinator.pending_checkpoint import PendingCheckpoint, 
 from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.coordinator.start_sequence import StartSequence
 from snapline.protocol.coordinator.task_board import JobShape
+from snapline.protocol.executions import Executions
 from snapline.protocol.messages import OperatorEvent, TriggerCheckpoint
 from snapline.protocol.snapshot import StoredObject, VertexInfo
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
@@ -35,12 +36,12 @@ class Bench:
             VertexInfo("read", 1, 128, ("read",), ("read",) if coordinator else ()),
             VertexInfo("write", 1, 128, ("write",)),
         )
-        self.events = OperatorEvents(3, {"read": vertices[0]} if coordinator else {})
+        self.events = OperatorEvents(Executions(3), {"read": vertices[0]} if coordinator else {})
         self.statistics = CheckpointStatistics()
         self.pending: dict[int, PendingCheckpoint] = {}
         self.effects: list[c.CoordinatorEffect] = []
         self.sequence = StartSequence(
-            3,
+            Executions(3),
             self.config,
             JobShape(vertices, (Edge("read", "write", False),), ("hook",) if hook else ()),
             self.statistics,

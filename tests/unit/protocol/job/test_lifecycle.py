@@ -9,9 +9,8 @@ import pytest
 from snapline.config import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from snapline.errors import IllegalTransitionError
 from snapline.protocol.error_identity import ErrorIdentity
-from snapline.protocol.job.lifecycle import (
-    HOLD_MARGIN_MS,
-    LIFECYCLE,
+from snapline.protocol.job.lifecycle import HOLD_MARGIN_MS, LIFECYCLE, JobLifecycle
+from snapline.protocol.job.lifecycle_events import (
     AttemptClaimed,
     AttemptPrepared,
     CancelRequested,
@@ -26,7 +25,6 @@ from snapline.protocol.job.lifecycle import (
     JobEffect,
     JobEvent,
     JobHadEnded,
-    JobLifecycle,
     JobSubmitted,
     PreparationFailed,
     PrepareAttempt,

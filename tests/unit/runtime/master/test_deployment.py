@@ -54,9 +54,16 @@ class Setup(Bench):
         super().__init__()
         self.slots = FakeSlots()
         self.stopped: list[int] = []
+        self.killed: list[int] = []
         slots: Any = self.slots
         spec = make_spec(parallelism=2, cancel_timeout="3s")
-        self.deployment = Deployment(spec, self.scheduler, slots, "shared", self.stopped.append)
+        self.deployment = Deployment(spec, self.scheduler, slots, "shared", self)
+
+    def tasks_stopped(self, attempt: int) -> None:
+        self.stopped.append(attempt)
+
+    def process_killed(self, slot: int) -> None:
+        self.killed.append(slot)
 
 
 def test_tasks_are_deployed_once_all_slots_are_there() -> None:

@@ -23,7 +23,7 @@ from tests.unit.runtime.slot.slot_kit import (
 from snapline.errors import EngineError
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import Acknowledge, CheckpointMeasured, Decline, EventToCoordinator
-from snapline.runtime.slot.attempt import Attempt, all_tasks
+from snapline.runtime.slot.attempt import Attempt
 from snapline.types import ExecutionId, TaskStatus
 
 
@@ -87,7 +87,6 @@ def test_all_tasks_start_and_stop() -> None:
         vertices = [execution.subtask.vertex for execution in attempt.tasks]
         assert reports.next(2) == sorted((vertex, TaskStatus.RUNNING) for vertex in vertices)
         assert all(execution.attempt == attempt.number == 4 for execution in attempt.tasks)
-        assert all_tasks(attempt) is attempt.tasks
         assert len(attempt.metrics()) == 2
         assert attempt.stop(DEADLINE_S)
         assert attempt.is_given_up
@@ -127,7 +126,3 @@ def test_a_task_that_does_not_return_is_not_waited_for() -> None:
         assert has_begun.wait(DEADLINE_S)
         assert not attempt.stop(0.01)
         may_return.set()
-
-
-def test_before_the_first_attempt_there_are_no_tasks() -> None:
-    assert all_tasks(None) == {}
