@@ -17,6 +17,7 @@ _RESTORES = (
     "rescaled with in-flight data",
     "with in-flight data",
     "with finished tasks",
+    "some regions only",
 )
 _GROUPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "faults": ("fault: ", tuple(fault.value for fault in Fault)),

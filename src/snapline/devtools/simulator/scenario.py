@@ -91,6 +91,7 @@ class Fault(Enum):
     COMMIT_FAILS_ALWAYS = "commit fails until the faults stop"
     COMMIT_ANSWER_LOST = "commit succeeds without its answer"
     BROKEN_CODE = "code broken until the job has failed"
+    REGION_CRASH = "crash of a region beside another"
 
 
 class Ending(Enum):
@@ -168,6 +169,7 @@ _MINOR_FAULTS = (
 
 
 _BROKEN_SHARE = 0.06
+_REGIONS_SHARE = 0.1
 
 
 def make_scenario(seed: int, handler: Handler | None = None, fault: Fault | None = None) -> Scenario:
@@ -182,8 +184,13 @@ def make_scenario(seed: int, handler: Handler | None = None, fault: Fault | None
     faults.update(rng.sample(_MINOR_FAULTS, rng.choice((0, 1, 1, 2, 3))))
     if random.Random(f"poison-{seed}").random() < _BROKEN_SHARE:  # noqa: S311  # it leaves other scenarios as they are
         faults.add(Fault.BROKEN_CODE)
+    beside = random.Random(f"beside-{seed}")  # noqa: S311  # as above
+    if beside.random() < _REGIONS_SHARE:
+        faults.add(Fault.REGION_CRASH)
     if fault is not None:
         faults.add(fault)
+    if Fault.REGION_CRASH in faults:
+        topology = _beside(topology, _make_topology(beside))
     uneven = random.Random(f"uneven-{seed}")  # noqa: S311  # as above
     runs = _make_runs(rng, uneven, topology)
     incremental = rng.random() < 0.4
@@ -212,7 +219,7 @@ def make_scenario(seed: int, handler: Handler | None = None, fault: Fault | None
         slow_vertices=slow,
         buffered=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.3),
         watermarked=frozenset(vertex.id for vertex in topology.vertices if rng.random() < 0.5),
-        has_hook=rng.random() < 0.5,
+        has_hook=rng.random() < (0.1 if Fault.REGION_CRASH in faults else 0.5),
         coordinated=frozenset(
             vertex.id
             for vertex in topology.vertices
@@ -277,6 +284,23 @@ def _make_topology(rng: random.Random) -> Topology:
         open_ends.extend(next_ends)
     _add_sinks(rng, open_ends, vertices, connect)
     return Topology(tuple(vertices), tuple(edges))
+
+
+def _beside(one: Topology, other: Topology) -> Topology:
+    """Both in one job, with no edge between them."""
+    ahead = sum(vertex.role is Role.SOURCE for vertex in one.vertices)
+
+    def renamed(vertex: str) -> str:
+        kind, _, number = vertex.partition("-")
+        return f"{kind}-{ahead + int(number)}" if kind == "source" else f"{vertex}-beside"
+
+    vertices = [replace(vertex, id=renamed(vertex.id)) for vertex in other.vertices]
+    edges = [
+        SimEdge(f"{source}->{target}", source, target, edge.partitioning)
+        for edge in other.edges
+        for source, target in [(renamed(edge.source), renamed(edge.target))]
+    ]
+    return Topology((*one.vertices, *vertices), (*one.edges, *edges))
 
 
 def _add_sinks(rng: random.Random, open_ends: list[str], vertices: list[SimVertex], connect: object) -> None:

@@ -10,11 +10,14 @@ from snapline.devtools.simulator.mutant import Mutant, always, nothing
 from snapline.devtools.simulator.scenario import Fault
 from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.coordinator import coordinator_events as c
+from snapline.protocol.executions import Executions
 from snapline.protocol.job import slot_board
 from snapline.protocol.job.lifecycle import JobLifecycle
+from snapline.protocol.job.regions import Regions
 from snapline.protocol.job.slot_board import SlotBoard
 from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.master.coordinator_shell import CoordinatorShell
+from snapline.runtime.master.operator_coordinators import OperatorCoordinators
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.steady_clock import SteadyClock
@@ -248,6 +251,30 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "end_partitions",
         nothing,
         fault=Fault.DRIVER_CRASH,
+    ),
+    Mutant(
+        "coordinators-of-other-regions-lost",
+        "operator coordinators of regions that go on are left behind",
+        OperatorCoordinators,
+        "keep",
+        nothing,
+        fault=Fault.REGION_CRASH,
+    ),
+    Mutant(
+        "other-regions-unheard",
+        "executions of regions that go on count no more once another has restarted",
+        Executions,
+        "restarted",
+        lambda original: lambda self, attempt, *_kept: original(self, attempt),
+        fault=Fault.REGION_CRASH,
+    ),
+    Mutant(
+        "one-region-per-slot",
+        "only one region restarts when a slot is lost",
+        Regions,
+        "in_slot",
+        lambda original: lambda self, slot: frozenset(sorted(original(self, slot))[:1]),
+        fault=Fault.REGION_CRASH,
     ),
     Mutant("wall-clock-schedule", "checkpoints go by the wall clock", CoordinatorShell, "_now_ms", _wall_clock),
     Mutant("clock-goes-back", "processing time goes back with the wall clock", SteadyClock, "now_ms", _raw_wall_clock),

@@ -282,8 +282,8 @@ class Simulation:
         if self._is_over or driver is None or not driver.process.alive:
             return
         match fault:
-            case Fault.SUBTASK_CRASH:
-                self._crash_subtask(driver)
+            case Fault.SUBTASK_CRASH | Fault.REGION_CRASH:
+                self._crash_subtask(driver, fault)
             case Fault.SLOT_CRASH:
                 self._crash_slot(driver)
             case Fault.DRIVER_CRASH:
