@@ -25,7 +25,7 @@ from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.network.item_codec import HEADER_BYTES, ChannelKey, decode_header, encode_heartbeat
-from snapline.runtime.network.wiring import Wiring
+from snapline.runtime.network.region_channels import Wiring
 from snapline.runtime.wire.auth import DRIVER, Route
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 from snapline.runtime.wire.credentials import Credentials, new_credentials

@@ -17,7 +17,7 @@ from snapline.runtime.network.flusher import Flusher
 from snapline.runtime.network.heartbeat import Heartbeat
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.poller import Poller
-from snapline.runtime.network.wiring import Wiring
+from snapline.runtime.network.region_channels import Wiring
 from snapline.runtime.wire.auth import DATA, Refusals, Route
 from snapline.runtime.wire.channel_items import Item
 from snapline.runtime.wire.secured_socket import SecuredSocket, client_handshake

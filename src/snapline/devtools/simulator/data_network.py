@@ -10,7 +10,7 @@ from snapline.errors import FencedError, PeerError
 from snapline.runtime.network.channels import RemoteChannel, RemoteInput
 from snapline.runtime.network.item_codec import ChannelKey
 from snapline.runtime.network.output_queue import ChannelLimits
-from snapline.runtime.network.wiring import Lost, Wiring
+from snapline.runtime.network.region_channels import Lost, Wiring
 from snapline.runtime.wire.channel_items import ItemKind
 
 ITEMS_PER_TRANSFER = 3

@@ -20,8 +20,8 @@ MAX_CAUSE_CHARACTERS = 200
 class Progress:
     """How far a job has come.
 
-    `rows` were read by its sources in this attempt. `event_time_ms` is the watermark of the task that is furthest
-    behind, None without any. `completed` is the latest completed checkpoint, `failed` the latest failed one if it is
+    `rows` were read by its sources since they last started. `event_time_ms` is the watermark of the task that is
+    furthest behind, None without any. `completed` is the latest completed checkpoint, `failed` the latest failed one if it is
     newer. `cause` is why the last attempt failed.
     """
 
@@ -55,8 +55,8 @@ def progress_of(
     sources: Collection[str],
     statistics: StatisticsSnapshot,
 ) -> Progress:
-    """`sources` are the vertices that read a source."""
-    tasks = [task for task in metrics if task.execution.attempt == attempt]
+    """`metrics` are those of the current executions; `sources` are the vertices that read a source."""
+    tasks = list(metrics)
     watermarks = [task.watermark_ms for task in tasks if task.watermark_ms is not None]
     event_time_ms = min(watermarks, default=MAX_WATERMARK)
     completed, failed = statistics.latest.completed, statistics.latest.failed

@@ -109,6 +109,7 @@ class CoordinatorShell:
     def hand_over(self, coordinators: OperatorCoordinators, vertices: Collection[str]) -> None:
         """Another attempt begins with these vertices; operator coordinators of others go on in it."""
         coordinators.keep(self._coordinators, vertices)
+        self._coordinators.close(finish=False, vertices=vertices)
         self._timers.cancel_all()
 
     def start(self) -> None:

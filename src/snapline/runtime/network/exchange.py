@@ -16,7 +16,7 @@ from snapline.runtime.network.flusher import Flusher
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.network.output_queue import ChannelLimits
 from snapline.runtime.network.poller import Poller
-from snapline.runtime.network.wiring import Lost, Wiring
+from snapline.runtime.network.region_channels import Lost, Wiring
 from snapline.runtime.wire.auth import DATA, PROBE, Refusals, Route
 from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.listener import listen

@@ -14,7 +14,7 @@ from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.partitioners import make_partitioner
-from snapline.runtime.network.wiring import Lost
+from snapline.runtime.network.region_channels import Lost
 from snapline.runtime.task.input_gate import GateChannel
 from snapline.runtime.task.subtask_storage import SubtaskStorage
 from snapline.runtime.task.task import Task

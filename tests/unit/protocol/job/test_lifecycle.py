@@ -37,6 +37,7 @@ from snapline.protocol.job.lifecycle_events import (
     SuspendRequested,
     TasksStopped,
 )
+from snapline.protocol.job.regions import Regions
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.messages import TaskReport
 from snapline.protocol.snapshot import Snapshot
@@ -660,3 +661,204 @@ def test_a_stop_whose_savepoint_is_heard_of_after_the_failure_has_failed(stage: 
         job.tell(RestartDue())
         job.run(2)
     assert job.tell(StopSavepointCompleted(savepoint(attempt=1))) == [StopFailed(savepoint(), "v/0#1: boom")]
+
+
+# --- regions ---------------------------------------------------------------------------------------------------------
+
+X, Y, Z = SubtaskId("x", 0), SubtaskId("y", 0), SubtaskId("z", 0)
+NUMBER = {X: 0, Y: 1, Z: 2}
+"""Three regions of one subtask each."""
+
+
+class RegionJob(Job):
+    """A job of three regions in RUNNING."""
+
+    def __init__(self, restart: RestartStrategy = FOREVER, coupled: str = "") -> None:
+        super().__init__(restart)
+        regions = Regions({"x": 1, "y": 1, "z": 1}, coupled=coupled)
+        self.machine = JobLifecycle(RestartPolicy.for_config(restart), None, regions)
+        self.tell(JobSubmitted(), AttemptClaimed(1), AttemptPrepared(frozenset(NUMBER)))
+        self.start(X, Y, Z)
+
+    def start(self, *subtasks: SubtaskId) -> list[JobEffect]:
+        return [effect for subtask in subtasks for effect in self.report(subtask, TaskStatus.RUNNING)]
+
+    def lose(self, subtask: SubtaskId, attempt: int = 1) -> list[JobEffect]:
+        return self.report(subtask, TaskStatus.FAILED, error="boom", attempt=attempt)
+
+    def restart(self, attempt: int, *subtasks: SubtaskId) -> None:
+        self.tell(TasksStopped(self.machine.attempt), RestartDue(), AttemptClaimed(attempt))
+        self.tell(AttemptPrepared(frozenset(subtasks)))
+
+
+def only(*subtasks: SubtaskId) -> frozenset[int]:
+    return frozenset(NUMBER[subtask] for subtask in subtasks)
+
+
+def stopping(attempt: int, *subtasks: SubtaskId) -> list[JobEffect]:
+    return [
+        StopCheckpoints(attempt, shutdown=False, regions=only(*subtasks)),
+        CancelTasks(attempt, only(*subtasks)),
+    ]
+
+
+def test_only_the_region_that_failed_restarts() -> None:
+    job = RegionJob()
+    assert job.status() is JobStatus.RUNNING
+    assert job.lose(Y) == stopping(1, Y)
+    assert job.status() is JobStatus.FAILING
+    assert job.tell(TasksStopped(1)) == [ScheduleRestart(1000, only(Y))]
+    assert job.tell(RestartDue()) == [ClaimAttempt()]
+    assert job.tell(AttemptClaimed(2)) == [PrepareAttempt(2, only(Y))]
+    assert job.tell(AttemptPrepared(frozenset({Y}))) == [DeployTasks(2, (Y,))]
+    assert job.report(Y, TaskStatus.RUNNING, attempt=1) == [], "the old execution"
+    assert job.report(Y, TaskStatus.RUNNING, attempt=2) == [StartCheckpoints(2)]
+    assert job.lose(X, 1) == stopping(2, X), "it still runs in the first attempt"
+
+
+def test_reports_of_the_old_execution_change_nothing() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    assert job.lose(Y) == []
+    job.restart(2, Y)
+    assert job.lose(Y, 1) == []
+    assert job.report(Y, TaskStatus.FINISHED, attempt=1) == []
+    assert job.status() is JobStatus.INITIALIZING
+
+
+def test_a_region_that_fails_while_another_is_stopped_goes_down_after_it() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    assert job.lose(X) == []
+    assert job.tell(TasksStopped(1)) == stopping(1, X)
+    assert job.status() is JobStatus.FAILING
+    assert job.tell(TasksStopped(1)) == [ScheduleRestart(1000, only(X, Y))]
+
+
+def test_a_region_that_fails_while_another_waits_for_its_restart_joins_it() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    job.tell(TasksStopped(1))
+    assert job.lose(X) == stopping(1, X)
+    assert job.status() is JobStatus.FAILING
+    assert job.tell(RestartDue()) == [], "the time of the first restart"
+    assert job.tell(TasksStopped(1)) == [ScheduleRestart(1000, only(X, Y))]
+    job.tell(RestartDue(), AttemptClaimed(2))
+    assert job.tell(AttemptPrepared(frozenset({X, Y}))) == [DeployTasks(2, (X, Y))]
+
+
+def test_a_region_that_fails_during_a_claim_waits_until_the_attempt_is_prepared() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    job.tell(TasksStopped(1), RestartDue())
+    assert job.lose(X) == []
+    assert job.tell(AttemptClaimed(2)) == [PrepareAttempt(2, only(Y))]
+    assert job.tell(AttemptPrepared(frozenset({Y}))) == stopping(2, X)
+    assert job.tell(TasksStopped(2)) == [ScheduleRestart(1000, only(X, Y))]
+    assert job.tell(RestartDue(), AttemptClaimed(3)) == [ClaimAttempt(), PrepareAttempt(3, only(X, Y))]
+
+
+def test_a_preparation_that_fails_leaves_the_others_alone_and_takes_what_failed_meanwhile() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    job.tell(TasksStopped(1), RestartDue())
+    assert job.tell(PreparationFailed("no store")) == [ScheduleRestart(1000, only(Y))]
+    job.tell(RestartDue())
+    job.lose(X)
+    assert job.tell(PreparationFailed("no store")) == stopping(1, X)
+
+
+def test_a_region_that_fails_while_another_starts_takes_it_down_again() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    job.restart(2, Y)
+    assert job.lose(X) == stopping(2, X, Y)
+
+
+def test_tasks_that_are_late_fail_their_regions() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    job.restart(2, Y)
+    assert job.tell(DeploymentTimedOut(2)) == stopping(2, Y)
+
+
+def test_a_failure_of_the_whole_job_stops_what_still_runs() -> None:
+    job = RegionJob()
+    assert job.tell(FailureRequested(1, "no slots")) == [StopCheckpoints(1, shutdown=False), CancelTasks(1)]
+    job = RegionJob()
+    job.lose(Y)
+    job.tell(TasksStopped(1))
+    assert job.tell(FailureRequested(1, "no slots")) == stopping(1, X, Z)
+    assert job.tell(TasksStopped(1)) == [ScheduleRestart(1000)], "all of them"
+
+
+def test_regions_that_are_down_already_do_not_fail_again() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    assert job.tell(FailureRequested(1, "its slot is lost", regions=only(Y))) == []
+    assert job.tell(TasksStopped(1)) == [ScheduleRestart(1000, only(Y))]
+
+
+def test_without_a_restart_everything_stops() -> None:
+    job = RegionJob(NoRestart())
+    assert job.lose(Y) == [StopCheckpoints(1, shutdown=False), CancelTasks(1)]
+    assert job.tell(TasksStopped(1))[0] == EndJob(JobStatus.FAILED, "y/0#1: boom")
+
+
+def test_a_failure_that_no_restart_heals_is_not_forgotten_while_another_region_restarts() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    job.tell(FailureRequested(1, "broken for good", recoverable=False, regions=only(X)))
+    assert job.tell(TasksStopped(1)) == stopping(1, X, Z)
+    assert job.tell(TasksStopped(1)) == [EndJob(JobStatus.FAILED, "broken for good")]
+
+
+def test_coupled_regions_and_a_job_that_is_being_stopped_restart_as_a_whole() -> None:
+    whole = [StopCheckpoints(1, shutdown=False), CancelTasks(1)]
+    assert RegionJob(coupled="hooks").lose(Y) == whole
+    job = RegionJob()
+    job.machine.is_stopping = True
+    assert job.lose(Y) == whole
+    job = RegionJob()
+    job.tell(StopSavepointCompleted(savepoint()))
+    assert job.lose(Y)[1:] == whole
+
+
+def test_a_region_that_has_finished_stays_so() -> None:
+    job = RegionJob()
+    job.report(X, TaskStatus.FINISHED)
+    assert job.machine.unfinished(only(X, Y)) == only(Y)
+    job.lose(Y)
+    assert job.machine.unfinished(only(X, Y)) == only(Y)
+    assert job.report(Z, TaskStatus.FINISHED) == [], "the job has not finished: a region is down"
+    job.restart(2, Y)
+    assert job.start(Y) == [StartCheckpoints(2)]
+    ended = job.report(Y, TaskStatus.FINISHED)
+    assert ended == [StopCheckpoints(2, shutdown=True), EndJob(JobStatus.FINISHED, "")]
+
+
+def test_a_job_whose_last_region_turns_out_to_have_finished_ends() -> None:
+    job = RegionJob()
+    job.report(X, TaskStatus.FINISHED)
+    job.report(Z, TaskStatus.FINISHED)
+    job.lose(Y)
+    job.tell(TasksStopped(1), RestartDue(), AttemptClaimed(2))
+    job.tell(AttemptPrepared(frozenset({Y}), finished=frozenset({Y})))
+    assert job.status() is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_cancel_stops_the_regions_that_go_on(stopped: bool) -> None:
+    job = RegionJob()
+    job.lose(Y)
+    if stopped:
+        job.tell(TasksStopped(1))
+    assert job.tell(CancelRequested()) == [StopCheckpoints(1, shutdown=True), CancelTasks(1)]
+    assert job.tell(TasksStopped(1)) == [EndJob(JobStatus.CANCELED, "y/0#1: boom")]
+
+
+def test_a_fenced_driver_stops_the_regions_that_go_on() -> None:
+    job = RegionJob()
+    job.lose(Y)
+    job.tell(TasksStopped(1), RestartDue())
+    assert job.tell(DriverFenced(5))[:2] == [StopCheckpoints(1, shutdown=False), CancelTasks(1)]

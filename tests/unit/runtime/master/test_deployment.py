@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tests.unit.runtime.master.master_kit import make_spec, running
 from tests.unit.runtime.runtime_bench import Bench
 
+from snapline.graph.job_spec import JobSpec
 from snapline.protocol.restore.restore_plan import RestorePlan
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_recovery import Recovery
@@ -50,13 +52,13 @@ def recovery(attempt: int = 1) -> Recovery:
 
 
 class Setup(Bench):
-    def __init__(self) -> None:
+    def __init__(self, spec: JobSpec | None = None) -> None:
         super().__init__()
         self.slots = FakeSlots()
         self.stopped: list[int] = []
         self.killed: list[int] = []
         slots: Any = self.slots
-        spec = make_spec(parallelism=2, cancel_timeout="3s")
+        spec = spec or make_spec(parallelism=2, cancel_timeout="3s")
         self.deployment = Deployment(spec, self.scheduler, slots, "shared", self)
 
     def tasks_stopped(self, attempt: int) -> None:
@@ -153,3 +155,65 @@ def test_a_message_goes_to_the_slot_of_its_subtask() -> None:
     assert setup.slots.sent == [(1, m.Heartbeat())]
     setup.slots.live_processes = []
     assert not setup.deployment.send(running(SubtaskId("write", 1)), m.Heartbeat())
+
+
+# Regions: without its edge the job has two, `read` and `write`.
+
+
+def two_regions() -> Setup:
+    spec = make_spec(parallelism=2, cancel_timeout="3s")
+    return Setup(replace(spec, plan=replace(spec.plan, edges=())))
+
+
+def test_each_region_is_deployed_by_itself() -> None:
+    setup = two_regions()
+    setup.deployment.deploy(recovery(), EVERYONE)
+    setup.deployment.slots_ready(ADDRESSES)
+    deploys = [(slot, message) for slot, message in setup.slots.sent if isinstance(message, m.Deploy)]
+    assert [(slot, it.region, [str(task.execution) for task in it.tasks]) for slot, it in deploys] == [
+        (0, 0, ["read/0#1"]),
+        (1, 0, ["read/1#1"]),
+        (0, 1, ["write/0#1"]),
+        (1, 1, ["write/1#1"]),
+    ]
+
+
+def test_a_region_that_restarts_is_deployed_alone() -> None:
+    setup = two_regions()
+    setup.deployment.deploy(replace(recovery(2), regions=frozenset({1})), EVERYONE[2:])
+    setup.deployment.slots_ready(ADDRESSES)
+    assert [message.region for _, message in setup.slots.sent if isinstance(message, m.Deploy)] == [1, 1]
+
+
+def test_a_region_has_stopped_when_every_process_says_so_of_it() -> None:
+    setup = two_regions()
+    setup.deployment.cancel(2, frozenset({1}))
+    assert setup.slots.sent == [(0, m.Cancel(2, [1])), (1, m.Cancel(2, [1]))]
+    setup.deployment.tasks_cancelled(0, 2, [1])
+    setup.deployment.tasks_cancelled(1, 2, [0])
+    assert setup.stopped == []
+    setup.deployment.tasks_cancelled(1, 2, [1])
+    assert setup.stopped == [2]
+    assert ("idle",) not in setup.slots.log, "other regions run there"
+
+
+def test_a_cancellation_of_everything_waits_for_the_region_before_too() -> None:
+    setup = two_regions()
+    setup.deployment.cancel(2, frozenset({1}))
+    setup.deployment.cancel(2)
+    setup.deployment.tasks_cancelled(0, 2, [1])
+    setup.deployment.tasks_cancelled(1, 2, [1])
+    setup.deployment.tasks_cancelled(0, 2)
+    assert setup.stopped == []
+    setup.deployment.tasks_cancelled(1, 2)
+    assert setup.stopped == [2]
+    assert ("idle",) in setup.slots.log
+
+
+def test_a_killed_process_is_reported_before_the_end_of_the_region() -> None:
+    setup = two_regions()
+    setup.deployment.cancel(2, frozenset({1}))
+    setup.deployment.tasks_cancelled(0, 2, [1])
+    setup.advance(3000)
+    assert ("kill", 1) in setup.slots.log
+    assert (setup.killed, setup.stopped) == ([1], [2])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from msgspec.structs import replace
 from tests.unit.runtime.slot.slot_kit import (
     DEADLINE_S,
     DriverLink,
@@ -108,6 +109,28 @@ def test_a_cancelled_attempt_is_not_deployed_any_more() -> None:
         host.deploy(4)
         report = host.link.status(TaskStatus.RUNNING)
         assert report.execution.attempt == 4
+
+
+def test_a_region_is_cancelled_and_deployed_again_beside_another() -> None:
+    """Both vertices of the job stand for regions here: only one is deployed at a time."""
+    with hosting() as host:
+        whole = deploy(host.shipment, host.address)
+        read, write = (replace(whole, tasks=[task]) for task in whole.tasks)
+        host.link.say(read)
+        host.link.say(replace(write, region=1))
+        executions = {host.link.status(TaskStatus.RUNNING).execution for _ in range(2)}
+        assert executions == {task.execution for task in whole.tasks}
+        host.link.say(m.Cancel(1, [1]))
+        assert host.link.next(m.TasksCancelled) == m.TasksCancelled(1, [1])
+        again = deploy(host.shipment, host.address, 2).tasks[1]
+        host.link.say(replace(write, attempt=1, region=1))
+        host.link.say(replace(write, attempt=2, region=1, tasks=[again]))
+        assert host.link.status(TaskStatus.RUNNING).execution == again.execution, "the cancelled attempt is fenced"
+        kept = read.tasks[0].execution
+        host.link.say(TriggerCheckpoint(kept, Barrier(5, 0)))
+        assert host.link.next(Acknowledge).execution == kept
+        host.link.say(m.Cancel(2))
+        assert host.link.next(m.TasksCancelled) == m.TasksCancelled(2)
 
 
 def test_an_event_of_the_coordinator_is_confirmed_and_the_source_reads() -> None:
