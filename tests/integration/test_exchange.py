@@ -135,6 +135,7 @@ class World:
         flush_timeout_ms: int = 1,
         window: int = WINDOW,
         heartbeat: HeartbeatSettings = HEARTBEAT,
+        regions: int = 1,
     ) -> None:
         for slot in range(count):
             exchange = Exchange(
@@ -146,12 +147,13 @@ class World:
                 flush_timeout_ms=flush_timeout_ms,
                 channel_memory_bytes=window,
                 heartbeat=heartbeat,
+                regions=regions,
             )
             self.exchanges.append(exchange)
 
-    def begin(self, attempt: int = 1) -> list[Wiring]:
+    def begin(self, attempt: int = 1, region: int = 0) -> list[Wiring]:
         peers = [exchange.address for exchange in self.exchanges]
-        return [exchange.begin(attempt, peers, self._lost_at(exchange.slot)) for exchange in self.exchanges]
+        return [exchange.begin(attempt, peers, self._lost_at(exchange.slot), region) for exchange in self.exchanges]
 
     def _lost_at(self, slot: int) -> Callable[[int, str], None]:
         def lost(peer: int, reason: str) -> None:
@@ -477,6 +479,25 @@ def test_a_new_attempt_ends_the_old_one_and_an_older_one_is_refused(world: World
     assert world.exchanges[1].refusals.total == 4
     output.send(data_item(batch(10)))
     eventually(lambda: receiver.numbers() == list(range(20)))
+
+
+def test_a_region_is_wired_again_beside_another(world: World) -> None:
+    world.slots(2, regions=2)
+    kept, ended = world.begin(1, region=0), world.begin(1, region=1)
+    output, _, receiver = join(kept, 0, 1)
+    join(ended, 0, 1, edge=1)
+    connect([*kept, *ended])
+    output.send(data_item(batch(0)))
+    again = world.begin(2, region=1)
+    other, _, reader = join(again, 0, 1, edge=1)
+    connect(again)
+    for channel in (output, other):
+        channel.send(data_item(batch(10)))
+    eventually(lambda: (receiver.numbers(), reader.numbers()) == (list(range(20)), list(range(10, 20))))
+    assert world.lost == []
+    for route in (Route("data", 1, 0, 1, 1), Route("data", 1, 0, 1, 2)):
+        with contextlib.closing(dial(world.exchanges[1].address, route)) as secured:
+            assert answer(secured) == REFUSED
 
 
 def test_an_old_dialler_is_told_so(world: World) -> None:

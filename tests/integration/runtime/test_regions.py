@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 import uuid
 from collections import Counter
 from pathlib import Path
@@ -46,10 +47,12 @@ class Witness(Operator):
         self._note("open")
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        order = self._directory / "raise"
-        if self.context.subtask == 0 and order.exists():
-            order.unlink()
-            raise RuntimeError("ordered")
+        for order in ("raise", "hang"):
+            path = self._directory / order
+            if self.context.subtask == 0 and path.exists():
+                path.unlink()
+                time.sleep(600 if order == "hang" else 0)
+                raise RuntimeError("ordered")
         self.context.emit(batch)
 
     def finish(self) -> None:
@@ -93,6 +96,10 @@ class Pipeline:
     def fail(self) -> None:
         (self._notes / "raise").touch()
 
+    def hang(self) -> None:
+        (self._notes / "hang").touch()
+        wait_until(lambda: not (self._notes / "hang").exists(), "it hangs")
+
     def check_output(self) -> None:
         assert sorted(read_files(self._output)["id"].to_pylist()) == list(range(self.rows))
 
@@ -101,7 +108,7 @@ def make_job(directory: Path, *, delay: str = "10ms", mode: str = "aligned", hoo
     return Job(
         "regions",
         checkpoints=Checkpoints(interval="50ms", storage=directory / "checkpoints", **MODES[mode]),
-        execution=Execution(metrics_interval="50ms", heartbeat_interval="100ms"),
+        execution=Execution(metrics_interval="50ms", heartbeat_interval="100ms", cancel_timeout="1s"),
         restart=FixedDelay(attempts=10, delay=delay),
         hooks=hooks,
     )
@@ -198,6 +205,19 @@ def test_a_region_that_has_finished_is_not_run_again(kind: Kind, tmp_path: Path,
     assert short.opened() == {(0, 1): 1, (1, 1): 1}
     short.check_output()
     long.check_output()
+
+
+def test_a_task_that_does_not_stop_takes_the_regions_in_its_process_along(tmp_path: Path, start: Start) -> None:
+    job = make_job(tmp_path)
+    hung, other = Pipeline(job, tmp_path, "hung", 3000, 2), Pipeline(job, tmp_path, "other", 3000, 1)
+    handle = start(job, ProcessCluster())
+    await_checkpoints(handle)
+    hung.hang()
+    os.kill(hung.pid(1), signal.SIGKILL)
+    wait_until(lambda: (0, 2) in other.opened(), "the restart of both")
+    assert handle.wait("60s") is JobStatus.FINISHED
+    hung.check_output()
+    other.check_output()
 
 
 class Audit(MasterHook):

@@ -21,8 +21,8 @@ class Progress:
     """How far a job has come.
 
     `rows` were read by its sources since they last started. `event_time_ms` is the watermark of the task that is
-    furthest behind, None without any. `completed` is the latest completed checkpoint, `failed` the latest failed one if it is
-    newer. `cause` is why the last attempt failed.
+    furthest behind, None without any. `completed` is the latest completed checkpoint, `failed` the latest failed one
+    if it is newer. `cause` is why the last attempt failed.
     """
 
     status: JobStatus

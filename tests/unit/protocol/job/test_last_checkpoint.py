@@ -85,3 +85,16 @@ def test_nothing_of_an_attempt_that_is_over_counts() -> None:
     assert machine.time_is_up() == []
     assert machine.running() == [], "its source reads again"
     assert machine.source_ended(A) == TAKE
+
+
+def test_sources_of_regions_that_go_on_are_remembered() -> None:
+    machine = running(A, B)
+    assert machine.source_ended(A) == []
+    machine.left()
+    machine.prepared([B], again=[B])
+    assert machine.running() == []
+    assert machine.source_ended(B) == TAKE
+    machine.left()
+    machine.prepared([A], again=[A])
+    assert machine.running() == []
+    assert machine.source_ended(A) == TAKE

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 from tests.unit.runtime.master.master_kit import (
@@ -14,12 +16,14 @@ from tests.unit.runtime.master.master_kit import (
     make_spec,
     request,
     running,
+    supervisor_hello,
 )
 
 from snapline.config import Checkpoints, FixedDelay, NoRestart
 from snapline.devtools.simulator.scenario import Fault
 from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects, SimStorage
 from snapline.errors import PeerError
+from snapline.graph.execution_plan import PlannedOperator
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.journal import Record, RecordKind
 from snapline.protocol.messages import (
@@ -28,15 +32,17 @@ from snapline.protocol.messages import (
     CheckpointCompleted,
     Decline,
     OperatorEvent,
+    OperatorEventReceived,
     TaskReport,
     TriggerCheckpoint,
 )
 from snapline.protocol.snapshot import OperatorPart, Snapshot, StoredObject, SubtaskState
 from snapline.protocol.statistics.checkpoint_records import SubtaskMetrics
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.master.job_storage import open_storage
 from snapline.runtime.wire import control_messages as m
 from snapline.storage import snapshot_metadata
-from snapline.types import FailureReason, JobStatus, OperatorStateMode, SnapshotKind, SubtaskId, TaskStatus
+from snapline.types import ExecutionId, FailureReason, JobStatus, OperatorStateMode, SnapshotKind, SubtaskId, TaskStatus
 
 SAME = ErrorIdentity("map", "ValueError")
 
@@ -473,3 +479,117 @@ def test_after_the_close_nothing_more_happens() -> None:
     bench.settle(10_000)
     assert bench.worker.said() == []
     assert bench.status() is JobStatus.RUNNING
+
+
+# Regions: two pipelines in one slot.
+
+READ_2, WRITE_2 = SubtaskId("read-2", 0), SubtaskId("write-2", 0)
+
+
+class RegionBench(MasterBench):
+    """The job of the kit, twice in one; the test plays the tasks of both pipelines."""
+
+    def __init__(self) -> None:
+        spec = make_spec(checkpoints=CHECKPOINTS, cancel_timeout="2s")
+        read, write = spec.plan.vertices
+        more = [replace(it, id=f"{it.id}-2", operators=_renamed(it.operators)) for it in (read, write)]
+        edge = replace(spec.plan.edges[0], id="e-2", source="read-2", target="write-2")
+        plan = replace(spec.plan, vertices=(read, write, *more), edges=(*spec.plan.edges, edge))
+        super().__init__(replace(spec, plan=plan, sources={**spec.sources, "read-2": spec.sources["read"]}))
+        self.attempts = dict.fromkeys((READ, WRITE, READ_2, WRITE_2), 1)
+        self.master.start(self.slots)
+        self.settle()
+        assert self.slots.greeted(self.supervisor, supervisor_hello()) is None
+        self.greet(1)
+
+    def report(self, status: TaskStatus, *subtasks: SubtaskId) -> None:
+        self.say(*(TaskReport(self.of(subtask), status, "boom") for subtask in subtasks))
+
+    def of(self, subtask: SubtaskId) -> ExecutionId:
+        return running(subtask, self.attempts[subtask])
+
+    def checkpoint(self, name: str) -> Future[str]:
+        self.worker.said()
+        answer = self.request(name)
+        triggers = self.told(TriggerCheckpoint)
+        assert {trigger.execution for trigger in triggers} == {self.of(READ), self.of(READ_2)}
+        for subtask in self.attempts:
+            self.say(self.acknowledgement(self.of(subtask), triggers[0].barrier.id))
+        return answer
+
+    def acknowledgement(self, execution: ExecutionId, checkpoint_id: int) -> Acknowledge:
+        return Acknowledge(execution, checkpoint_id, {execution.subtask.vertex: SubtaskState()}, SubtaskMetrics())
+
+
+def _renamed(operators: tuple[PlannedOperator, ...]) -> tuple[PlannedOperator, ...]:
+    return tuple(replace(operator, uid=f"{operator.uid}-2") for operator in operators)
+
+
+def regions_running() -> RegionBench:
+    bench = RegionBench()
+    assert [deploy.region for deploy in bench.told(m.Deploy)] == [0, 1]
+    bench.report(TaskStatus.RUNNING, READ, WRITE, READ_2, WRITE_2)
+    assert bench.status() is JobStatus.RUNNING
+    assert bench.checkpoint("first").done()
+    bench.worker.said()
+    return bench
+
+
+def test_a_region_restarts_while_the_other_goes_on() -> None:
+    bench = regions_running()
+    bench.request("cut off")
+    (checkpoint_id,) = {trigger.barrier.id for trigger in bench.told(TriggerCheckpoint)}
+    bench.report(TaskStatus.FAILED, WRITE_2)
+    told = bench.worker.said()
+    assert [message for message in told if isinstance(message, m.Cancel)] == [m.Cancel(1, [1])]
+    assert {it.execution for it in told if isinstance(it, CheckpointAborted)} >= {running(READ), running(WRITE)}
+    bench.say(request(running(READ), "read"))
+    (event,) = bench.told(OperatorEvent)
+    assert event.execution == running(READ), "its coordinator goes on"
+    bench.say(m.TasksCancelled(1, [1]))
+    assert bench.status() is JobStatus.RESTARTING
+    bench.settle(2000)
+    (deploy,) = bench.told(m.Deploy)
+    assert (deploy.region, deploy.attempt, deploy.restored_id) == (1, 2, 1)
+    assert [str(task.execution) for task in deploy.tasks] == ["read-2/0#2", "write-2/0#2"]
+    bench.say(bench.acknowledgement(running(WRITE_2, 1), checkpoint_id), TaskReport(running(READ_2), TaskStatus.FAILED))
+    assert bench.status() is JobStatus.INITIALIZING, "what the old executions say means nothing"
+    bench.attempts |= {READ_2: 2, WRITE_2: 2}
+    bench.report(TaskStatus.RUNNING, READ_2, WRITE_2)
+    assert bench.status() is JobStatus.RUNNING
+    bench.say(OperatorEventReceived(1, event.sequence))
+    assert bench.checkpoint("both").done()
+    assert "restarting 2 of 4 subtasks: region of 'read-2'" in texts(bench)
+
+
+def test_both_regions_restart_when_their_process_has_to_be_killed() -> None:
+    bench = regions_running()
+    bench.report(TaskStatus.FAILED, WRITE_2)
+    bench.settle(2100)
+    assert bench.supervisor.said()[-1] == m.StartProcess(2), "the first one was killed"
+    assert bench.status() in (JobStatus.RESTARTING, JobStatus.INITIALIZING)
+    bench.worker = FakePeer()
+    bench.settle(1500)
+    bench.greet(2)
+    assert [(it.region, it.attempt) for it in bench.told(m.Deploy)] == [(0, 2), (1, 2)]
+    assert "restarting all 4 subtasks of 2 regions" in texts(bench)
+
+
+def test_an_error_of_a_coordinator_fails_its_region() -> None:
+    bench = regions_running()
+    bench.master.failure_requested(1, "its coordinator", None, "read-2")
+    bench.settle()
+    assert bench.told(m.Cancel) == [m.Cancel(1, [1])]
+
+
+def test_rows_of_the_region_that_goes_on_are_still_counted() -> None:
+    bench = regions_running()
+    metrics = [TaskMetrics(running(subtask), 9, 9, 9, 9, 9, 9, 9, 9, 9, 9) for subtask in (READ, READ_2)]
+    bench.say(m.Metrics(metrics, 1))
+    bench.report(TaskStatus.FAILED, READ_2)
+    bench.say(m.TasksCancelled(1, [1]))
+    bench.settle(2000)
+    assert bench.status() is JobStatus.INITIALIZING
+    assert list(bench.master.metrics) == ["read/0"]
+    bench.say(m.Metrics(metrics, 1))
+    assert list(bench.master.metrics) == ["read/0"], "the old execution of the other does not count"
