@@ -44,7 +44,7 @@ class CoordinatorContext:
 class OperatorCoordinator(ABC):
     """Decides on the driver for all subtasks of one operator; `Operator.make_coordinator` returns a new one.
 
-    Each attempt of the job has its own: after a failure the old one is closed, and a new one starts and is restored.
+    Each start of its region has its own: after a failure the old one is closed, and a new one starts and is restored.
     All calls come one at a time, from threads that block nothing else. An exception fails the job over, except in
     `snapshot`, where it fails the checkpoint.
 
