@@ -162,10 +162,8 @@ class CheckpointCoordinator:
             self._start_next(now_ms, request)
 
     def _on_timeout(self, name: str, now_ms: int) -> None:
-        reason, begin = (
-            FailureReason.CHECKPOINT_EXPIRED,
-            f"not complete within {self._timeout_ms / 1000:g} s; it waited for",
-        )
+        reason = FailureReason.CHECKPOINT_EXPIRED
+        begin = f"not complete within {self._timeout_ms / 1000:g} s; it waited for"
         pending = next((pending for pending in self._pending.values() if pending.request.name == name), None)
         if pending is not None:
             # Nobody knows yet whether the record gets into the journal.

@@ -105,7 +105,9 @@ def test_a_checkpoint_that_all_know_is_no_news() -> None:
     tasks.restarted(2, {"a"}, (), 3)
     tasks.board.update(A, TaskStatus.RUNNING)
     assert told(tasks) == []
-    assert tasks.last_completed == (3, 2, (B,)), "who was restored from it is not told of it"
+    effects: list[c.CoordinatorEffect] = []
+    Notices(tasks, effects).repeat()
+    assert effects == [CheckpointCompleted(ExecutionId(B, 1), 3, 2)], "who was restored from it is not told of it"
     tasks = running(restored_id=3)
     tasks.restarted(2, {"a"}, (), 3)
     assert told(tasks) == []

@@ -15,7 +15,7 @@ def test_vertices_that_edges_connect_are_one_region() -> None:
     assert TWO.all == {0, 1}
     assert TWO.vertices({1}) == {"x", "y"}
     assert TWO.subtasks({0}) == {SubtaskId("a", 0), SubtaskId("b", 0), SubtaskId("b", 1)}
-    assert TWO.part(frozenset({0})) == {"a", "b"}
+    assert TWO.part(frozenset({0})) == frozenset({"a", "b"})
     assert TWO.part(None) is None
 
 
