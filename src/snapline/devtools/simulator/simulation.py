@@ -282,8 +282,12 @@ class Simulation:
         if self._is_over or driver is None or not driver.process.alive:
             return
         match fault:
-            case Fault.SUBTASK_CRASH | Fault.REGION_CRASH:
+            case Fault.SUBTASK_CRASH:
+                self._crash_subtask(driver)
+            case Fault.REGION_CRASH:
                 self._crash_subtask(driver, fault)
+                # Perhaps in the other region, while the first restarts.
+                self.kernel.after(self.kernel.between(30, 600), None, lambda: self._crash_subtask(driver, fault))
             case Fault.SLOT_CRASH:
                 self._crash_slot(driver)
             case Fault.DRIVER_CRASH:
