@@ -20,8 +20,7 @@ JVM_THREADS_SLACK = 40
 """Spark's pools start their threads when they are first used, some of them with the first recovery."""
 
 DESCRIPTORS_SLACK = 30
-PROCESSES_SLACK = 4
-"""Spark keeps Python workers that have nothing to do for a while."""
+PROCESSES_SLACK = 1
 
 FILES_GROWTH = 1.5
 FILES_SLACK = 50
