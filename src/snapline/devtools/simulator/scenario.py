@@ -265,7 +265,7 @@ def _make_topology(rng: random.Random) -> Topology:
 
     sources = [f"source-{number}" for number in range(rng.choice((1, 1, 2, 2, 3)))]
     for name in sources:
-        splits = tuple(rng.randint(2, 6) for _ in range(rng.randint(1, 4)))
+        splits = tuple(rng.randint(2, 5) for _ in range(rng.randint(1, 3)))
         vertices.append(SimVertex(name, Role.SOURCE, splits))
     open_ends = list(sources)
     for layer in range(rng.randint(0, 3)):

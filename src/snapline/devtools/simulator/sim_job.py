@@ -20,11 +20,11 @@ EXECUTION = Execution(
     batch_size="1KB",
     flush_timeout=0,
     channel_memory="1KB",
-    heartbeat_interval="500ms",
+    heartbeat_interval="700ms",
     heartbeat_timeout="1500ms",
     start_timeout="8s",
     cancel_timeout="600ms",
-    latency_interval="1s",
+    latency_interval="3s",
     metrics_interval="2s",
 )
 RESTART = ExponentialDelay(initial_backoff="50ms", max_backoff="400ms", reset_threshold="10s")

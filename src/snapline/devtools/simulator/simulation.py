@@ -195,6 +195,11 @@ class Simulation:
             self.kernel.cover("restore refused: subtasks ended before their forward edge was cut")
             self._is_over = True
             return
+        ended = Journal(self.world.storage.records[driver.job].values()).ended
+        if status is JobStatus.SUSPENDED and ended is not None:
+            # One that came back from a long pause claimed the job before this one had, and brought it to its end.
+            self.kernel.cover("ended by an older driver")
+            status = ended
         if status is JobStatus.SUSPENDED or status is JobStatus.FAILED:
             raise self.kernel.violated(f"the job ended {status.name}: {driver.cause}")
         self.kernel.after(0, None, self._after_end, driver.job, status)
