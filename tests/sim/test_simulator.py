@@ -130,7 +130,7 @@ def test_the_number_of_processes_changes_nothing(capsys: pytest.CaptureFixture[s
 
 
 def test_a_failure_names_its_seed_and_the_way_to_its_story(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--mutant", "retention", "--seeds", "2", "--start", "14", "--jobs", "1"]
+    arguments = ["--mutant", "unpublished", "--seeds", "2", "--jobs", "1"]
     assert main([*arguments, "--json"]) == 1
     failures = json.loads(capsys.readouterr().out)["failures"]
     assert failures
