@@ -106,8 +106,8 @@ def script(*, aborts: bool) -> ScriptedSource:
     steps: list[Any] = []
     for part in range(4):
         steps += [{"n": part * 50 + number} for number in range(50)]
-        if aborts and part in (1, 2):
-            steps += [AWAIT_CHECKPOINT, *({"n": 0} for _ in range(7)), ABORT]
+        if part in (1, 2):
+            steps += [AWAIT_CHECKPOINT, *([*({"n": 0} for _ in range(7)), ABORT] if aborts else ())]
     return ScriptedSource(steps)
 
 

@@ -27,7 +27,7 @@ def test_seeds_show_nothing_wrong(first: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(200, 800, 100))
+@pytest.mark.parametrize("first", range(200, 400, 100))
 def test_more_seeds_show_nothing_wrong(first: int) -> None:
     errors = {seed: outcome.error for seed in range(first, first + 100) if (outcome := simulate(seed)).error}
     assert errors == {}
@@ -68,7 +68,7 @@ def test_one_seed_gives_one_run() -> None:
 def test_one_seed_gives_one_run_in_every_process() -> None:
     program = (
         "from snapline.devtools.simulator.simulation import simulate\n"
-        "for seed in range(40, 60): print(seed, *simulate(seed, story=True).story, sep='\\n')"
+        "for seed in range(40, 50): print(seed, *simulate(seed, story=True).story, sep='\\n')"
     )
     stories = {
         subprocess.run(
@@ -82,7 +82,7 @@ def test_one_seed_gives_one_run_in_every_process() -> None:
         for salt in ("1", "2")
     }
     assert len(stories) == 1
-    assert len(stories.pop()) > 10_000
+    assert len(stories.pop()) > 5_000
 
 
 def test_a_story_does_not_change_the_run() -> None:
@@ -122,7 +122,7 @@ def test_json_of_many_seeds(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_number_of_processes_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     results = []
     for jobs in ("1", "2"):
-        assert main(["--seeds", "40", "--start", "7", "--jobs", jobs, "--json"]) == 0
+        assert main(["--seeds", "30", "--start", "7", "--jobs", jobs, "--json"]) == 0
         result = json.loads(capsys.readouterr().out)
         del result["seconds"]
         results.append(result)

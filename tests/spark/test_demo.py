@@ -106,7 +106,7 @@ def test_what_is_kept_is_the_output(tmp_path: Path) -> None:
         demo.end()
 
 
-@pytest.mark.parametrize("moment", ["Starting Spark", "the job starts", r"\*\*\* the job runs", r"\*\*\* kill -9"])
+@pytest.mark.parametrize("moment", ["Starting Spark", r"\*\*\* kill -9"])
 def test_an_interrupt_ends_everything_within_seconds(tmp_path: Path, moment: str) -> None:
     demo = _Demo(tmp_path, "--duration", "20s")
     try:
