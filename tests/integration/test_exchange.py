@@ -86,7 +86,6 @@ class Task:
         self.left: list[tuple[int, int]] = []
         self.ends_read: list[int] = []
         self.lost: list[str] = []
-        self.lost_regions: set[int] = set()
         self.rooms = 0
 
     def room_changed(self) -> None:
@@ -127,6 +126,7 @@ class World:
         self.credentials = CREDENTIALS
         self.exchanges: list[Exchange] = []
         self.lost: list[tuple[int, int]] = []
+        self.lost_regions: set[int] = set()
         self.reasons: list[str] = []
 
     def slots(
