@@ -7,8 +7,7 @@ STAMP := $(VENV)/.stamp
 
 # Override on the command line: make test PYTEST_ARGS="-k barriers -x"
 PYTEST_ARGS ?=
-# Many tests wait for processes: a third worker uses what two leave of two cores.
-PYTEST_WORKERS ?= 3
+PYTEST_WORKERS ?= 2
 SEEDS ?= 2000
 # Override on the command line: make demo ARGS="--duration 20s --no-kill"
 ARGS ?=

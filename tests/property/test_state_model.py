@@ -595,10 +595,10 @@ def longer(made: Any) -> Any:
     return pytest.mark.slow(made)
 
 
-TestMemoryForLonger = longer(machine("MemoryMachine", None, 0, 150, 50))
+TestMemoryForLonger = longer(machine("MemoryMachine", None, 0, 80, 50))
 TestMemoryWithManyKeysForLonger = longer(machine("LargeMemoryMachine", None, 900, 40, 50))
-TestRocksDbWithTinyCacheForLonger = longer(machine("TinyMachine", 3, 0, 60, 50))
-TestRocksDbWithSmallCacheForLonger = longer(machine("SmallMachine", 60, 0, 60, 50))
+TestRocksDbWithTinyCacheForLonger = longer(machine("TinyMachine", 3, 0, 30, 50))
+TestRocksDbWithSmallCacheForLonger = longer(machine("SmallMachine", 60, 0, 40, 50))
 TestRocksDbWithManyKeysForLonger = longer(machine("LargeMachine", 3_000, 900, 25, 40))
 
 

@@ -28,8 +28,6 @@ def check(plan: Plan, directory: Path, cluster: StandaloneCluster | None = None)
     [
         Plan("local", "aligned", False, ("user", "operator", "worker")),
         Plan("local", "unaligned", True, ("worker", "driver")),
-        Plan("local-cluster", "timeout", True, ("executor", "operator")),
-        Plan("process", "timeout", False, ("operator", "user", "driver")),
         Plan("process", "at-least-once", True, ("operator", "user", "driver")),
     ],
     ids=lambda plan: f"{plan.deployment}-{plan.mode}-{'pressure' if plan.back_pressure else 'ease'}",

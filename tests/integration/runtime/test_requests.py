@@ -77,7 +77,7 @@ def test_a_failure_after_one_subtask_has_ended_without_periodic_checkpoints(star
 
 
 def test_many_requests_at_once(start: Start, tmp_path: Path) -> None:
-    job = job_of(tmp_path, "50ms", "unaligned")
+    job = job_of(tmp_path, "50ms", "unaligned", rows=100_000)
     handle = start(job.job, ProcessCluster())
     wait_until(lambda: runs(handle), "it runs")
     with ThreadPoolExecutor(8) as users:
