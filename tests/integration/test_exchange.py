@@ -158,7 +158,7 @@ class World:
             exchange.begin(attempt, peers, self._lost_at(exchange.slot, region), region) for exchange in self.exchanges
         ]
 
-    def _lost_at(self, slot: int, region: int) -> Callable[[int, str], None]:
+    def _lost_at(self, slot: int, region: int = 0) -> Callable[[int, str], None]:
         def lost(peer: int, reason: str) -> None:
             self.lost.append((slot, peer))
             self.lost_regions.add(region)
