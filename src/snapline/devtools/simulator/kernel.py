@@ -97,8 +97,7 @@ class Kernel:
 
     def after(self, delay_ms: int, owner: Process | None, call: Callable[..., None], *args: Any) -> Scheduled:
         """Schedule a call. Calls happen in order of time, then of scheduling."""
-        if self.max_delay_ms is not None and delay_ms > self.max_delay_ms:
-            self.check_delay(delay_ms)
+        self.check_delay(delay_ms)
         scheduled = Scheduled(owner, call, args)
         self._sequence += 1
         heappush(self._heap, (self.now_ms + delay_ms, self._sequence, scheduled))

@@ -423,12 +423,12 @@ class CheckpointCoordinator:
         self._starting.aborted(pending.id)
         self._requests.ended(pending.request)
         self._statistics.failed(pending.id, now_ms, reason, message)
-        if keep and pending.snapshot is not None and not pending.request.kind.is_savepoint:
-            self.retained.add_unclear(pending.snapshot)
         if not keep:
             self._aborted.add(pending.id, pending.request.kind, pending.location)
             own = tuple(item for item in pending.objects() if item.shared_key is None)
             self._effects.append(c.Discard(pending.id, own, pending.location))
+        elif pending.snapshot is not None and not pending.request.kind.is_savepoint:
+            self.retained.add_unclear(pending.snapshot)
         self._effects.append(c.FailRequest(pending.request, reason, message, pending.id))
         self._notices.aborted(pending.id, pending.plan.commit)
         self._effects.extend(self._events.released(pending.id))
