@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from snapline.config import Checkpoints
 from snapline.protocol.coordinator import coordinator_events as c
@@ -35,7 +35,7 @@ class CheckpointCoordinator:
 
     `retained` holds the snapshot that the attempt was restored from, and other checkpoints that are still kept. With
     `full_until_complete` checkpoints are full until one is complete, so that none depends on the restored snapshot.
-    `tasks` are those of the coordinator before, if only some have restarted since; else `finished` had finished before.
+    `tasks` may have begun in an attempt before, or have finished there; without them all are new.
     """
 
     def __init__(
@@ -47,7 +47,6 @@ class CheckpointCoordinator:
         retained: RetainedSnapshots,
         *,
         full_until_complete: bool = False,
-        finished: Iterable[SubtaskId] = (),
         tasks: AttemptTasks | None = None,
     ) -> None:
         self.attempt = attempt
@@ -58,7 +57,7 @@ class CheckpointCoordinator:
         self._carryover = carryover
         self._statistics = carryover.statistics
         self._failures = carryover.failures
-        self.tasks = tasks or AttemptTasks(attempt, shape, allow_finished=config.after_tasks_finish, finished=finished)
+        self.tasks = tasks or AttemptTasks(attempt, shape, allow_finished=config.after_tasks_finish)
         self._tasks, self._events, self._executions = self.tasks.board, self.tasks.events, self.tasks.executions
         self._coordinators = shape.coordinators()
         self._effects: list[c.CoordinatorEffect] = []

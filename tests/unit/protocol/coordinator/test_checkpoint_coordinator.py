@@ -11,6 +11,7 @@ import pytest
 from snapline.config import Checkpoints
 from snapline.errors import IllegalTransitionError
 from snapline.protocol.coordinator.activity import Activity
+from snapline.protocol.coordinator.attempt_tasks import AttemptTasks
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
 from snapline.protocol.coordinator.checkpoint_plan import Edge
@@ -154,14 +155,15 @@ class Bench:
         self.timeouts_ms: dict[str, int] = {}
         self.config = Checkpoints(**{"incremental": True, **settings})
         self.carryover = carryover if carryover is not None else Carryover.fresh(self.config)
+        job = job if job is not None else shape()
         self.machine = CheckpointCoordinator(
             ATTEMPT,
             self.config,
-            job if job is not None else shape(),
+            job,
             self.carryover,
             retained if retained is not None else RetainedSnapshots(self.config.retained),
             full_until_complete=full,
-            finished=finished,
+            tasks=AttemptTasks(ATTEMPT, job, allow_finished=self.config.after_tasks_finish, finished=finished),
         )
         if run:
             for subtask in EVERYONE:
