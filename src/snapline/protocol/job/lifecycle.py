@@ -114,6 +114,10 @@ class JobLifecycle:
         """Whether some regions go on while others restart."""
         return self._down != self._regions.all
 
+    def can_fail(self, regions: frozenset[int]) -> bool:
+        """Whether a failure of these regions takes something down that is not down already."""
+        return (self._is_deployed and self._may_fail) or not regions <= self._down
+
     def is_current(self, execution: ExecutionId) -> bool:
         """Whether this execution counts: its subtask runs in this attempt, or has not restarted since it."""
         return self.executions.is_current(execution) and (

@@ -169,11 +169,12 @@ class JobMaster:
 
     def slot_failed(self, cause: str, log: str, slot: int | None, is_loss: bool) -> None:
         regions = self._lifecycle.unfinished(self._regions.in_slot(None if self._slots.is_doomed else slot))
-        if regions and (self._lifecycle.status in _ACTIVE or not regions <= self._lifecycle.down):
+        if regions and self._lifecycle.can_fail(regions):
             known = FailureDetails(log=log, lost_slot=slot if is_loss else None)
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause, regions=regions), known)
-        elif not is_loss:
-            # The end is reported twice: first by the connection, then with its cause.
+        elif is_loss:
+            self._events.add(cause)  # a second report says why
+        else:
             self.failure_explained(cause, log, slot)
 
     def tasks_stopped(self, attempt: int) -> None:
@@ -185,8 +186,8 @@ class JobMaster:
 
     def failure_explained(self, cause: str, log: str, slot: int | None) -> None:
         self._events.add(cause)
-        if self.failure.explained(cause, log, slot):
-            _log.warning("job %s: %s", self._spec.name, cause)
+        level = logging.WARNING if self.failure.explained(cause, log, slot) else logging.INFO
+        _log.log(level, "job %s: %s", self._spec.name, cause)
 
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         if is_fatal:
@@ -407,8 +408,7 @@ class JobMaster:
         if not isinstance(error, SnaplineError):
             _log.error("preparing an attempt failed unexpectedly", exc_info=error)
         text = str(error) if isinstance(error, SnaplineError) else f"{type(error).__name__}: {error}"
-        identity = ErrorIdentity.of(error, "driver")
-        self._job_event(j.PreparationFailed(text, recoverable=not is_final(error), identity=identity))
+        self._job_event(j.PreparationFailed(text, not is_final(error), ErrorIdentity.of(error, "driver")))
 
     def _prepared(self, recovery: r.Recovery, coordinators: OperatorCoordinators) -> None:
         if self._lifecycle.status is not JobStatus.INITIALIZING or self._lifecycle.attempt != recovery.attempt:

@@ -175,6 +175,28 @@ def test_a_lost_process_is_explained_by_whoever_knows_more() -> None:
     assert bench.deployed().attempt == 2
 
 
+def test_a_process_that_dies_while_nothing_runs_is_replaced_but_not_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    bench = MasterBench()
+    bench.begin()
+    bench.say(failed())
+    bench.say(m.TasksCancelled(1))
+    bench.slots.closed(bench.worker, "reset by peer")
+    bench.slots.received(bench.supervisor, m.ProcessDied(1, "killed by signal 9", ""))
+    assert bench.status() is JobStatus.RESTARTING
+    assert [text for text in texts(bench) if "slot 0" in text] == [
+        "the operator process of slot 0 on node (process 20) is lost: reset by peer",
+        "the operator process of slot 0 on node has ended: killed by signal 9",
+    ]
+    assert "has ended: killed by signal 9" in caplog.text
+    bench.worker = FakePeer()
+    bench.greet(2)
+    bench.settle(1500)
+    assert bench.deployed().attempt == 2
+
+
 def test_what_follows_from_a_failure_that_says_why_is_left_out_of_the_cause() -> None:
     bench = MasterBench()
     bench.begin()
