@@ -191,9 +191,10 @@ def test_a_process_that_dies_while_nothing_runs_is_replaced_but_not_in_silence(
         "the operator process of slot 0 on node has ended: killed by signal 9",
     ]
     assert "has ended: killed by signal 9" in caplog.text
+    bench.settle(1500)
     bench.worker = FakePeer()
     bench.greet(2)
-    bench.settle(1500)
+    bench.settle()
     assert bench.deployed().attempt == 2
 
 
