@@ -66,6 +66,7 @@ class DataConnection:
         self._wants_room = False
         self._is_ending = False
         self._is_heard = False
+        self._unread_bytes = 0
 
     def start(self) -> None:
         for input_channel in self._inputs.values():
@@ -126,8 +127,13 @@ class DataConnection:
         return self._is_ending
 
     def take_heard(self) -> bool:
-        is_heard, self._is_heard = self._is_heard, False
-        return is_heard
+        with self._lock:
+            if self._is_ending:
+                return False
+            # Part of a large body is left unread until more of it is there.
+            before, self._unread_bytes = self._unread_bytes, self._secured.unread_bytes
+            is_heard, self._is_heard = self._is_heard or self._unread_bytes != before, False
+            return is_heard
 
     def send_heartbeat(self) -> None:
         """Says nothing if something else waits to be sent."""
@@ -223,6 +229,7 @@ class DataConnection:
                 while (frame := reader.next_frame()) is not None:
                     self._take(*frame)
                 reads += 1
+            self._secured.await_bytes(reader.missing_bytes)
             if reader.has_ended:
                 with self._lock:
                     if not self._open:

@@ -65,6 +65,11 @@ class FrameReader:
         self._end += count
         return is_full
 
+    @property
+    def missing_bytes(self) -> int:
+        """How much of a body that has begun is still to come."""
+        return 0 if self._missing is None else self._missing.nbytes
+
     def next_frame(self) -> tuple[Header, Any] | None:
         """Returns header and body of the next frame, or None if it has not arrived whole."""
         header = self._header
@@ -73,9 +78,8 @@ class FrameReader:
             start = end + self._tag_bytes
             if start > self._end:
                 return None
-            if self._tag_bytes:
-                self._secured.check(self._ahead[self._start : end], self._ahead[end:start])
-            header = decode_header(self._ahead[self._start : end])
+            sealed = self._ahead[self._start : start]
+            header = decode_header(self._secured.open(sealed) if self._tag_bytes else sealed)
             if header.length:
                 view = self._make_body(header)
                 part = min(view.nbytes, self._end - start)
@@ -90,9 +94,7 @@ class FrameReader:
         body = self._body
         self._header, self._body = None, b""
         if self._tag_bytes and header.length:
-            view = memoryview(body).cast("B")
-            self._secured.check(view[: header.length], view[header.length :])
-            body = body.slice(0, header.length) if isinstance(body, pa.Buffer) else view[: header.length]
+            body = self._secured.open(memoryview(body).cast("B"))
         return header, body
 
     def _make_body(self, header: Header) -> memoryview:

@@ -5,8 +5,11 @@
 3. client: proof
 
 A proof is an HMAC-SHA256 over the prover's role and everything that was sent before it except proofs: nobody in between
-can change what the connection is for, between whom, or how it is protected. The keys of the message codes come from the
-same bytes. Message sizes are fixed.
+can change what the connection is for, between whom, or how it is protected. The keys of what protects the messages that
+follow come from the same bytes. Message sizes are fixed.
+
+With TLS all of this is sent through TLS. If both ends can, a connection for data then leaves TLS and encrypts whole
+messages with AES-GCM: the records of TLS, of at most 16 KB, cost too much in Python.
 """
 
 from __future__ import annotations
@@ -86,6 +89,15 @@ class _Proofs:
         return hmac.digest(self._secret, b"snapline key " + role + self._sent, "sha256")
 
 
+def _seals(encryption: Encryption, purpose: str, mac: Mac, sending_key: bytes, receiving_key: bytes) -> Seals | None:
+    if encryption is Encryption.MAC:
+        return Seals(mac, sending_key, receiving_key)
+    if encryption is Encryption.TLS and purpose == DATA and mac is Mac.AES_GMAC:
+        # The nonces, and so the keys, are known only to the two ends of the TLS that leads here.
+        return Seals(mac, sending_key, receiving_key, is_secret=True)
+    return None
+
+
 class ClientHandshake:
     """The dialling side: send `hello`, read `needs` bytes, send what `receive` returns. Then the server is trusted."""
 
@@ -95,17 +107,18 @@ class ClientHandshake:
         self._credentials = credentials
         protection = _PROTECTIONS[credentials.encryption]
         start = _START.pack(_MAGIC, VERSION, protection, KNOWN)
+        self._purpose = route.purpose
         self.hello = start + route.encoded() + secrets.token_bytes(_NONCE_BYTES)
         self.seals: Seals | None = None
-        """Once the server is trusted: what protects the messages that follow, if codes do."""
+        """Once the server is trusted: what protects the messages that follow, if seals do."""
 
     def receive(self, data: bytes) -> bytes:
         answer, proof = data[:_SERVER_HELLO_BYTES], data[_SERVER_HELLO_BYTES:]
         proofs = _Proofs(self._credentials.secret, self.hello + answer)
         if not hmac.compare_digest(proof, proofs.proof(b"server")):
             raise PeerError("the other end does not know the secret of this job; it belongs to another one")
-        if self._credentials.encryption is Encryption.MAC:
-            self.seals = Seals(Mac(answer[0]), proofs.key(b"client"), proofs.key(b"server"))
+        encryption = self._credentials.encryption
+        self.seals = _seals(encryption, self._purpose, Mac(answer[0]), proofs.key(b"client"), proofs.key(b"server"))
         return proofs.proof(b"client")
 
 
@@ -119,7 +132,7 @@ class ServerHandshake:
         self.needs = _CLIENT_HELLO_BYTES
         self.route = Route("", 0, 0, 0)
         self.seals: Seals | None = None
-        """What protects the messages that follow the handshake, if codes do."""
+        """What protects the messages that follow the handshake, if seals do."""
 
     def receive(self, data: bytes) -> bytes:
         if self._expected is None:
@@ -146,8 +159,7 @@ class ServerHandshake:
         mac = best(algorithms)
         answer = bytes([mac]) + secrets.token_bytes(_NONCE_BYTES)
         proofs = _Proofs(self._credentials.secret, data + answer)
-        if encryption is Encryption.MAC:
-            self.seals = Seals(mac, proofs.key(b"server"), proofs.key(b"client"))
+        self.seals = _seals(encryption, purpose, mac, proofs.key(b"server"), proofs.key(b"client"))
         self._expected = proofs.proof(b"client")
         self.needs = _PROOF_BYTES
         return answer + proofs.proof(b"server")

@@ -1,4 +1,4 @@
-"""Codes that show whether the parts of a connection arrive unchanged, complete and in order.
+"""What protects the parts of a connection: they arrive unchanged, complete and in order, and unread if asked for.
 
 Each part of a message, its header and its body, is followed by a tag: a MAC over the part and its number in its
 direction. The directions have different keys, so a part cannot be changed, repeated, moved, left out or sent back
@@ -8,6 +8,7 @@ without being noticed. The header has a tag of its own because nobody may act on
 from __future__ import annotations
 
 import hmac
+import itertools
 from collections.abc import Callable
 from enum import IntEnum
 from typing import TypeAlias
@@ -26,10 +27,11 @@ class Mac(IntEnum):
     """In every Python."""
 
     AES_GMAC = 2
-    """Three times as fast; needs the package cryptography."""
+    """Three times as fast, and can encrypt as well; needs the package cryptography."""
 
 
 try:
+    from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 except ImportError:
     KNOWN = int(Mac.HMAC_SHA256)
@@ -47,45 +49,79 @@ def best(offered: int, known: int = KNOWN) -> Mac:
 
 
 class Seals:
-    """The tags of both directions of one connection. One thread at a time may send, and one receive."""
+    """Protects both directions of one connection. One thread at a time may send, and one receive.
 
-    def __init__(self, mac: Mac, sending_key: bytes, receiving_key: bytes) -> None:
-        self._sent = _tagger(mac, sending_key)
-        self._received = _tagger(mac, receiving_key)
+    With `is_secret` the parts are encrypted too, with AES-GCM.
+    """
 
-    def tag(self, part: Buffer) -> bytes:
-        """The tag to send after the next part."""
-        return self._sent(part)
+    def __init__(self, mac: Mac, sending_key: bytes, receiving_key: bytes, *, is_secret: bool = False) -> None:
+        assert mac is Mac.AES_GMAC or not is_secret
+        self._sender = _Cipher(sending_key) if is_secret else _Tagger(mac, sending_key)
+        self._receiver = _Cipher(receiving_key) if is_secret else _Tagger(mac, receiving_key)
 
-    def check(self, part: Buffer, tag: Buffer) -> None:
-        """Raises `PeerError` unless `part` is what the other end sent next."""
-        if not hmac.compare_digest(self._received(part), tag):
+    def seal(self, part: Buffer) -> list[Buffer]:
+        """What to send for the next part: `TAG_BYTES` more than it has."""
+        return self._sender.seal(part)
+
+    def open(self, sealed: memoryview) -> Buffer:
+        """Returns the part that was sealed. Raises `PeerError` unless it is what the other end sent next."""
+        part = self._receiver.open(sealed)
+        if part is None:
             raise PeerError(
                 "a message was changed, repeated or left out on its way; the network between the processes of the job "
                 "damages data, or somebody interferes"
             )
+        return part
 
 
-def _tagger(mac: Mac, key: bytes) -> Callable[[Buffer], bytes]:
+class _Cipher:
+    """Encrypts or decrypts one part after the other."""
+
+    def __init__(self, key: bytes) -> None:
+        self._aes = AESGCM(key)
+        self._numbers = itertools.count(1)
+
+    def _nonce(self) -> bytes:
+        return next(self._numbers).to_bytes(12, "big")
+
+    def seal(self, part: Buffer) -> list[Buffer]:
+        return [self._aes.encrypt(self._nonce(), part, None)]
+
+    def open(self, sealed: memoryview) -> Buffer | None:
+        try:
+            return self._aes.decrypt(self._nonce(), sealed, None)
+        except InvalidTag:
+            return None
+
+
+class _Tagger:
+    """Makes or checks the tags of one part after the other."""
+
+    def __init__(self, mac: Mac, key: bytes) -> None:
+        self._tag = _gmac(key) if mac is Mac.AES_GMAC else _hmac_sha256(key)
+
+    def seal(self, part: Buffer) -> list[Buffer]:
+        return [part, self._tag(part)]
+
+    def open(self, sealed: memoryview) -> Buffer | None:
+        part = sealed[:-TAG_BYTES]
+        return part if hmac.compare_digest(self._tag(part), sealed[-TAG_BYTES:]) else None
+
+
+def _gmac(key: bytes) -> Callable[[Buffer], bytes]:
     """A function that returns the tag of the next part."""
-    number = 0
-    if mac is Mac.AES_GMAC:
-        encrypt = AESGCM(key).encrypt
+    encrypt, numbers = AESGCM(key).encrypt, itertools.count(1)
+    return lambda part: encrypt(next(numbers).to_bytes(12, "big"), b"", part)
 
-        def gmac(part: Buffer) -> bytes:
-            nonlocal number
-            number += 1
-            return encrypt(number.to_bytes(12, "big"), b"", part)
 
-        return gmac
-    start = hmac.new(key, digestmod="sha256")
+def _hmac_sha256(key: bytes) -> Callable[[Buffer], bytes]:
+    """A function that returns the tag of the next part."""
+    start, numbers = hmac.new(key, digestmod="sha256"), itertools.count(1)
 
-    def hmac_sha256(part: Buffer) -> bytes:
-        nonlocal number
-        number += 1
+    def tag(part: Buffer) -> bytes:
         code = start.copy()
-        code.update(number.to_bytes(12, "big"))
+        code.update(next(numbers).to_bytes(12, "big"))
         code.update(part)
         return code.digest()[:TAG_BYTES]
 
-    return hmac_sha256
+    return tag

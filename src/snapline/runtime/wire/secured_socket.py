@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import socket
+import struct
+import termios
 import time
 from collections.abc import Sequence
 
@@ -20,9 +23,12 @@ from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.seals import TAG_BYTES, Buffer, Seals
 from snapline.runtime.wire.tls import TLS_HEADER_BYTES, TlsStream, record_length
 
+_MANY_BYTES = 64 * 1024
+_LONGEST_RECORD_BYTES = 17 * 1024
 _RECEIVE_BYTES = 256 * 1024
 """How much of an encrypted connection is read at once."""
 _RECEIVES_AT_ONCE = 8
+_COUNT = struct.Struct("i")
 _MAX_VIEWS = 512
 """The system takes 1024 buffers at once."""
 
@@ -38,7 +44,7 @@ class SecuredSocket:
         self._sock = sock
         self._tls: TlsStream | None = None
         self._seals: Seals | None = None
-        self._tag = memoryview(bytearray(TAG_BYTES))
+        self._awaited = 1
         self.is_holding = False
         """Whether `receive_into` must be called again although the socket may have nothing more to read."""
 
@@ -48,8 +54,10 @@ class SecuredSocket:
         return self._sock
 
     def protect(self, tls: TlsStream | None, seals: Seals | None) -> None:
-        """From now on use an established TLS, or put a tag after every part, in both directions."""
-        self._tls, self._seals = tls, seals
+        """From now on protect every part in both directions: with seals if there are any, else with established TLS."""
+        self._tls, self._seals = tls if seals is None else None, seals
+        if tls is not None and seals is None:
+            self._encrypted = memoryview(bytearray(_RECEIVE_BYTES))
 
     # Sending.
 
@@ -59,8 +67,8 @@ class SecuredSocket:
             return self._tls.encrypt(parts)
         views = [memoryview(part).cast("B") for part in parts]
         if self._seals is not None:
-            tag = self._seals.tag
-            return [view for part in views for view in (part, memoryview(tag(part)))]
+            seal = self._seals.seal
+            return [memoryview(sealed) for part in views for sealed in seal(part)]
         return views
 
     def send_some(self, views: list[memoryview]) -> list[memoryview]:
@@ -88,10 +96,11 @@ class SecuredSocket:
         if self._tls is not None:
             return self._decrypt(view, self._tls, may_end=may_end)
         if self._seals is None:
-            return self._fill([view], may_end=may_end)
-        if not self._fill([view, self._tag], may_end=may_end):
+            return self._fill(view, may_end=may_end)
+        sealed = memoryview(bytearray(len(view) + TAG_BYTES))
+        if not self._fill(sealed, may_end=may_end):
             return False
-        self._seals.check(view, self._tag)
+        view[:] = self._seals.open(sealed)
         return True
 
     def read_within(self, count: int, deadline: float) -> bytes:
@@ -106,9 +115,8 @@ class SecuredSocket:
                 if view and not decrypted:
                     self._tls.feed(_receive_record_within(self._sock, deadline))
         else:
-            data[:] = _receive_within(self._sock, count, deadline)
-            if self._seals is not None:
-                self._seals.check(data, _receive_within(self._sock, TAG_BYTES, deadline))
+            received = _receive_within(self._sock, count + self.tag_bytes, deadline)
+            data[:] = received if self._seals is None else self._seals.open(memoryview(received))
         self._sock.settimeout(None)
         return bytes(data)
 
@@ -116,13 +124,29 @@ class SecuredSocket:
 
     @property
     def tag_bytes(self) -> int:
-        """How many bytes follow each part; `check` must get them before the part is used."""
+        """How many bytes more than a part arrive for it; `open` must get them all before the part is used."""
         return TAG_BYTES if self._seals is not None else 0
 
-    def check(self, part: memoryview, tag: memoryview) -> None:
-        """Raises `PeerError` unless `part`, followed by `tag`, is what the other end sent next."""
+    def open(self, sealed: memoryview) -> Buffer:
+        """Returns the part that arrived as `sealed`. Raises `PeerError` unless the other end sent it next."""
         assert self._seals is not None
-        self._seals.check(part, tag)
+        return self._seals.open(sealed)
+
+    def await_bytes(self, count: int) -> None:
+        """Count as readable only when many bytes have arrived, because a reader needs `count`; or with any again."""
+        if self._tls is not None:
+            count -= _LONGEST_RECORD_BYTES  # may have been read, and not decrypted yet
+        if count < _MANY_BYTES:
+            count = 1
+        if count != self._awaited:
+            self._awaited = count
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+
+    @property
+    def unread_bytes(self) -> int:
+        """What has arrived and waits to be read."""
+        (count,) = _COUNT.unpack(fcntl.ioctl(self._sock, termios.FIONREAD, bytes(_COUNT.size)))
+        return int(count)
 
     def receive_into(self, views: list[memoryview]) -> int:
         """Read what has arrived. Returns the number of bytes, 0 at the end. Raises `BlockingIOError`, `PeerError`.
@@ -131,33 +155,34 @@ class SecuredSocket:
         """
         if self._tls is None:
             return self._sock.recvmsg_into(views)[0]
-        total = 0
-        for _ in range(_RECEIVES_AT_ONCE):
+        total = receives = 0
+        while True:
             while views and (count := self._tls.read_into(views[0])) > 0:
                 total += count
                 views = rest_of(views, count)
             self.is_holding = not views
-            if not views or count < 0:
+            if not views or count < 0 or (total and receives >= _RECEIVES_AT_ONCE):
                 return total
             try:
-                received = self._sock.recv(_RECEIVE_BYTES)
+                received = self._sock.recv_into(self._encrypted)
             except BlockingIOError:
-                break
+                if total:
+                    return total
+                raise
             if not received:
                 return total
-            self._tls.feed(received)
-        if not total:
-            raise BlockingIOError
-        return total
+            # Must be decrypted before the next wait: only what is still in the socket ends that.
+            self._tls.feed(self._encrypted[:received])
+            receives += 1
 
-    def _fill(self, views: list[memoryview], *, may_end: bool) -> bool:
-        while views:
-            count = self._sock.recvmsg_into(views, 0, socket.MSG_WAITALL)[0]
+    def _fill(self, view: memoryview, *, may_end: bool) -> bool:
+        while view:
+            count = self._sock.recv_into(view, 0, socket.MSG_WAITALL)
             if not count:
                 if may_end:
                     return False
                 raise PeerError("the other end closed the connection in the middle of a message")
-            views = rest_of(views, count)
+            view = view[count:]
             may_end = False
         return True
 

@@ -37,17 +37,14 @@ class SecuredStreams:
         if self._seals is None:
             self.writer.writelines(parts)
         else:
-            tag = self._seals.tag
-            self.writer.writelines([data for part in parts for data in (part, tag(part))])
+            seal = self._seals.seal
+            self.writer.writelines([data for part in parts for data in seal(part)])
 
     async def read(self, count: int) -> bytes:
         """Returns the next part. Raises `PeerError` if it was changed, `asyncio.IncompleteReadError`, `OSError`."""
         if self._seals is None:
             return await self._reader.readexactly(count)
-        data = await self._reader.readexactly(count + TAG_BYTES)
-        part = data[:count]
-        self._seals.check(part, data[count:])
-        return part
+        return bytes(self._seals.open(memoryview(await self._reader.readexactly(count + TAG_BYTES))))
 
 
 async def async_client_handshake(

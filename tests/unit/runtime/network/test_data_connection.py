@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
+from snapline.runtime.network import item_codec as codec
 from snapline.runtime.network.data_connection import DataConnection
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.network.poller import Poller
+from snapline.runtime.wire.channel_items import data_item
 from snapline.runtime.wire.secured_socket import SecuredSocket
 
 HEARTBEAT = HeartbeatSettings(1000, 5000)
@@ -82,3 +85,30 @@ def test_the_poller_sends_what_did_not_fit_and_what_came_after(poller: Poller) -
         assert theirs.recv(10) == b"c"
         connection.stop()
         connection.join()
+
+
+def test_a_large_batch_that_comes_slowly_is_heard_though_it_waits_to_be_read(poller: Poller) -> None:
+    key = codec.ChannelKey(0, 0, 0)
+    item = data_item(pa.record_batch([pa.array(range(100_000))], ["n"]))
+    header, body = (bytes(memoryview(part)) for part in codec.encode(key, item))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+    with theirs:
+        connection = DataConnection(SecuredSocket(ours), poller, [], [], lambda _: None, HEARTBEAT)
+        connection.start()
+        try:
+            theirs.sendall(header + body[:100])
+            deadline_s = time.monotonic() + 10
+            while not connection._reader.missing_bytes:
+                assert time.monotonic() < deadline_s, "the beginning is not read"
+            poller.wait_for_call()
+            assert connection.take_heard()
+            assert not connection.take_heard()
+            theirs.sendall(body[100:200])
+            while not connection.take_heard():
+                assert time.monotonic() < deadline_s, "what waits to be read is not heard"
+            assert connection._reader.missing_bytes == len(body) - 100
+        finally:
+            connection.stop()
+            connection.join()

@@ -8,8 +8,10 @@ import pytest
 
 from snapline.config import Encryption
 from snapline.errors import PeerError
+from snapline.runtime.wire import auth
 from snapline.runtime.wire.auth import ClientHandshake, Refusals, Route, ServerHandshake
 from snapline.runtime.wire.credentials import Credentials
+from snapline.runtime.wire.seals import Mac, Seals
 
 CREDENTIALS = Credentials(b"s" * 32, Encryption.MAC)
 STRANGE = Credentials(b"other", Encryption.MAC)
@@ -24,22 +26,37 @@ def server(credentials: Credentials = CREDENTIALS) -> ServerHandshake:
     return ServerHandshake(credentials, ("data", "probe"))
 
 
-@pytest.mark.parametrize("encryption", Encryption)
-def test_both_ends_trust_each_other_and_agree_on_seals(encryption: Encryption) -> None:
-    credentials = Credentials(b"s" * 32, encryption)
-    client, accepting = ClientHandshake(credentials, ROUTE), server(credentials)
+def handshake(credentials: Credentials, route: Route) -> tuple[Seals | None, Seals | None]:
+    """The seals that both ends come to."""
+    client, accepting = ClientHandshake(credentials, route), server(credentials)
     proof = client.receive(accepting.receive(client.hello))
     assert accepting.needs == len(proof)
     assert accepting.receive(proof) == b""
     assert not accepting.needs
-    assert accepting.route == ROUTE
-    if encryption is not Encryption.MAC:
-        assert client.seals is accepting.seals is None
-        return
-    assert client.seals is not None
-    assert accepting.seals is not None
-    accepting.seals.check(b"there", client.seals.tag(b"there"))
-    client.seals.check(b"back", accepting.seals.tag(b"back"))
+    assert accepting.route == route
+    return client.seals, accepting.seals
+
+
+@pytest.mark.parametrize("encryption", [Encryption.MAC, Encryption.TLS])
+def test_both_ends_trust_each_other_and_agree_on_seals(encryption: Encryption) -> None:
+    ours, theirs = handshake(Credentials(b"s" * 32, encryption), ROUTE)
+    assert ours is not None
+    assert theirs is not None
+    sent = b"".join(ours.seal(b"there"))
+    assert (b"there" in sent) is (encryption is Encryption.MAC)
+    assert theirs.open(memoryview(sent)) == b"there"
+    assert ours.open(memoryview(b"".join(theirs.seal(b"back")))) == b"back"
+
+
+def test_without_protection_there_are_no_seals() -> None:
+    assert handshake(Credentials(b"s" * 32, Encryption.NONE), ROUTE) == (None, None)
+
+
+def test_tls_stays_where_no_data_flows_or_an_end_lacks_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    credentials = Credentials(b"s" * 32, Encryption.TLS)
+    assert handshake(credentials, ROUTE._replace(purpose="probe")) == (None, None)
+    monkeypatch.setattr(auth, "KNOWN", int(Mac.HMAC_SHA256))  # of the client: what the server knows is fixed
+    assert handshake(credentials, ROUTE) == (None, None)
 
 
 def test_a_client_that_cannot_prove_itself_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import select
 import socket
 import threading
 import time
@@ -28,6 +30,15 @@ Pair = tuple[SecuredSocket, SecuredSocket]
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     client, server = (SecuredSocket(sock) for sock in socket.socketpair())
+    with closing(client), closing(server):
+        yield client, server
+
+
+@pytest.fixture
+def tcp_pair() -> Iterator[Pair]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = SecuredSocket(socket.create_connection(listener.getsockname()))
+        server = SecuredSocket(listener.accept()[0])
     with closing(client), closing(server):
         yield client, server
 
@@ -96,18 +107,46 @@ def test_what_has_arrived_is_read_without_waiting(pair: Pair, encryption: Encryp
     client.send([body])
     size = len(body) + server.tag_bytes
     data = bytearray(size)
-    view = memoryview(data)
+    view = view_of_all = memoryview(data)
     while view:
         count = server.receive_into([view[:1000], view[1000:3000]])
         assert server.is_holding is (encryption is Encryption.TLS and count == len(view[:3000]))
         view = view[count:]
     assert data[: len(body)] == body
     if server.tag_bytes:
-        server.check(memoryview(data)[: len(body)], memoryview(data)[len(body) :])
+        assert server.open(view_of_all) == body
     with pytest.raises(BlockingIOError):
         server.receive_into([memoryview(bytearray(10))])
     client.close()
     assert server.receive_into([memoryview(bytearray(10))]) == 0
+
+
+@pytest.mark.parametrize("encryption", Encryption)
+def test_nothing_that_was_read_is_left_behind_while_the_reader_waits(tcp_pair: Pair, encryption: Encryption) -> None:
+    """However a large part is cut on its way: a poller hears only of what is still in the socket."""
+    assert authenticate(tcp_pair, CREDENTIALS[encryption]) == []
+    client, server = tcp_pair
+    server.socket.setblocking(False)
+    sent = memoryview(bytearray(b"x" * 3_000_000))
+    sender = threading.Thread(target=client.send, args=([sent],))
+    sender.start()
+    view = memoryview(bytearray(len(sent) + server.tag_bytes))
+    try:
+        while view:
+            server.await_bytes(len(view))
+            assert select.select([server.socket], [], [], DEADLINE_S)[0], f"waits for {len(view)} bytes"
+            with contextlib.suppress(BlockingIOError):
+                view = view[server.receive_into([view]) :]
+    finally:
+        client.shutdown()
+        sender.join()
+
+
+def test_what_waits_to_be_read_is_counted(pair: Pair) -> None:
+    client, server = pair
+    assert server.unread_bytes == 0
+    client.socket.sendall(b"12345")
+    assert server.unread_bytes == 5
 
 
 @pytest.mark.parametrize("encryption", Encryption)
