@@ -250,7 +250,6 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         attempt_module,
         "end_partitions",
         nothing,
-        fault=Fault.DRIVER_CRASH,
     ),
     Mutant(
         "coordinators-of-other-regions-lost",
