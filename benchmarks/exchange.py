@@ -11,14 +11,10 @@ and the processor time of the operator processes at `--paced` rows per second.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import shutil
 import statistics
 import sys
-import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +34,6 @@ from benchmarks.parts import (
 )
 
 import snapline as sl
-from snapline.devtools.kit.processes import operator_processes
 
 BATCH_ROWS = (32_768, 8_192)
 """In Snapline, each half of a batch goes to another slot."""
@@ -105,11 +100,10 @@ def compare_protections(spark: Any, options: argparse.Namespace) -> int:
         for number in range(options.rounds):
             for name in names:
                 speeds[name].append(exchange(spark, options.seconds, BATCH_ROWS[0], name)["rows_per_s"])
-                with ProcessorTime() as used:
-                    paced = exchange(spark, options.seconds, BATCH_ROWS[1], name, options.paced)["rows_per_s"]
-                cores[name].append(used.seconds / options.seconds)
+                paced = exchange(spark, options.seconds, BATCH_ROWS[1], name, options.paced)
+                cores[name].append(paced["cores"])
                 text = f"round {number + 1}, {name}: {speeds[name][-1]:,.0f} rows/s at full speed; "
-                text += f"{cores[name][-1]:.2f} cores at {paced:,.0f} rows/s"
+                text += f"{paced['cores']:.2f} cores at {paced['rows_per_s']:,.0f} rows/s"
                 print(text, file=sys.stderr, flush=True)
     finally:
         spark.stop()
@@ -135,42 +129,15 @@ def compare_protections(spark: Any, options: argparse.Namespace) -> int:
     return 0
 
 
-class ProcessorTime:
-    """What the operator processes of this program use, from their start to shortly before their end."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self) -> ProcessorTime:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        used: dict[int, float] = {}
-        while not self._is_over.wait(0.05):
-            for process in operator_processes(os.getpid()):
-                with contextlib.suppress(OSError):
-                    fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-                    used[process.pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        self.seconds = sum(used.values())
-
-
 def exchange(
     spark: Any, seconds: float, rows: int, encryption: str = "mac", pace: int | None = None
 ) -> dict[str, float]:
-    """Returns rows and bytes per second through a hash exchange between two slots; half of them change slots."""
+    """Returns the rates of a hash exchange between two slots; half of the rows change slots."""
     job = sl.Job("exchange", parallelism=2, execution=sl.Execution(encryption=encryption))
     job.source(Prebuilt(seconds, rows, pace), uid="rows").key_by("c0").apply(
         Forget(), uid="forget", schema=exchange_ceiling.make_batch(rows=1).schema, has_state=False
     ).sink(Discard(), uid="out")
-    rows_per_s, bytes_per_s = rates(job.start(spark), "forget/", 2)
-    return {"rows_per_s": rows_per_s, "bytes_per_s": bytes_per_s}
+    return rates(job.start(spark), "forget/", 2)._asdict()
 
 
 class Forget(sl.Operator):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import platform
@@ -10,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from snapline.api.job_handle import JobHandle
 from snapline.contracts.operator import Operator
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.contracts.source import Position, ReaderContext, Source, SourceReader, Split, Wait
+from snapline.devtools.kit.processes import operator_processes
 
 
 def spark_session(master: str, **settings: str) -> Any:
@@ -220,19 +222,38 @@ class LastMade(Operator):
         self.context.emit(batch)
 
 
-def rates(handle: JobHandle, vertex: str, subtasks: int) -> tuple[float, float]:
-    """Returns rows and bytes per second into a vertex, from its first metrics to its last; waits for the job's end."""
-    seen: list[tuple[float, int, int]] = []
+class Rates(NamedTuple):
+    """What goes into a vertex each second, and how many cores its operator processes keep busy meanwhile."""
+
+    rows_per_s: float
+    bytes_per_s: float
+    cores: float
+
+
+def rates(handle: JobHandle, vertex: str, subtasks: int) -> Rates:
+    """Returns the rates of a vertex, from its first metrics to its last; waits for the job's end."""
+    seen: list[tuple[float, int, int, float]] = []
     while not handle.status().is_globally_terminal:
         time.sleep(0.1)
         tasks = [task for name, task in handle.metrics().items() if name.startswith(vertex)]
         if len(tasks) == subtasks:
-            seen.append((time.monotonic(), sum(task.rows_in for task in tasks), sum(task.bytes_in for task in tasks)))
+            rows, size = sum(task.rows_in for task in tasks), sum(task.bytes_in for task in tasks)
+            used_s = max(processor_s(), seen[-1][3] if seen else 0.0)  # once processes have ended, what was known
+            seen.append((time.monotonic(), rows, size, used_s))
     handle.wait()
     changes = [point for before, point in itertools.pairwise(seen) if point[1] != before[1]]
-    (start_s, start_rows, start_bytes), (end_s, end_rows, end_bytes) = changes[0], changes[-1]
-    elapsed_s = end_s - start_s
-    return (end_rows - start_rows) / elapsed_s, (end_bytes - start_bytes) / elapsed_s
+    elapsed_s, *others = (end - start for start, end in zip(changes[0], changes[-1], strict=True))
+    return Rates(*(other / elapsed_s for other in others))
+
+
+def processor_s() -> float:
+    """The processor time that the operator processes of this program have used."""
+    total = 0
+    for process in operator_processes(os.getpid()):
+        with contextlib.suppress(OSError):  # it has just ended
+            fields = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def latencies_ms(directory: str) -> Any:
