@@ -166,9 +166,10 @@ class JobLifecycle:
                 return self._fail(FailureRequested(attempt, cause, regions=regions), now_ms, jitter)
             case FailureRequested(attempt):
                 return self._on_failure(event, now_ms, jitter) if attempt == self.attempt else []
-            case CheckpointSaved():
-                self.errors.checkpoint_completed()
-                self._hold_ms = 0
+            case CheckpointSaved(moved):
+                self.errors.checkpoint_completed(moved)
+                if moved & self._down:
+                    self._hold_ms = 0
                 return []
             case TasksStopped(attempt):
                 return self._on_stopped(now_ms, jitter) if attempt == self.attempt else []
@@ -269,7 +270,7 @@ class JobLifecycle:
 
     def _fail(self, failure: FailureRequested, now_ms: int, jitter: float) -> list[JobEffect]:
         """Take down the regions that failed, with those that are not up again."""
-        self.errors.failed(failure.identity)
+        self.errors.failed(failure.identity, self._regions.all if failure.regions is None else failure.regions)
         if failure.identity is not None:
             ran_ms = 0 if self._running_since_ms is None else max(now_ms - self._running_since_ms, 0)
             self._hold_ms = max(2 * ran_ms + HOLD_MARGIN_MS, self._hold_ms if self.has_survivors else 0)

@@ -80,7 +80,9 @@ class FailureRequested:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSaved:
-    """A checkpoint is complete, and sources have moved: an error after it is not a repetition of one before."""
+    """A checkpoint is complete. Where sources have moved, an error after it is not a repetition of one before."""
+
+    moved: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)

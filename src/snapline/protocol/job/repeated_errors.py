@@ -21,20 +21,26 @@ class RepeatedErrors:
         self.count = 0
         self._limit = limit
         self._counts: dict[ErrorIdentity, int] = {}
+        self._regions: dict[ErrorIdentity, frozenset[int]] = {}
 
-    def failed(self, identity: ErrorIdentity | None) -> None:
-        """An attempt failed; `identity` is None if the environment was at fault."""
+    def failed(self, identity: ErrorIdentity | None, regions: frozenset[int]) -> None:
+        """These regions of the job failed; `identity` is None if the environment was at fault."""
         if identity is None:
             self.count = 0
             return
         self.count = self._counts.get(identity, 0) + 1
         self._counts[identity] = self.count
+        self._regions[identity] = regions
         if len(self._counts) > MAX_ERRORS:
-            del self._counts[next(iter(self._counts))]
+            self._forget(next(iter(self._counts)))
 
-    def checkpoint_completed(self) -> None:
-        """The job has moved on: what failed before is over."""
-        self._counts.clear()
+    def checkpoint_completed(self, moved: frozenset[int]) -> None:
+        """These regions have moved on: what failed there before is over."""
+        for identity in [identity for identity, regions in self._regions.items() if regions & moved]:
+            self._forget(identity)
+
+    def _forget(self, identity: ErrorIdentity) -> None:
+        del self._counts[identity], self._regions[identity]
 
     @property
     def is_too_many(self) -> bool:

@@ -264,9 +264,9 @@ class JobMaster:
             self._job_event(j.StopSavepointCompleted(snapshot))
         elif not snapshot.kind.is_savepoint:
             start = None if self._recovery is None else self._recovery.snapshot
-            # Regions that have not failed always move.
-            if has_moved(start, snapshot, self._spec.sources_of(self._lifecycle.down)):
-                self._job_event(j.CheckpointSaved())
+            sources = {region: self._spec.sources_of({region}) for region in self._regions.all}
+            if moved := frozenset(region for region in sources if has_moved(start, snapshot, sources[region])):
+                self._job_event(j.CheckpointSaved(moved))
             self._source_ends.checkpoint_completed()
 
     def request_failed(self, failed: c.FailRequest) -> None:

@@ -470,7 +470,7 @@ def test_a_completed_checkpoint_in_between_makes_it_another_error() -> None:
     job.run()
     for _ in range(5):
         assert raised(job, "bad row") == [ScheduleRestart(1000)]
-        job.tell(CheckpointSaved())
+        job.tell(CheckpointSaved(frozenset({0})))
 
 
 @pytest.mark.parametrize("limit", [2, None])
@@ -533,7 +533,7 @@ def test_after_an_error_of_the_code_checkpoints_wait_until_the_place_is_passed()
     job.now_ms += 1000
     job.fail("connection reset")
     assert started(job) == 2 * 3000 + HOLD_MARGIN_MS, "what failed in between says nothing about that place"
-    job.tell(CheckpointSaved())
+    job.tell(CheckpointSaved(frozenset({0})))
     job.fail("connection reset")
     assert started(job) == 0
 

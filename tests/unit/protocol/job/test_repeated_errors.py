@@ -11,13 +11,14 @@ from snapline.protocol.job.repeated_errors import MAX_ERRORS, RepeatedErrors, ha
 from snapline.protocol.snapshot import OperatorPart, OperatorState, Snapshot, StoredObject, SubtaskState
 from snapline.types import OperatorStateMode, SnapshotKind
 
+ALL = frozenset({0})
 ONE, OTHER = ErrorIdentity("map", "ValueError"), ErrorIdentity("map", "KeyError")
 
 
 def test_the_first_error_is_nothing_to_speak_of() -> None:
     errors = RepeatedErrors(10)
     assert (errors.count, errors.note) == (0, "")
-    errors.failed(ONE)
+    errors.failed(ONE, ALL)
     assert (errors.count, errors.note, errors.is_too_many) == (1, "", False)
 
 
@@ -27,7 +28,7 @@ def test_the_first_error_is_nothing_to_speak_of() -> None:
 def test_a_repetition_says_how_often(times: int, ordinal: str) -> None:
     errors = RepeatedErrors(None)
     for _ in range(times):
-        errors.failed(ONE)
+        errors.failed(ONE, ALL)
     assert errors.count == times
     assert errors.note == f"the same error for the {ordinal} time"
     assert not errors.is_too_many
@@ -36,9 +37,9 @@ def test_a_repetition_says_how_often(times: int, ordinal: str) -> None:
 def test_the_limit_is_reached_at_that_many_errors() -> None:
     errors = RepeatedErrors(3)
     for _ in range(2):
-        errors.failed(ONE)
+        errors.failed(ONE, ALL)
         assert not errors.is_too_many
-    errors.failed(ONE)
+    errors.failed(ONE, ALL)
     assert errors.is_too_many
     assert errors.note.startswith("the same error for the 3rd time without a completed checkpoint in between")
     assert "same_error_limit=3" in errors.note
@@ -46,45 +47,45 @@ def test_the_limit_is_reached_at_that_many_errors() -> None:
 
 def test_a_limit_of_one_gives_its_reason_too() -> None:
     errors = RepeatedErrors(1)
-    errors.failed(ONE)
+    errors.failed(ONE, ALL)
     assert errors.is_too_many
     assert "same_error_limit=1" in errors.note
 
 
 def test_a_completed_checkpoint_begins_a_new_count() -> None:
     errors = RepeatedErrors(2)
-    errors.failed(ONE)
-    errors.checkpoint_completed()
-    errors.failed(ONE)
+    errors.failed(ONE, ALL)
+    errors.checkpoint_completed(ALL)
+    errors.failed(ONE, ALL)
     assert (errors.count, errors.is_too_many) == (1, False)
 
 
 def test_two_errors_that_alternate_are_counted_each() -> None:
     errors = RepeatedErrors(3)
     for _ in range(2):
-        errors.failed(ONE)
-        errors.failed(OTHER)
+        errors.failed(ONE, ALL)
+        errors.failed(OTHER, ALL)
     assert errors.count == 2
-    errors.failed(ONE)
+    errors.failed(ONE, ALL)
     assert errors.is_too_many
 
 
 def test_a_failure_of_the_environment_counts_for_nothing_and_interrupts_nothing() -> None:
     errors = RepeatedErrors(2)
-    errors.failed(ONE)
-    errors.failed(None)
+    errors.failed(ONE, ALL)
+    errors.failed(None, ALL)
     assert (errors.count, errors.note, errors.is_too_many) == (0, "", False)
-    errors.failed(ONE)
+    errors.failed(ONE, ALL)
     assert errors.is_too_many
 
 
 def test_only_so_many_different_errors_are_remembered() -> None:
     errors = RepeatedErrors(2)
     for number in range(MAX_ERRORS + 1):
-        errors.failed(ErrorIdentity("map", f"Error{number}"))
-    errors.failed(ErrorIdentity("map", "Error0"))
+        errors.failed(ErrorIdentity("map", f"Error{number}"), ALL)
+    errors.failed(ErrorIdentity("map", "Error0"), ALL)
     assert errors.count == 1, "it was the oldest"
-    errors.failed(ErrorIdentity("map", f"Error{MAX_ERRORS}"))
+    errors.failed(ErrorIdentity("map", f"Error{MAX_ERRORS}"), ALL)
     assert errors.count == 2
 
 
@@ -121,3 +122,17 @@ def test_the_first_checkpoint_of_all_is_a_move_and_so_is_a_source_that_was_not_t
     assert not has_moved(snapshot(1, b"at 0"), snapshot(2, b"at 0"), ["read", "another"])
     bare = Snapshot(1, SnapshotKind.CHECKPOINT, 1, 0, "chk-1", {})
     assert has_moved(bare, snapshot(2, b"at 0"), ["read"])
+
+
+def test_errors_of_two_regions_that_fail_in_turns_are_counted_apart() -> None:
+    errors = RepeatedErrors(3)
+    one, other = frozenset({0}), frozenset({1})
+    errors.failed(ONE, one)
+    errors.failed(OTHER, other)
+    errors.checkpoint_completed(other)
+    errors.failed(ONE, one)
+    assert errors.count == 2, "the region of the first has not moved"
+    errors.failed(OTHER, other)
+    assert errors.count == 1
+    errors.failed(ONE, one)
+    assert errors.is_too_many
