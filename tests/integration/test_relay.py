@@ -19,8 +19,10 @@ from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.heartbeat import HeartbeatSettings
 from snapline.runtime.network.item_codec import ChannelKey
+from snapline.runtime.wire import auth
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 from snapline.runtime.wire.credentials import Credentials, new_credentials
+from snapline.runtime.wire.seals import Mac
 
 PROTECTED = [Encryption.MAC, Encryption.TLS]
 ROWS = 5
@@ -59,10 +61,10 @@ class Conversation:
         second._is_open = True  # it accepts connections, and nobody has to wait for them here
         first.connect(5)
 
-    def send(self) -> None:
-        numbers = list(range(self.sent, self.sent + ROWS))
+    def send(self, rows: int = ROWS) -> None:
+        numbers = list(range(self.sent, self.sent + rows))
         self.output.send(data_item(pa.record_batch([numbers, [f"row {number}" for number in numbers]], SCHEMA)))
-        self.sent += ROWS
+        self.sent += rows
 
     def send_until_noticed(self, what: str = "it") -> None:
         deadline = time.monotonic() + 10
@@ -109,6 +111,23 @@ def undisturbed(encryption: Encryption) -> tuple[bytes, bytes]:
 def test_only_with_tls_can_nothing_be_read(encryption: Encryption) -> None:
     to_server, _ = undisturbed(encryption)
     assert (b"row 7" in to_server) is (encryption is not Encryption.TLS)
+
+
+@pytest.mark.parametrize("encryption", [*Encryption, "tls without cryptography"])
+def test_batches_larger_than_any_buffer_arrive(encryption: Encryption | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not isinstance(encryption, Encryption):
+        monkeypatch.setattr(auth, "KNOWN", int(Mac.HMAC_SHA256))
+        encryption = Encryption.TLS
+    with conversation(encryption) as talk:
+        talk.connect()
+        for _ in range(5):
+            talk.send(150_000)
+            eventually(lambda: len(talk.receiver.numbers()) == talk.sent)
+        assert talk.receiver.numbers() == list(range(talk.sent))
+        passed = bytes(talk.relay.passed[TO_SERVER])
+        assert len(passed) > 5 * 3_000_000
+        assert (b"row 700007" in passed) is (encryption is not Encryption.TLS)
+        assert not talk.noticed
 
 
 @pytest.mark.slow
