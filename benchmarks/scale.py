@@ -374,7 +374,7 @@ def checkpoints() -> list[Row]:
         while handle.checkpoints().counts.completed < CHECKPOINTS and time.monotonic() < deadline_s:
             time.sleep(0.2)
         history = [record.end_to_end_duration_ms for record in handle.checkpoints().history]
-        files = sum(1 for path in Path(directory).rglob("*") if path.is_file())
+        files = sum(len(names) for _, _, names in os.walk(directory))  # passes over what is deleted meanwhile
         samples.append(
             {
                 "checkpoints": handle.checkpoints().counts.completed,
@@ -384,6 +384,7 @@ def checkpoints() -> list[Row]:
             }
         )
         handle.cancel()
+        handle.wait()
         return samples
     finally:
         shutil.rmtree(directory, ignore_errors=True)
