@@ -258,11 +258,9 @@ class JobLifecycle:
 
     def _on_failure(self, failure: FailureRequested, now_ms: int, jitter: float) -> list[JobEffect]:
         regions = self._regions.all if failure.regions is None else failure.regions
-        if self._is_deployed and self._may_fail:
-            return self._fail(failure, now_ms, jitter)
-        if not self.has_survivors or regions <= self._down:
-            return []  # what failed is down already
-        if self.status is JobStatus.RESTARTING:
+        if not self.can_fail(regions):
+            return []
+        if (self._is_deployed and self._may_fail) or self.status is JobStatus.RESTARTING:
             return self._fail(failure, now_ms, jitter)
         if self.status in (JobStatus.FAILING, JobStatus.INITIALIZING):
             self._failed_too.append(failure)

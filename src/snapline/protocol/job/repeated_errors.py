@@ -20,27 +20,21 @@ class RepeatedErrors:
     def __init__(self, limit: int | None) -> None:
         self.count = 0
         self._limit = limit
-        self._counts: dict[ErrorIdentity, int] = {}
-        self._regions: dict[ErrorIdentity, frozenset[int]] = {}
+        self._known: dict[ErrorIdentity, tuple[int, frozenset[int]]] = {}
 
     def failed(self, identity: ErrorIdentity | None, regions: frozenset[int]) -> None:
         """These regions of the job failed; `identity` is None if the environment was at fault."""
         if identity is None:
             self.count = 0
             return
-        self.count = self._counts.get(identity, 0) + 1
-        self._counts[identity] = self.count
-        self._regions[identity] = regions
-        if len(self._counts) > MAX_ERRORS:
-            self._forget(next(iter(self._counts)))
+        self.count = self._known.get(identity, (0, regions))[0] + 1
+        self._known[identity] = self.count, regions
+        if len(self._known) > MAX_ERRORS:
+            del self._known[next(iter(self._known))]
 
     def checkpoint_completed(self, moved: frozenset[int]) -> None:
         """These regions have moved on: what failed there before is over."""
-        for identity in [identity for identity, regions in self._regions.items() if regions & moved]:
-            self._forget(identity)
-
-    def _forget(self, identity: ErrorIdentity) -> None:
-        del self._counts[identity], self._regions[identity]
+        self._known = {identity: known for identity, known in self._known.items() if not known[1] & moved}
 
     @property
     def is_too_many(self) -> bool:

@@ -173,7 +173,7 @@ class JobMaster:
             known = FailureDetails(log=log, lost_slot=slot if is_loss else None)
             self._job_event(j.FailureRequested(self._lifecycle.attempt, cause, regions=regions), known)
         elif is_loss:
-            self._events.add(cause)  # a second report says why
+            self._events.add(cause)  # a second report may say why
         else:
             self.failure_explained(cause, log, slot)
 

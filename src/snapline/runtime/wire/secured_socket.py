@@ -21,10 +21,10 @@ from snapline.runtime.wire.auth import (
 )
 from snapline.runtime.wire.credentials import Credentials
 from snapline.runtime.wire.seals import TAG_BYTES, Buffer, Seals
-from snapline.runtime.wire.tls import TLS_HEADER_BYTES, TlsStream, record_length
+from snapline.runtime.wire.tls import MAX_RECORD_BYTES, TLS_HEADER_BYTES, TlsStream, record_length
 
 _MANY_BYTES = 64 * 1024
-_LONGEST_RECORD_BYTES = 17 * 1024
+"""A reader that needs less than this hears of every byte that arrives."""
 _RECEIVE_BYTES = 256 * 1024
 """How much of an encrypted connection is read at once."""
 _RECEIVES_AT_ONCE = 8
@@ -56,8 +56,6 @@ class SecuredSocket:
     def protect(self, tls: TlsStream | None, seals: Seals | None) -> None:
         """From now on protect every part in both directions: with seals if there are any, else with established TLS."""
         self._tls, self._seals = tls if seals is None else None, seals
-        if tls is not None and seals is None:
-            self._encrypted = memoryview(bytearray(_RECEIVE_BYTES))
 
     # Sending.
 
@@ -135,7 +133,7 @@ class SecuredSocket:
     def await_bytes(self, count: int) -> None:
         """Count as readable only when many bytes have arrived, because a reader needs `count`; or with any again."""
         if self._tls is not None:
-            count -= _LONGEST_RECORD_BYTES  # may have been read, and not decrypted yet
+            count -= TLS_HEADER_BYTES + MAX_RECORD_BYTES  # may have been read, and not decrypted yet
         if count < _MANY_BYTES:
             count = 1
         if count != self._awaited:
@@ -164,7 +162,7 @@ class SecuredSocket:
             if not views or count < 0 or (total and receives >= _RECEIVES_AT_ONCE):
                 return total
             try:
-                received = self._sock.recv_into(self._encrypted)
+                received = self._sock.recv(_RECEIVE_BYTES)
             except BlockingIOError:
                 if total:
                     return total
@@ -172,7 +170,7 @@ class SecuredSocket:
             if not received:
                 return total
             # Must be decrypted before the next wait: only what is still in the socket ends that.
-            self._tls.feed(self._encrypted[:received])
+            self._tls.feed(received)
             receives += 1
 
     def _fill(self, view: memoryview, *, may_end: bool) -> bool:

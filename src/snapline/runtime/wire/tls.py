@@ -19,13 +19,13 @@ _SMALL_BYTES = 4 * 1024
 """Parts below this size share a record."""
 
 TLS_HEADER_BYTES = 5
-_MAX_RECORD_BYTES = (1 << 14) + 256
+MAX_RECORD_BYTES = (1 << 14) + 256
 
 
 def record_length(header: bytes) -> int:
     """How many bytes follow the header of a TLS record. Raises `PeerError` if it cannot be one."""
     length = int.from_bytes(header[3:], "big")
-    if header[1] != 3 or length > _MAX_RECORD_BYTES:
+    if header[1] != 3 or length > MAX_RECORD_BYTES:
         raise PeerError("the other end does not speak TLS")
     return length
 
