@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from snapline.config import FixedDelay as FixedDelay
     from snapline.config import NoRestart as NoRestart
     from snapline.config import RestartStrategy as RestartStrategy
+    from snapline.config import Secret as Secret
+    from snapline.config import SecretLike as SecretLike
     from snapline.config import Size as Size
     from snapline.config import StateBackend as StateBackend
     from snapline.connectors import sinks as sinks
@@ -129,7 +131,7 @@ _MODULES = {
     "api.windows": "EventTimeInterval EveryRows GivenWindow GlobalWindow Session Sliding Tumbling WhenComplete",
     "config": (
         "CheckpointMode Checkpoints Duration Encryption Execution ExponentialDelay FailureRate FixedDelay NoRestart "
-        "RestartStrategy Size StateBackend"
+        "RestartStrategy Secret SecretLike Size StateBackend"
     ),
     "contracts.contexts": "BatchContext BroadcastMap ProcessContext Time",
     "contracts.functions": "AsyncFunction BatchProcessFunction CoProcessFunction ProcessFunction",

@@ -15,6 +15,7 @@ from snapline.config.restart_strategies import (
     RestartStrategy,
     default_restart,
 )
+from snapline.config.secret import Secret, SecretLike
 from snapline.config.setting_checks import MAX_COUNT, Mode, Path, Ports, port_range
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 
@@ -33,6 +34,8 @@ __all__ = [
     "Path",
     "Ports",
     "RestartStrategy",
+    "Secret",
+    "SecretLike",
     "Size",
     "StateBackend",
     "default_restart",
