@@ -18,6 +18,8 @@ from rich.table import Table
 from rich.text import Text
 
 from snapline.api.job_handle import JobFailedError
+from snapline.config import S3
+from snapline.config.storage_options import s3_of_texts
 from snapline.errors import SnaplineError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import Snapshot
@@ -47,7 +49,8 @@ examples:
   snapline inspect /data/checkpoints/7f3a
   snapline inspect /data/checkpoints/7f3a/chk-12
   snapline inspect s3://bucket/savepoints/savepoint-7f3a-01ab --state count/total --limit 100
-  snapline inspect /data/checkpoints/7f3a/chk-12 --state count/total --key-group 17 --json"""
+  snapline inspect /data/checkpoints/7f3a/chk-12 --state count/total --key-group 17 --json
+  snapline inspect s3://bucket/jobs/7f3a --s3 endpoint=http://minio:9000 --s3 key=env:KEY --s3 secret=file:secret.txt"""
 
 
 _DEMO = """\
@@ -107,6 +110,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     inspect.add_argument("path", metavar="PATH", help="a snapshot, its _metadata, or the directory of a job")
     inspect.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
+    inspect.add_argument(
+        "--s3",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="how to reach S3: endpoint, region, profile, and key, secret, token as env:NAME or file:PATH; repeatable",
+    )
     state = inspect.add_argument_group("rows of a state")
     state.add_argument("--state", metavar="UID/NAME", help="show the rows of this state of this operator")
     state.add_argument(
@@ -181,7 +191,7 @@ def _inspect(options: argparse.Namespace) -> int:
     if options.state is None and (given or options.unpickle):
         name = given[0].replace("_", "-") if given else "unpickle"
         raise _UsageError(f"--{name} needs --state UID/NAME; see snapline inspect --help")
-    objects = FileObjects()
+    objects = FileObjects(options=_s3(options.s3))
     found = inspect_path(objects, _whole_path(options.path))
     if isinstance(found, Snapshot):
         reader = SnapshotReader(objects)
@@ -196,6 +206,13 @@ def _inspect(options: argparse.Namespace) -> int:
     else:
         _print_json(_plain(found)) if options.json else _print_job(found)
     return 0
+
+
+def _s3(texts: Sequence[str]) -> S3 | None:
+    given = [text.partition("=") for text in texts]
+    if wrong := [name for name, equals, value in given if not (equals and value)]:
+        raise _UsageError(f"--s3 {wrong[0]}: not NAME=VALUE; see snapline inspect --help")
+    return s3_of_texts({name: value for name, _, value in given}) if given else None
 
 
 def _whole_path(path: str) -> str:

@@ -388,3 +388,17 @@ def test_a_program_whose_job_fails_shows_its_cause_and_the_traceback_of_its_own_
 def test_a_program_that_is_not_there_costs_one_line(tmp_path: Path, capsys: Output) -> None:
     assert cli.main(["run", str(tmp_path / "nothing.py")]) == 2
     assert capsys.readouterr().err == (f"snapline: there is no file '{tmp_path}/nothing.py'; see snapline run --help\n")
+
+
+def test_how_to_reach_s3_is_given_by_reference(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    monkeypatch.delenv("STORE_SECRET", raising=False)
+    for given, complaint in (
+        (["endpoint"], "--s3 endpoint: not NAME=VALUE"),
+        (["secret=hunter2"], "secret: not a reference; write env:NAME or file:PATH"),
+        (["user=me"], "S3 has no option 'user'"),
+        (["key=env:STORE_SECRET", "secret=env:STORE_SECRET"], "Secret.env('STORE_SECRET') is not set"),
+    ):
+        assert cli.main(["inspect", "s3://bucket/job", *(part for it in given for part in ("--s3", it))]) == 2
+        said = capsys.readouterr()
+        assert complaint in said.err
+        assert "hunter2" not in said.out + said.err

@@ -17,10 +17,12 @@ from snapline.config.restart_strategies import (
 )
 from snapline.config.secret import Secret, SecretLike
 from snapline.config.setting_checks import MAX_COUNT, Mode, Path, Ports, port_range
+from snapline.config.storage_options import S3, StorageOptions, StorageOptionsLike
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 
 __all__ = [
     "MAX_COUNT",
+    "S3",
     "CheckpointMode",
     "Checkpoints",
     "Duration",
@@ -38,6 +40,8 @@ __all__ = [
     "SecretLike",
     "Size",
     "StateBackend",
+    "StorageOptions",
+    "StorageOptionsLike",
     "default_restart",
     "duration_ms",
     "port_range",

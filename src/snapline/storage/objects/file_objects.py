@@ -5,18 +5,28 @@ from __future__ import annotations
 import errno
 import io
 import os
-import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from snapline.config import StorageOptions, StorageOptionsLike
+from snapline.config.secret import without_secrets
+from snapline.config.storage_options import credential_values, references, resolved
 from snapline.errors import ConfigurationError, ObjectNotFoundError, SnaplineError, StorageError
 from snapline.storage.objects.daemon_pool import DaemonPool
 from snapline.storage.objects.local_backend import LocalBackend
-from snapline.storage.objects.object_backend import MISSING, Backend, BulkDeleteError, NotDoneError, Outlook
+from snapline.storage.objects.object_backend import (
+    MISSING,
+    Backend,
+    BulkDeleteError,
+    NotDoneError,
+    Outlook,
+    is_refused,
+)
 from snapline.storage.objects.object_paths import (
     TEMPORARY,
     Location,
@@ -38,9 +48,11 @@ MAX_PARALLELISM = 256
 READ_BUFFER_BYTES = 1 << 20
 
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError")
+_NO_CONNECTION = ("EndpointConnectionError", "ConnectTimeoutError")
 """Classes of botocore."""
 
-_SECRET_OPTION = re.compile(r"key|secret|token|pass|credential|connection_string", re.IGNORECASE)
+REMEMBERED_CREDENTIALS = 64
+"""Latest values of credentials that are kept out of messages."""
 
 T = TypeVar("T")
 
@@ -48,10 +60,13 @@ T = TypeVar("T")
 class FileObjects:
     """`ObjectStore` for local paths and for every fsspec scheme that can keep its promises; the path selects which.
 
-    `options` holds fsspec storage options by scheme, for example `{"s3": {"endpoint_url": "http://..."}}`; error
-    messages never show them. An operation that fails for a transient reason is retried up to `retries` times, first
-    after `backoff_ms`, then after twice as long each time, at most 30 seconds; `sleep` waits, in seconds.
-    `parallelism` limits concurrent deletes, and concurrent parts of one upload. On a file system, no path below one of
+    `options` says how to reach remote storage, for example `sl.S3(endpoint="http://...")`. Error messages never show
+    credentials. Secrets among them are resolved when this process first connects, and again when the storage refuses
+    them: if they have changed since, the operation is repeated with the new ones.
+
+    An operation that fails for a transient reason is retried up to `retries` times, first after `backoff_ms`, then
+    after twice as long each time, at most 30 seconds; `sleep` waits, in seconds. `parallelism` limits concurrent
+    deletes, and concurrent parts of one upload. On a file system, no path below one of
     the directories `no_links_below` may lead through a symbolic link, and new directories get `directory_mode`, files
     the same without its x; None follows the umask.
 
@@ -63,7 +78,7 @@ class FileObjects:
     def __init__(
         self,
         *,
-        options: Mapping[str, Mapping[str, Any]] | None = None,
+        options: StorageOptionsLike | None = None,
         retries: int = 3,
         backoff_ms: int = 100,
         parallelism: int = 8,
@@ -79,9 +94,9 @@ class FileObjects:
             if not least <= value <= most:
                 raise ConfigurationError(f"{setting} = {value!r}: out of range; use {least} to {most}")
         self._options: dict[str, dict[str, Any]] = {}
-        for scheme, values in (options or {}).items():
+        for scheme, values in StorageOptions.of(options).schemes.items():
             self._options.setdefault(canonical_scheme(scheme), {}).update(values)
-        self._secrets = sorted(set(_secrets(self._options)), key=len, reverse=True)
+        self._credentials: deque[str] = deque(maxlen=REMEMBERED_CREDENTIALS)
         self._retries = retries
         self._backoff_ms = backoff_ms
         self._parallelism = parallelism
@@ -217,9 +232,21 @@ class FileObjects:
         key = (os.getpid(), location.scheme, host)
         with self._lock:
             if key not in self._remotes:
-                kind = REMOTE_BACKENDS.get(location.scheme, FsspecBackend)
-                self._remotes[key] = kind(location, self._options.get(location.scheme, {}), self._parallelism)
+                kind, options = REMOTE_BACKENDS.get(location.scheme, FsspecBackend), self._resolved(location.scheme)
+                self._remotes[key] = kind(location, options, self._parallelism)
             return self._remotes[key]
+
+    def _resolved(self, scheme: str) -> Mapping[str, Any]:
+        options: Mapping[str, Any] = resolved(self._options.get(scheme, {}))
+        self._credentials.extend(credential_values(options))
+        return options
+
+    def _renewed(self, backend: Backend, generation: int) -> bool:
+        """Whether the backend has other credentials now than when it had this generation."""
+        if not isinstance(backend, FsspecBackend):
+            return False
+        with self._lock:
+            return backend.generation != generation or backend.reconnect(self._resolved(backend.scheme))
 
     def _run(
         self,
@@ -234,9 +261,11 @@ class FileObjects:
     ) -> T:
         """Run `action`, with retries after transient failures. The last failure becomes a `StorageError`."""
         in_doubt = False
+        can_renew = True
         tries = 0
         while True:
             tries += 1
+            generation = backend.generation if isinstance(backend, FsspecBackend) else 0
             try:
                 return action()
             except SnaplineError:
@@ -247,23 +276,43 @@ class FileObjects:
                 if reads and isinstance(cause, MISSING):
                     message = f"no object at {path!r} ({self._text(cause)}); check the path"
                     raise ObjectNotFoundError(message, path=path) from cause
-                outlook = backend.outlook(cause)
+                outlook, unresolved = backend.outlook(cause), ""
+                if can_renew and is_refused(cause):
+                    can_renew = False
+                    try:
+                        if self._renewed(backend, generation):
+                            continue
+                    except SnaplineError as problem:
+                        unresolved = f"{problem}; "
                 in_doubt |= changes and cause is error and outlook is not Outlook.PERMANENT
                 if outlook is not Outlook.TRANSIENT or tries > self._retries or (in_doubt and not repeat_in_doubt):
                     doubt = "; it may have taken effect anyway" if in_doubt else ""
                     raise StorageError(
                         f"cannot {operation} {path!r}: {self._text(cause)} (tries: {tries}{doubt}); "
-                        f"{_advice(cause, outlook)}",
+                        f"{unresolved}{_advice(cause, outlook)}{self._references(backend, cause)}",
                         possibly_inconsistent=in_doubt,
-                    ) from cause
+                    ) from self._without_credentials(cause)
             self._sleep(min(self._backoff_ms << (tries - 1), MAX_BACKOFF_MS) / 1000)
 
     def _text(self, error: Exception) -> str:
         """The error on one line, without the secrets among the options."""
-        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text
+        return without_secrets(f"{type(error).__name__}: {' '.join(str(error).split())}", tuple(self._credentials))
+
+    def _without_credentials(self, error: Exception) -> Exception:
+        """The error as it may stand in a traceback: another one if it, or one behind it, quotes a credential."""
+        behind: BaseException | None = error
+        while behind is not None:
+            if without_secrets(str(behind), tuple(self._credentials)) != str(behind):
+                return OSError(self._text(error))
+            behind = behind.__cause__ or (None if behind.__suppress_context__ else behind.__context__)
+        return error
+
+    def _references(self, backend: Backend, error: Exception) -> str:
+        """Which credentials were refused, if that is the problem."""
+        if not isinstance(backend, FsspecBackend) or not is_refused(error):
+            return ""
+        named = ", ".join(references(self._options.get(backend.scheme, {})))
+        return f"; it was given {named}" if named else ""
 
 
 class _Ranges(io.RawIOBase):
@@ -314,23 +363,19 @@ def _is_finished(below: str) -> bool:
     return not any(part.startswith(TEMPORARY) for part in below.split("/"))
 
 
-def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _secrets(value)
-        elif isinstance(value, str) and value and _SECRET_OPTION.search(name):
-            yield value
-
-
 def _advice(error: Exception, outlook: Outlook) -> str:
     if isinstance(error, PermissionError):
         return "check the permissions and credentials"
     if type(error).__name__ in _NO_CREDENTIALS:
-        return "give the driver and the executors credentials: an instance role, ~/.aws or AWS_ACCESS_KEY_ID"
+        return (
+            "give credentials in `storage_options`, or the driver and the executors a role, ~/.aws or AWS_ACCESS_KEY_ID"
+        )
     if isinstance(error, FileNotFoundError):
         return "create the bucket or directory first, and check the path"
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "free space there, or choose another location"
+    if type(error).__name__ in _NO_CONNECTION:
+        return "check the endpoint in `storage_options`, that it is reachable from here, then try again"
     if outlook is Outlook.TRANSIENT:
         return "check that the storage is reachable and not overloaded, then try again"
     return "see the cause, and check the path and the storage options"

@@ -132,6 +132,11 @@ def outlook_of(error: Exception) -> Outlook:
     return Outlook.UNKNOWN
 
 
+def is_refused(error: Exception) -> bool:
+    """Whether other credentials may help. A request without content learns no more than 400 of an expired token."""
+    return isinstance(error, PermissionError) or http_status(error) in (400, 401, 403)
+
+
 def http_status(error: BaseException | None) -> int | None:
     """Returns the HTTP status behind a botocore error, also as wrapped by s3fs, or None."""
     while error is not None:

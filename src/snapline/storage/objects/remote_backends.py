@@ -41,10 +41,34 @@ class FsspecBackend:
 
     def __init__(self, location: Location, options: Mapping[str, Any], parallelism: int) -> None:
         self._scheme = location.scheme
+        self._location = location
         self._parallelism = parallelism
+        self._options = options
+        self._generation = 0
+        self._fs = self._opened(options)
+
+    @property
+    def scheme(self) -> str:
+        return self._scheme
+
+    @property
+    def generation(self) -> int:
+        """How often it has been given other options."""
+        return self._generation
+
+    def reconnect(self, options: Mapping[str, Any]) -> bool:
+        """Use these options from now on; returns False if they are the same. Calls under way finish with the old."""
+        if options == self._options:
+            return False
+        self._fs = self._opened(options)
+        self._options = options
+        self._generation += 1
+        return True
+
+    def _opened(self, options: Mapping[str, Any]) -> Any:
         # Cached instances and listings would hide what other processes write.
         private = {"skip_instance_cache": True, "use_listings_cache": False}
-        self._fs = self._connect(location, {**options, **private})
+        return self._connect(self._location, {**options, **private})
 
     def _connect(self, location: Location, options: dict[str, Any]) -> Any:
         import fsspec

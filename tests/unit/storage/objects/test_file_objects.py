@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -268,4 +269,5 @@ def test_secrets_stay_out_of_messages_and_representations(monkeypatch: pytest.Mo
     with pytest.raises(StorageError, match="http://here") as raised:
         objects.size_bytes("talkative://host/object")
     assert "hunter" not in str(raised.value)
+    assert "hunter" not in "".join(traceback.format_exception(raised.value))
     assert "hunter" not in repr(objects)
