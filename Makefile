@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo java test test-fast check docs sim bench bench-runtime clean
+.PHONY: help setup servers demo java test test-fast check docs sim bench bench-runtime clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -50,7 +50,10 @@ java:
 	    exit 1; \
 	fi
 
-test: setup  ## run all tests
+servers: setup  ## fetch or install the servers that the tests need: Kafka, PostgreSQL
+	@$(BIN)/python -m snapline.devtools.servers
+
+test: servers  ## run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-fast: setup  ## run the tests that take less than a minute together

@@ -1,9 +1,14 @@
-"""Settings for every test: Hypothesis draws the same examples on every run, on every machine; Spark goes first."""
+"""Settings for every test: Hypothesis draws the same examples on every run, on every machine; Spark goes first.
+
+The fixtures with real servers are in `tests/servers_kit.py`.
+"""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import settings
+
+pytest_plugins = ["tests.servers_kit"]
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=2000)

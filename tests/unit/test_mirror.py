@@ -26,6 +26,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "contracts/master_hook.py": "tests/integration/test_master.py",
     "contracts/operator_coordinator.py": "tests/integration/test_operator_coordinators.py",
     "contracts/sink.py": "tests/contract/test_sinks.py",
+    "devtools/servers/kafka_server.py": "tests/integration/servers/test_kafka_server.py",
     "devtools/servers/standalone_cluster.py": "tests/spark/test_exactly_once.py",
     "devtools/servers/zookeeper_server.py": "tests/contract/test_journals.py",
     "devtools/simulator/checkers.py": "tests/sim/test_simulator.py",

@@ -46,18 +46,20 @@ class ServerProcess(ABC):
             try:
                 self.start()
                 return self
-            except EngineError:
+            except BaseException as error:
                 self.kill()
-                if not remaining:
+                if not remaining or not isinstance(error, EngineError):
+                    self.close()
                     raise
-            except BaseException:
-                self.kill()
-                raise
         raise AssertionError("unreachable")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the server if it runs, and remove what lies outside of `directory`."""
         self.kill()
 
     @property

@@ -1,0 +1,79 @@
+"""Gets the servers that the tests need: `python -m snapline.devtools.servers`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from snapline.devtools.servers.kafka_server import kafka_jars
+from snapline.devtools.servers.postgres_server import postgres_programs
+from snapline.devtools.servers.server_process import java
+from snapline.errors import ConfigurationError
+
+REQUIRE = "SNAPLINE_REQUIRE_SERVERS"
+"""The environment variable that makes a missing server an error, if it is 1."""
+INSTALL_TIMEOUT_S = 600.0
+TAIL_CHARACTERS = 1500
+CLUSTERS = Path("/etc/postgresql-common/createcluster.conf")
+"""Tells Debian's packages whether to create a database and start it."""
+
+
+def main() -> int:
+    """Fetch and install what is missing, as far as possible, and print what remains.
+
+    Returns 1 if something is missing that SNAPLINE_REQUIRE_SERVERS=1 requires, else 0.
+    """
+    steps: dict[str, Callable[[], object]] = {"Java": java, "Kafka": kafka_jars, "PostgreSQL": ensure_postgres}
+    missing = 0
+    for name, step in steps.items():
+        try:
+            step()
+        except ConfigurationError as error:
+            missing += 1
+            print(f"{name} is missing, and tests that need it are left out: {error}")
+    return 1 if missing and os.environ.get(REQUIRE) == "1" else 0
+
+
+def ensure_postgres() -> Path:
+    """The folder of PostgreSQL's programs; installs them if they are missing and we are root on a Debian.
+
+    Raises ConfigurationError if they are missing and cannot be installed.
+    """
+    try:
+        return postgres_programs()
+    except ConfigurationError:
+        apt = shutil.which("apt-get")
+        if apt is None or os.geteuid() != 0:
+            raise
+    print("installing postgresql")
+    if not CLUSTERS.exists():
+        # The tests start databases of their own; the package would start another one on its well-known port.
+        CLUSTERS.parent.mkdir(parents=True, exist_ok=True)
+        CLUSTERS.write_text("create_main_cluster = false\n", encoding="utf-8")
+    # The lists of packages may be too old or not there at all.
+    _run(apt, "update", "-q")
+    _run(apt, "install", "-q", "-y", "--no-install-recommends", "postgresql")
+    return postgres_programs()
+
+
+def _run(*command: str) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    written = " ".join(command)
+    try:
+        made = subprocess.run(  # noqa: S603  # our own
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigurationError(f"`{written}` did not end within {INSTALL_TIMEOUT_S:g} s; run it by hand") from error
+    if made.returncode:
+        tail = made.stdout.decode(errors="replace")[-TAIL_CHARACTERS:]
+        raise ConfigurationError(f"`{written}` failed; run it by hand:\n{tail}")
