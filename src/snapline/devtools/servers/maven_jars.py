@@ -26,6 +26,7 @@ _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion>
 <groupId>snapline</groupId><artifactId>jars</artifactId><version>1</version>
+<dependencyManagement><dependencies>{dependencies}</dependencies></dependencyManagement>
 <dependencies>{dependencies}</dependencies>
 </project>
 """
@@ -38,8 +39,9 @@ _LOG = logging.getLogger(__name__)
 def maven_jars(*artifacts: str, cache: Path | None = None) -> list[Path]:
     """The jars of these artifacts ("group:artifact:version") with all they need at run time, sorted by name.
 
-    The first call fetches them with `mvn`; later ones, of other processes too, find them in `cache`. Raises
-    ConfigurationError if an artifact is written wrongly, `mvn` is missing, or it cannot fetch one.
+    A version given here also holds where another of the artifacts asks for a different one. The first call fetches
+    them with `mvn`; later ones, of other processes too, find them in `cache`. Raises ConfigurationError if an artifact
+    is written wrongly, `mvn` is missing, or it cannot fetch one.
     """
     parts = [_COORDINATES.fullmatch(artifact) for artifact in artifacts]
     for artifact, match in zip(artifacts, parts, strict=True):

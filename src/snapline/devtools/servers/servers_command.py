@@ -20,6 +20,9 @@ TAIL_CHARACTERS = 1500
 CLUSTERS = Path("/etc/postgresql-common/createcluster.conf")
 """Tells Debian's packages whether to create a database and start it."""
 
+# Another apt-get may be at work on a machine that has just started.
+_WAIT = ("-o", "DPkg::Lock::Timeout=120")
+
 
 def main() -> int:
     """Fetch and install what is missing, as far as possible, and print what remains.
@@ -54,8 +57,8 @@ def ensure_postgres() -> Path:
         CLUSTERS.parent.mkdir(parents=True, exist_ok=True)
         CLUSTERS.write_text("create_main_cluster = false\n", encoding="utf-8")
     # The lists of packages may be too old or not there at all.
-    _run(apt, "update", "-q")
-    _run(apt, "install", "-q", "-y", "--no-install-recommends", "postgresql")
+    _run(apt, "update", *_WAIT, "-q")
+    _run(apt, "install", *_WAIT, "-q", "-y", "--no-install-recommends", "postgresql")
     return postgres_programs()
 
 
