@@ -63,7 +63,8 @@ def ensure_postgres() -> Path:
 
 
 def _run(*command: str) -> None:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    # No questions, and our file with settings of clusters stays as it is.
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "UCF_FORCE_CONFFOLD": "1"}
     written = " ".join(command)
     try:
         made = subprocess.run(  # noqa: S603  # our own
