@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from snapline.config import SecretLike as SecretLike
     from snapline.config import Size as Size
     from snapline.config import StateBackend as StateBackend
+    from snapline.connectors import formats as formats
     from snapline.connectors import sinks as sinks
     from snapline.connectors import sources as sources
     from snapline.contracts.contexts import BatchContext as BatchContext
@@ -160,7 +161,12 @@ _MODULES = {
 """Where each public name is defined; the imports above say the same to type checkers."""
 
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
-_NAMESPACES = {"sinks": "connectors.sinks", "sources": "connectors.sources", "statistics": "protocol.statistics"}
+_NAMESPACES = {
+    "formats": "connectors.formats",
+    "sinks": "connectors.sinks",
+    "sources": "connectors.sources",
+    "statistics": "protocol.statistics",
+}
 
 __all__ = list(_WHERE | _NAMESPACES)
 

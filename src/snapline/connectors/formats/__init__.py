@@ -1,0 +1,7 @@
+"""The formats of messages: how rows are written as bytes, for connectors of brokers."""
+
+from snapline.connectors.formats.json_format import Json
+from snapline.connectors.formats.message_format import Decoded, MessageDecoder, MessageEncoder, MessageFormat
+from snapline.connectors.formats.raw_format import Raw
+
+__all__ = ["Decoded", "Json", "MessageDecoder", "MessageEncoder", "MessageFormat", "Raw"]
