@@ -439,6 +439,28 @@ def test_records_made_with_credentials_are_for_nobody_else(
 
 
 @pytest.mark.slow
+def test_jobs_with_different_credentials_share_what_is_above_them(zookeeper: ZooKeeperServer) -> None:
+    root = f"/shared-{uuid.uuid4().hex}"
+    credentials = [("digest", "one:s3cr3t"), ("digest", "two:s3cr3t"), None]
+    journals = [
+        ZooKeeperJournal(zookeeper.hosts, f"{root}/jobs/{number}", timeout_ms=TIMEOUT_MS, auth=auth)
+        for number, auth in enumerate(credentials)
+    ]
+    stranger = ZooKeeperJournal(zookeeper.hosts, f"{root}/jobs/0", timeout_ms=TIMEOUT_MS, auth=credentials[1])
+    try:
+        for journal in journals:
+            journal.prepare()
+            journal.prepare()
+            assert journal.create(CLAIM)
+            assert journal.read().records == (CLAIM,)
+        with pytest.raises(StorageError, match=r"refused to write to .*NoAuthError.*same credentials"):
+            stranger.prepare()
+    finally:
+        for opened in (*journals, stranger):
+            opened.close()
+
+
+@pytest.mark.slow
 def test_an_acl_says_who_may_do_what(zookeeper: ZooKeeperServer) -> None:
     path, auth = f"/readable-{uuid.uuid4().hex}/job", ("digest", "user:s3cr3t")
     acl = "auth::cdrwa,world:anyone:r"

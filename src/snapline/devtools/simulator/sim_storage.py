@@ -188,6 +188,9 @@ class SimJournal:
 
         self._storage.carry_out(delete)
 
+    def prepare(self) -> None:
+        """It can always be written."""
+
     def sweep(self) -> None:
         """Nothing is ever half-written here."""
 

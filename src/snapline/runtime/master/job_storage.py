@@ -135,9 +135,10 @@ def _probe(objects: ObjectStore, directory: str, token: str, what: str, setting:
 
 def _try_journal(archive: Archive) -> None:
     try:
+        archive.prepare_journal()
         archive.read_journal()
     except StorageError as error:
-        raise StorageError(f"the journal of the job cannot be read: {error}. The job was not started") from error
+        raise StorageError(f"the journal of the job cannot be used: {error}. The job was not started") from error
 
 
 def _given(checkpoints: Checkpoints, archive: Archive) -> Snapshot | None:

@@ -86,6 +86,10 @@ class JournalClient:
     def read_journal(self) -> Journal:
         return self._repeat(self._journal.read)
 
+    def prepare_journal(self) -> None:
+        """Raises `StorageError` if the journal could not be written."""
+        self._repeat(self._journal.prepare)
+
     def disconnect(self) -> None:
         """Close the journal store, without changing it."""
         self._journal.close()

@@ -59,6 +59,13 @@ class JournalStore(Protocol):
         """
         ...
 
+    def prepare(self) -> None:
+        """Make sure that records can be created; called before a job starts.
+
+        Raises `StorageError` if not.
+        """
+        return
+
     def sweep(self) -> None:
         """Delete leftovers of drivers killed while creating a record, if there can be any. Call it after taking over.
 

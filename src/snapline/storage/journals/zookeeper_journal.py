@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -97,6 +98,27 @@ class ZooKeeperJournal(JournalStore):
             )
 
         return self._repeat(read, "read")
+
+    def prepare(self) -> None:
+        """Create the job's own znode. Those above it are shared: holders of other credentials may add their jobs."""
+
+        def prepare(client: Any, deadline_s: float) -> None:
+            from kazoo import exceptions as ke
+            from kazoo.security import make_acl
+
+            own = self._access()
+            shared = None if own is None else [*own, make_acl("world", "anyone", read=True, create=True)]
+            parts = self._path.split("/")[1:]
+            for depth in range(1, len(parts) + 1):
+                path, acl = "/" + "/".join(parts[:depth]), own if depth == len(parts) else shared
+                if _wait(client.exists_async(path), deadline_s) is None:
+                    _unless(ke.NodeExistsError, client.create_async(path, b"", acl=acl), deadline_s, None)
+            # It may be there already and belong to somebody else.
+            probe = f"{self._path}/probe-{uuid.uuid4().hex}"
+            _wait(client.create_async(probe, b"", acl=own), deadline_s)
+            _unless(ke.NoNodeError, client.delete_async(probe), deadline_s, None)
+
+        self._repeat(prepare, "write to")
 
     def create(self, record: Record) -> bool:
         from kazoo import exceptions as ke

@@ -47,6 +47,9 @@ class FailingJournal:
     def delete(self, records: Iterable[Record]) -> None:
         self.inner.delete(records)
 
+    def prepare(self) -> None:
+        self.inner.prepare()
+
     def sweep(self) -> None:
         self.inner.sweep()
 
