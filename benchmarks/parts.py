@@ -106,7 +106,7 @@ class _PrebuiltReader(SourceReader):
         self._turn += 1
         return self._batches[self._turn % len(self._batches)]
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         return list(self._splits.items())
 
 
@@ -168,7 +168,7 @@ class _StampedReader(SourceReader):
         made_ns = np.full(due, time.time_ns())
         return pa.record_batch([pa.array(keys), pa.array(keys % 100), pa.array(made_ns)], schema=STAMPED)
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         return [(split, None) for split in self._splits]
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from snapline.api.windows import Sliding as Sliding
     from snapline.api.windows import Tumbling as Tumbling
     from snapline.api.windows import WhenComplete as WhenComplete
+    from snapline.config import S3 as S3
     from snapline.config import CheckpointMode as CheckpointMode
     from snapline.config import Checkpoints as Checkpoints
     from snapline.config import Duration as Duration
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from snapline.config import SecretLike as SecretLike
     from snapline.config import Size as Size
     from snapline.config import StateBackend as StateBackend
+    from snapline.config import StorageOptions as StorageOptions
+    from snapline.config import StorageOptionsLike as StorageOptionsLike
     from snapline.connectors import formats as formats
     from snapline.connectors import sinks as sinks
     from snapline.connectors import sources as sources
@@ -70,20 +73,25 @@ if TYPE_CHECKING:
     from snapline.contracts.schemas import Row as Row
     from snapline.contracts.schemas import SchemaLike as SchemaLike
     from snapline.contracts.sink import CommitResult as CommitResult
+    from snapline.contracts.sink import CommitScope as CommitScope
     from snapline.contracts.sink import Committable as Committable
+    from snapline.contracts.sink import GlobalCommitter as GlobalCommitter
     from snapline.contracts.sink import Permit as Permit
     from snapline.contracts.sink import RetryWith as RetryWith
     from snapline.contracts.sink import Sink as Sink
     from snapline.contracts.sink import SinkContext as SinkContext
     from snapline.contracts.sink import SinkWriter as SinkWriter
     from snapline.contracts.source import BadRow as BadRow
+    from snapline.contracts.source import CheckpointLine as CheckpointLine
     from snapline.contracts.source import Position as Position
     from snapline.contracts.source import ReaderContext as ReaderContext
     from snapline.contracts.source import Source as Source
     from snapline.contracts.source import SourceReader as SourceReader
     from snapline.contracts.source import Split as Split
+    from snapline.contracts.source import SplitRows as SplitRows
     from snapline.contracts.source import Wait as Wait
     from snapline.contracts.source import Watermarks as Watermarks
+    from snapline.contracts.transaction_sink import TransactionSink as TransactionSink
     from snapline.errors import ConfigurationError as ConfigurationError
     from snapline.errors import EngineError as EngineError
     from snapline.errors import FencedError as FencedError
@@ -132,7 +140,7 @@ _MODULES = {
     "api.windows": "EventTimeInterval EveryRows GivenWindow GlobalWindow Session Sliding Tumbling WhenComplete",
     "config": (
         "CheckpointMode Checkpoints Duration Encryption Execution ExponentialDelay FailureRate FixedDelay NoRestart "
-        "RestartStrategy Secret SecretLike Size StateBackend"
+        "RestartStrategy S3 Secret SecretLike Size StateBackend StorageOptions StorageOptionsLike"
     ),
     "contracts.contexts": "BatchContext BroadcastMap ProcessContext Time",
     "contracts.functions": "AsyncFunction BatchProcessFunction CoProcessFunction ProcessFunction",
@@ -140,8 +148,13 @@ _MODULES = {
     "contracts.operator": "Operator OperatorContext",
     "contracts.operator_coordinator": "CoordinatorContext OperatorCoordinator",
     "contracts.schemas": "Row SchemaLike",
-    "contracts.sink": "CommitResult Committable Permit RetryWith Sink SinkContext SinkWriter",
-    "contracts.source": "BadRow Position ReaderContext Source SourceReader Split Wait Watermarks",
+    "contracts.sink": (
+        "CommitResult CommitScope Committable GlobalCommitter Permit RetryWith Sink SinkContext SinkWriter"
+    ),
+    "contracts.source": (
+        "BadRow CheckpointLine Position ReaderContext Source SourceReader Split SplitRows Wait Watermarks"
+    ),
+    "contracts.transaction_sink": "TransactionSink",
     "errors": (
         "ConfigurationError EngineError FencedError PeerError RestoreError SnaplineError StorageError TransientError "
         "UserCodeError"

@@ -120,8 +120,8 @@ class _HeldReader(sl.SourceReader):
             self._rows += given.num_rows
         return given
 
-    def positions(self) -> Sequence[tuple[Any, Any]]:
-        return self._reader.positions()
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Any, Any]]:
+        return self._reader.positions(checkpoint_id)
 
 
 class Fillable(sl.Operator):

@@ -127,7 +127,7 @@ class _UsersReader(sl.SourceReader):
         row = {"user": f"user-{id // 3}", "name": f"name-{id}", "since": _START + id * timedelta(seconds=1)}
         return pa.RecordBatch.from_pylist([row], schema=USER)
 
-    def positions(self) -> Sequence[tuple[Any, Any]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Any, Any]]:
         return self._splits
 
 

@@ -34,8 +34,9 @@ from snapline.contracts.source import Watermarks, checked_watermarks
 from snapline.errors import ConfigurationError
 from snapline.operators.assign_watermarks import AssignWatermarks
 from snapline.operators.batch_formats import make_format
+from snapline.operators.global_commit import GlobalCommit
 from snapline.operators.projection import Project
-from snapline.operators.sink_operator import SinkOperator
+from snapline.operators.sink_operator import PREPARED_SCHEMA, SinkOperator
 from snapline.operators.transforms import FlatMapRows, MapBatches, MapRows
 from snapline.types import Partitioning
 
@@ -284,10 +285,17 @@ class Stream(BaseStream):
         if not isinstance(sink, Sink):
             raise ConfigurationError(f"sink({sink!r}): give a Sink, for example snapline.sinks.Files(directory)")
         sink.check(self._schema)
-        name = type(sink).__name__
-        self._job._add(
-            Node(name, SinkOperator(sink), uid, self._inputs, None, (), parallelism, has_state=True, is_sink=True)
-        )
+        name, operator = type(sink).__name__, SinkOperator(sink)
+        schema = None if operator.is_committing else PREPARED_SCHEMA
+        node = Node(name, operator, uid, self._inputs, schema, (), parallelism, has_state=True, is_sink=True)
+        self._job._add(node)
+        if schema is not None:
+            # A broadcast to one subtask: barriers on such an edge always align.
+            prepared = Input(node, Partitioning.BROADCAST)
+            commit = GlobalCommit(sink, uid)
+            self._job._add(
+                Node(f"{name} commit", commit, f"{uid}.commit", (prepared,), None, (), 1, has_state=True, is_sink=True)
+            )
 
     def collect(
         self,

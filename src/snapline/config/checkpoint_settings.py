@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from snapline.config.secret import Secret, SecretLike
 from snapline.config.setting_checks import Mode, Path, Settings, count, file_mode, flag, member, path, paths, wrong
+from snapline.config.storage_options import StorageOptions, StorageOptionsLike
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 from snapline.types import ClaimMode, ExternalizedRetention, SavepointFormat
 
@@ -66,10 +68,13 @@ class Checkpoints(Settings):
         committer_retries: how often a commit that asks for a retry gets one before the job fails over.
     Where they are kept, and for how long
         storage: directory or URL for checkpoints; None keeps them in the driver, where they are lost with it.
+        storage_options: how to reach it, and the other directories here: `sl.S3(...)`, or options by scheme,
+            `{"hdfs": {"user": "jobs"}}`. Every process of the job resolves the secrets in it on its own machine.
         memory_limit: largest single state of a subtask that may be kept in the driver.
         zookeeper: servers (`host:port,host:port`) that keep the journal of the job's checkpoints; None keeps it in
             `storage`.
-        zookeeper_auth_file: file on the driver with a scheme and its credential for them, `digest user:password`.
+        zookeeper_auth: credential for them, which the driver resolves: `user:password`, or with another scheme than
+            digest before it, `scheme credential`.
         zookeeper_acl: who may do what with the journal there, `scheme:id:permissions` separated by commas, with the
             permissions c, d, r, w and a; None is everything for the holders of the same credential, or without one for
             everybody.
@@ -91,6 +96,8 @@ class Checkpoints(Settings):
             directory of `restore_from`.
         claim_mode: who owns that snapshot from then on.
         allow_non_restored: start even if it holds state of operators this job does not have.
+        allow_newer_output: start even if a sink has committed output that is newer than `restore_from`: its rows are
+            written again.
         ignore_in_flight_of: drop the in-flight data when restoring exactly this checkpoint id.
     Limits
         max_queued_requests: how many checkpoint requests may wait.
@@ -115,9 +122,10 @@ class Checkpoints(Settings):
     tolerable_failures: int | None
     committer_retries: int
     storage: str | None
+    storage_options: StorageOptions
     memory_limit_bytes: int
     zookeeper: str | None
-    zookeeper_auth_file: str | None
+    zookeeper_auth: Secret | None
     zookeeper_acl: str | None
     local_directory: str | None
     create_subdirectory: bool
@@ -132,6 +140,7 @@ class Checkpoints(Settings):
     trusted_directories: tuple[str, ...]
     claim_mode: ClaimMode
     allow_non_restored: bool
+    allow_newer_output: bool
     ignore_in_flight_of: int | None
     max_queued_requests: int
     remembered_expired: int
@@ -157,9 +166,10 @@ class Checkpoints(Settings):
         tolerable_failures: int | None = None,
         committer_retries: int = 10,
         storage: Path | None = None,
+        storage_options: StorageOptionsLike | None = None,
         memory_limit: Size = "5MB",
         zookeeper: str | None = None,
-        zookeeper_auth_file: Path | None = None,
+        zookeeper_auth: SecretLike | None = None,
         zookeeper_acl: str | None = None,
         local_directory: Path | None = None,
         create_subdirectory: bool = True,
@@ -174,6 +184,7 @@ class Checkpoints(Settings):
         trusted_directories: Path | Sequence[Path] = (),
         claim_mode: ClaimMode | str = ClaimMode.NO_CLAIM,
         allow_non_restored: bool = False,
+        allow_newer_output: bool = False,
         ignore_in_flight_of: int | None = None,
         max_queued_requests: int = 1000,
         remembered_expired: int = 16,
@@ -199,9 +210,10 @@ class Checkpoints(Settings):
             else count(tolerable_failures, "tolerable_failures", least=0),
             committer_retries=count(committer_retries, "committer_retries", least=0),
             storage=path(storage, "storage"),
+            storage_options=StorageOptions.of(storage_options),
             memory_limit_bytes=size_bytes(memory_limit, setting="memory_limit"),
             zookeeper=None if zookeeper is None else _hosts(zookeeper),
-            zookeeper_auth_file=path(zookeeper_auth_file, "zookeeper_auth_file"),
+            zookeeper_auth=None if zookeeper_auth is None else Secret.of(zookeeper_auth, "zookeeper_auth"),
             zookeeper_acl=None if zookeeper_acl is None else _acl(zookeeper_acl),
             local_directory=path(local_directory, "local_directory"),
             create_subdirectory=flag(create_subdirectory, "create_subdirectory"),
@@ -216,6 +228,7 @@ class Checkpoints(Settings):
             trusted_directories=paths(trusted_directories, "trusted_directories"),
             claim_mode=member(ClaimMode, claim_mode, "claim_mode"),
             allow_non_restored=flag(allow_non_restored, "allow_non_restored"),
+            allow_newer_output=flag(allow_newer_output, "allow_newer_output"),
             ignore_in_flight_of=None
             if ignore_in_flight_of is None
             else count(ignore_in_flight_of, "ignore_in_flight_of", least=1, most=None),
@@ -264,7 +277,7 @@ class Checkpoints(Settings):
                 self.zookeeper,
                 "it keeps only the journal; the checkpoints would be lost with the driver; set `storage` too",
             )
-        for name in ("zookeeper_auth_file", "zookeeper_acl"):
+        for name in ("zookeeper_auth", "zookeeper_acl"):
             if getattr(self, name) is not None and self.zookeeper is None:
                 raise wrong(name, getattr(self, name), "has no effect without ZooKeeper; set `zookeeper` too")
 

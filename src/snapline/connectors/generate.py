@@ -150,7 +150,7 @@ class GenerateReader(SourceReader):
         self._paid_until_s += count / rate
         return count, 0.0
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         return [(split.split, split.taken) for split in self._splits]
 
     def _take(self, split: _Blocks, count: int) -> pa.RecordBatch:

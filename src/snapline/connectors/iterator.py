@@ -112,7 +112,7 @@ class IteratorReader(SourceReader):
             return _batch(rows, self._schema, self._what)
         return batch if batch is not None else Wait(0)
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         # An item taken out of the iterable but held back does not count as read.
         return list(self._splits)
 

@@ -82,7 +82,7 @@ class SocketReader(SourceReader):
         texts = [line.removesuffix(b"\r").decode(errors="replace") for line in lines]
         return pa.record_batch([pa.array(texts, pa.string())], schema=SCHEMA)
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         return [] if self._split is None else [(self._split, None)]
 
     def close(self) -> None:

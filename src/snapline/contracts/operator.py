@@ -33,9 +33,10 @@ class OperatorContext:
     call)` does so after a delay.
 
     `restored_id` is the checkpoint the subtask was restored from, -1 if none. What was prepared for checkpoints up to
-    `prepared_until` may still be restored. `takes_last_checkpoint` says that a checkpoint follows the end of the data;
-    without one, `finish` makes the output final. `clock` returns processing time in milliseconds. `send_event` sends
-    plain data to the operator's coordinator, which handles the events of each subtask in order.
+    `prepared_until` may still be restored. `lineage` names the line of checkpoints that the job goes on with: output
+    of this job under another lineage is from another start. `takes_last_checkpoint` says that a checkpoint follows the
+    end of the data; without one, `finish` makes the output final. `clock` returns processing time in milliseconds.
+    `send_event` sends plain data to the operator's coordinator, which handles the events of each subtask in order.
     """
 
     job_id: str
@@ -48,6 +49,7 @@ class OperatorContext:
     states: SubtaskStates
     restored_id: int
     prepared_until: int
+    lineage: str
     committer_retries: int
     takes_last_checkpoint: bool
     clock: Callable[[], int]
@@ -77,6 +79,12 @@ class Operator(ABC):
 
     bad_rows = 0
     """Rows that could not be processed so far, dropped or sent to dead letters; shown in the metrics of its task."""
+
+    repeats_events = False
+    """Whether it sends the events for its coordinator again after a restore, so that checkpoints need not keep them."""
+
+    handles_events_after_end = False
+    """Whether events of its coordinator reach it even when all input has ended; they may not emit then."""
 
     last_bad_row = ""
     """What was wrong with the last of them."""

@@ -25,13 +25,16 @@ class CoordinatorContext:
     of the coordinator's own: one at a time, and never again after `close`.
 
     `restored_id` is the snapshot the attempt starts from, -1 if none; `is_restored` says that it has state of this
-    coordinator, so `restore` follows `start`. `clock` returns the time in milliseconds since 1970.
+    coordinator, so `restore` follows `start`. `report_backlog(True)` says that there is much to catch up with, until
+    `report_backlog(False)`: meanwhile `Checkpoints(interval_during_backlog=...)` applies. `clock` returns the time in
+    milliseconds since 1970. `lineage` is as in `OperatorContext`.
     """
 
     job_id: str
     uid: str
     parallelism: int
     attempt: int
+    lineage: str
     restored_id: int
     is_restored: bool
     clock: Callable[[], int]
@@ -39,6 +42,7 @@ class CoordinatorContext:
     background: Callable[[Callable[[], Any], Callable[[Future[Any]], None]], None]
     call_later: Callable[[int, Callable[[], None]], None]
     post: Callable[[Callable[[], None]], None]
+    report_backlog: Callable[[bool], None]
 
 
 class OperatorCoordinator(ABC):

@@ -9,7 +9,8 @@ from snapline.config import Checkpoints, Execution, NoRestart, RestartStrategy
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.operator import Operator
 from snapline.contracts.operator_coordinator import OperatorCoordinator
-from snapline.contracts.source import Source
+from snapline.contracts.sink import Sink
+from snapline.contracts.source import Source, Watermarks
 from snapline.errors import UserCodeError
 from snapline.graph.execution_plan import ExecutionPlan
 from snapline.operators.split_coordinator import SplitCoordinator
@@ -20,7 +21,7 @@ from snapline.protocol.job.regions import Regions
 class JobSpec:
     """A job, checked and planned. `shipment` is sent to its processes: see `graph/shipment.py`.
 
-    `coordinated` are the operators that have a coordinator of their own.
+    `coordinated` are the operators that have a coordinator of their own, `watermarks` those of sources.
     """
 
     job_id: str
@@ -33,11 +34,13 @@ class JobSpec:
     restart: RestartStrategy
     shipment: bytes
     coordinated: Mapping[str, Operator] = field(default_factory=dict)
+    sinks: Mapping[str, Sink] = field(default_factory=dict)
+    watermarks: Mapping[str, Watermarks] = field(default_factory=dict)
 
     def make_coordinator(self, uid: str) -> OperatorCoordinator:
         """A new coordinator for a source, or for an operator that has its own."""
         if uid in self.sources:
-            return SplitCoordinator(self.sources[uid])
+            return SplitCoordinator(self.sources[uid], self.watermarks.get(uid))
         made = self.coordinated[uid].make_coordinator()
         if not isinstance(made, OperatorCoordinator):
             raise UserCodeError(f"make_coordinator() gave {made!r}; it must give an OperatorCoordinator")

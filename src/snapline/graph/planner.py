@@ -21,7 +21,7 @@ from snapline.graph.requirements import check_packages, check_sinks
 from snapline.graph.setting_conflicts import check_settings
 from snapline.graph.shipment import pack
 from snapline.operators.sink_operator import SinkOperator
-from snapline.operators.source_head import ChainMember
+from snapline.operators.source_head import ChainMember, SourceHead
 from snapline.types import Partitioning
 
 
@@ -44,6 +44,14 @@ def make_spec(job: Job) -> JobSpec:
             uid: node.operator
             for node, uid in planned.uids.items()
             if node.has_coordinator and isinstance(node.operator, Operator)
+        },
+        sinks={
+            uid: node.operator.sink for node, uid in planned.uids.items() if isinstance(node.operator, SinkOperator)
+        },
+        watermarks={
+            uid: node.operator.watermarks
+            for node, uid in planned.uids.items()
+            if isinstance(node.operator, SourceHead) and node.operator.watermarks is not None
         },
         hooks=_by_name(job.hooks),
         checkpoints=job.checkpoints,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 
 from snapline.config import Execution, StateBackend
-from snapline.errors import ConfigurationError, SnaplineError
+from snapline.contracts.sink import Sink
+from snapline.errors import ConfigurationError, RestoreError, SnaplineError
 from snapline.operators.sink_operator import SinkOperator
 from snapline.operators.source_head import ChainMember
+from snapline.protocol.snapshot import Snapshot
 from snapline.state.rocksdb.rocksdb_files import load_rocksdict
+
+_log = logging.getLogger(__name__)
 
 
 def check_packages(execution: Execution) -> None:
@@ -28,3 +33,22 @@ def check_sinks(operators: Iterable[tuple[str, ChainMember]]) -> None:
             raise ConfigurationError(f"the sink {uid!r} cannot be written: {error}") from error
         except Exception as error:
             raise ConfigurationError(f"the sink {uid!r} cannot be written: {type(error).__name__}: {error}") from error
+
+
+def check_newer_output(sinks: Mapping[str, Sink], start: Snapshot, *, is_allowed: bool) -> None:
+    """Raises `RestoreError` if a sink, given by its uid, has committed output that is newer than the snapshot.
+
+    A job that starts from the snapshot would write it again. Blocks: it asks the systems outside.
+    """
+    for uid, sink in sinks.items():
+        newest = sink.committed_until(start.lineage.id, uid)
+        if newest is None or newest <= start.id:
+            continue
+        what = f"the sink {uid!r} holds output up to checkpoint {newest} of the job that took {start.location}"
+        if not is_allowed:
+            raise RestoreError(
+                f"{what}, which is only checkpoint {start.id}: starting from it would write the rows in between again. "
+                "Start from the newest checkpoint or savepoint of that job; or remove the newer output and set "
+                "Checkpoints(allow_newer_output=True)"
+            )
+        _log.warning("%s: rows after checkpoint %d are written again, as allow_newer_output permits", what, start.id)

@@ -11,13 +11,30 @@ import pyarrow as pa
 from snapline.contracts.dead_letters import checked_on_error
 from snapline.contracts.operator import Operator, OperatorContext
 from snapline.contracts.schemas import checked_schema, conform
-from snapline.contracts.source import BadRow, ReaderContext, Source, SourceReader, Wait, Watermarks
+from snapline.contracts.source import (
+    BadRow,
+    CheckpointLine,
+    ReaderContext,
+    Source,
+    SourceReader,
+    Split,
+    SplitRows,
+    Wait,
+    Watermarks,
+)
 from snapline.errors import UserCodeError
 from snapline.operators.bad_rows import BadRows
 from snapline.operators.event_time import SavedWatermark, newest_time_ms
+from snapline.operators.split_watermarks import SplitWatermarks
 from snapline.state.operator_state import OperatorList
 from snapline.text import shortened
 from snapline.types import MAX_WATERMARK
+
+_REPORT_EVERY_MS = 100
+"""How often a subtask of an alignment group may report its event time."""
+
+_PAUSE_S = 0.02
+"""How soon a reader that is too far ahead is looked at again."""
 
 
 class SourceHead:
@@ -26,6 +43,9 @@ class SourceHead:
     A subtask asks for the next split when it has read all it has. Where splits are read in step it asks at once, even
     if it has restored some, since the driver deals out again what nobody had. While there may be more it asks again,
     and the answer comes once there is something for it.
+
+    Event time is kept for each split if the reader tells them apart. With `Watermarks(align=...)` the subtask reports
+    its event time to the driver, whose answer says how far splits may be ahead.
     """
 
     context: OperatorContext
@@ -38,7 +58,14 @@ class SourceHead:
         self._source = source
         self._on_error = checked_on_error(source.on_error, f"the source {type(source).__name__}")
         self._schema = checked_schema(source.schema, f"the source {type(source).__name__}")
-        self._watermarks = watermarks
+        self.watermarks = watermarks
+        self._times = SplitWatermarks(0 if watermarks is None else watermarks.idle_after_ms)
+        self._tells_splits_apart = False
+        self._slowest_of_group_ms: int | None = None
+        self._reported: tuple[int | None, bool] | None = None
+        self._report_due_ms = 0
+        self._paused: frozenset[bytes] = frozenset()
+        self._has_backlog = False
         self._last_read_ms = 0
         self._is_dry = True
         self._has_asked = False
@@ -49,12 +76,23 @@ class SourceHead:
         self._bad = BadRows(self, context, f"the source {context.uid!r}", self._on_error)
         self._watermark = SavedWatermark(context)
         self._reader = self._source.reader(
-            ReaderContext(context.job_id, context.uid, context.subtask, context.parallelism, self._take_bad_row)
+            ReaderContext(
+                context.job_id,
+                context.uid,
+                context.subtask,
+                context.parallelism,
+                self._take_bad_row,
+                self._report_backlog,
+                context.lineage,
+                context.attempt,
+            )
         )
         self._splits = context.states.operator.list_state("splits", bytes)
         for entry in self._splits:
-            split, position = msgspec.msgpack.decode(entry)
+            split, position, *newest = msgspec.msgpack.decode(entry)
             self._reader.add_split(split, position)
+            self._times.add(_key(split), newest[0] if newest else None)
+            self._tells_splits_apart = self._tells_splits_apart or bool(newest)
             self._is_dry = False
         self._last_read_ms = context.clock()
 
@@ -78,9 +116,16 @@ class SourceHead:
         self.context.send_event(None)
 
     def handle_event(self, event: Mapping[str, Any]) -> None:
-        """Take the answer of the driver: `splits` to read, and whether there may be `more` of them."""
+        """Take the answer of the driver: `splits` to read, and whether there may be `more` of them.
+
+        Or, in an alignment group, the event time of the `slowest` subtask.
+        """
+        if "slowest" in event:
+            self._slowest_of_group_ms = event["slowest"]
+            return
         for split in event["splits"]:
             self._opened.add_split(split, None)
+            self._times.add(_key(split), None)
             self._is_dry = False
         self._may_be_more = event["more"]
         self._has_asked = False
@@ -92,55 +137,146 @@ class SourceHead:
 
     # Rows.
 
-    def read(self) -> pa.RecordBatch | Wait | None:
+    def read(self) -> pa.RecordBatch | CheckpointLine | Wait | None:
         """Returns the next rows, or None if everything that was assigned is read."""
+        now_ms = self.context.clock()
+        self._times.tick(now_ms)
+        if self.watermarks is not None and self.watermarks.align is not None:
+            self._align(self.watermarks, now_ms)
         if self._is_dry:
             return None
+        if self._is_paused:
+            self._last_read_ms = now_ms
+            return Wait(_PAUSE_S)
         given = self._opened.read()
         if given is None:
             self._is_dry = True
             return None
         if isinstance(given, Wait):
             return given
+        if isinstance(given, SplitRows):
+            return self._of_splits(given)
+        if isinstance(given, CheckpointLine) and self._source.draws_lines:
+            return given
         if not isinstance(given, pa.RecordBatch):
             raise UserCodeError(
-                f"the source {self.context.uid!r} gave {shortened(given)}; a reader must give a RecordBatch, Wait or "
-                "None"
+                f"the source {self.context.uid!r} gave {shortened(given)}; a reader must give a RecordBatch, "
+                "SplitRows, Wait or None, and CheckpointLine only if the source has draws_lines = True"
             )
         batch = conform(given, self._schema, f"the source {self.context.uid!r}")
         if batch.num_rows:
             self._last_read_ms = self.context.clock()
-            self._advance(batch)
+            self._advance(self._newest_ms(batch))
+        return batch
+
+    def _of_splits(self, given: SplitRows) -> pa.RecordBatch:
+        self._tells_splits_apart = True
+        what = f"the source {self.context.uid!r}"
+        batch = conform(given.batch, self._schema, what)
+        if sum(rows for _, rows in given.runs) != batch.num_rows:
+            raise UserCodeError(
+                f"{what} gave SplitRows whose runs do not add up to the {batch.num_rows} rows of its batch"
+            )
+        start = 0
+        for split, rows in given.runs:
+            key = _key(split)
+            if key not in self._times:
+                raise UserCodeError(f"{what} gave rows of the split {shortened(split)}, which it was not given")
+            self._times.read(key, self._newest_ms(batch.slice(start, rows)))
+            start += rows
+        for split in given.ended:
+            self._times.ended(_key(split))
+        if batch.num_rows:
+            self._last_read_ms = self.context.clock()
+        self._advance(self._times.slowest_ms)
         return batch
 
     @property
     def watermark_ms(self) -> int | None:
         """Event time from the rows read so far; None before the first, or without watermarks. Never goes back."""
-        has_any = self._watermarks is not None and self._watermark.ms != -MAX_WATERMARK
+        has_any = self.watermarks is not None and self._watermark.ms != -MAX_WATERMARK
         return self._watermark.ms if has_any else None
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether nothing was read for so long that event time leaves this subtask out."""
-        if self._watermarks is None or self._watermarks.idle_after_ms == 0:
+        if self.watermarks is None or self.watermarks.idle_after_ms == 0:
             return False
-        return now_ms - self._last_read_ms >= self._watermarks.idle_after_ms
+        if self._tells_splits_apart and not self._is_dry:
+            # One that has become idle may have been what held event time back.
+            self._advance(self._times.slowest_ms)
+            return self._times.is_idle
+        return now_ms - self._last_read_ms >= self.watermarks.idle_after_ms
 
-    def _advance(self, batch: pa.RecordBatch) -> None:
-        if self._watermarks is None:
-            return
-        newest_ms = newest_time_ms(batch.column(self._watermarks.column))
-        if newest_ms is not None:
-            self._watermark.advance(newest_ms - self._watermarks.delay_ms - 1)
+    def _newest_ms(self, batch: pa.RecordBatch) -> int | None:
+        return None if self.watermarks is None else newest_time_ms(batch.column(self.watermarks.column))
+
+    def _advance(self, newest_ms: int | None) -> None:
+        if newest_ms is not None and self.watermarks is not None:
+            self._watermark.advance(newest_ms - self.watermarks.delay_ms - 1)
+
+    # Alignment, and backlog.
+
+    @property
+    def _is_paused(self) -> bool:
+        """Whether nothing at all may be read now."""
+        is_alone = not (self._tells_splits_apart and self._opened.can_pause_splits)
+        limit_ms, own_ms = self._limit_ms, self.watermark_ms
+        return is_alone and limit_ms is not None and own_ms is not None and own_ms > limit_ms
+
+    @property
+    def _limit_ms(self) -> int | None:
+        slowest_ms = self._slowest_of_group_ms
+        return None if slowest_ms is None or self.watermarks is None else slowest_ms + self.watermarks.max_drift_ms
+
+    def _align(self, watermarks: Watermarks, now_ms: int) -> None:
+        """Report the event time of this subtask if it has changed, and pause and resume splits."""
+        if now_ms >= self._report_due_ms:
+            self._report_time(is_idle=self._is_dry or self.is_idle(now_ms))
+            self._report_due_ms = now_ms + _REPORT_EVERY_MS
+        if self._tells_splits_apart and self._opened.can_pause_splits:
+            limit_ms = self._limit_ms
+            beyond_ms = None if limit_ms is None else limit_ms + watermarks.delay_ms + 1
+            paused = self._times.pause(beyond_ms)
+            if paused != self._paused:
+                self._paused = paused
+                self._opened.pause_splits([msgspec.msgpack.decode(key) for key in sorted(paused)])
+
+    def _report_time(self, *, is_idle: bool) -> None:
+        report = self.watermark_ms, is_idle
+        if report != self._reported:
+            self._reported = report
+            self.context.send_event({"time": report[0], "idle": report[1]})
+
+    def end(self) -> None:
+        """All data has been read: nobody waits for this subtask any more, and it has no backlog."""
+        if self.watermarks is not None and self.watermarks.align is not None:
+            self._report_time(is_idle=True)
+        self._report_backlog(False)
+
+    def _report_backlog(self, has_backlog: bool) -> None:
+        if has_backlog != self._has_backlog:
+            self._has_backlog = has_backlog
+            self.context.send_event({"backlog": has_backlog})
 
     # Checkpoints.
 
     def snapshot(self, checkpoint_id: int) -> None:
         """The synchronous part: put the positions into state."""
-        del checkpoint_id
-        self._splits.set([msgspec.msgpack.encode([split, at]) for split, at in self._opened.positions()])
+        entries = self._opened.positions(checkpoint_id)
+        if self._tells_splits_apart:
+            entries = [(split, at, self._times.newest_ms(_key(split))) for split, at in entries]  # type: ignore[misc]
+        self._splits.set(map(msgspec.msgpack.encode, entries))
 
     def checkpoint_completed(self, checkpoint_id: int) -> None:
         self._opened.checkpoint_completed(checkpoint_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._opened.checkpoint_aborted(checkpoint_id)
+
+    @property
+    def draws_lines(self) -> bool:
+        """Whether checkpoints start where the reader finds their lines."""
+        return self._source.draws_lines
 
     def close(self) -> None:
         if self._reader is not None:
@@ -150,6 +286,11 @@ class SourceHead:
     def _opened(self) -> SourceReader:
         assert self._reader is not None
         return self._reader
+
+
+def _key(split: Split) -> bytes:
+    """A split as something that can be looked up."""
+    return msgspec.msgpack.encode(split)
 
 
 ChainMember: TypeAlias = Operator | SourceHead

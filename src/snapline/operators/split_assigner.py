@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -18,10 +19,23 @@ Answer: TypeAlias = dict[str, Any]
 
 
 class _State(msgspec.Struct, frozen=True):
-    """What a checkpoint holds: the splits that are not assigned, and what the source knows of all it has discovered."""
+    """What a checkpoint holds: the splits that are not assigned, and what the source knows of all it has discovered.
+
+    `found` says for each discovery that is not read yet how many of the splits are its own, and what was known then.
+    """
 
     splits: list[Any]
     known: Any
+    found: list[tuple[int, Any]] = []
+
+
+@dataclass(slots=True)
+class _Found:
+    """The splits of one discovery: how many nobody has yet, and the subtasks that may still be reading some."""
+
+    known: Any
+    unassigned: int
+    readers: set[int]
 
 
 class SplitAssigner:
@@ -40,6 +54,10 @@ class SplitAssigner:
         self.known: Any = None
         """What the next call of `Source.discover` has to be given."""
         self._waiting: list[int] = []
+        self._found: deque[_Found] = deque()
+        """What is not read yet, oldest first; only where splits are read one after the other."""
+        self.read_until: Any = None
+        """What was known when the last of the splits was found that are all read; None before."""
         self._is_discovering = source.discovery_interval_ms is not None
         if self._is_discovering and source.is_bounded:
             raise UserCodeError(f"{type(source).__name__} is bounded, so there can be nothing more to discover in it")
@@ -58,10 +76,14 @@ class SplitAssigner:
             raise DamagedError(f"the unassigned splits in the snapshot cannot be read: {error}") from error
         self.known = state.known
         self._share_out(state.splits)
+        # Any subtask may have restored a split of any of them.
+        everyone = range(self._parallelism)
+        self._found.extend(_Found(known, unassigned, set(everyone)) for unassigned, known in state.found)
 
     def snapshot(self) -> dict[str, Any]:
         """What is not assigned yet, and what is known."""
-        return {"splits": list(chain.from_iterable(self._unassigned)), "known": self.known}
+        found = [(entry.unassigned, entry.known) for entry in self._found]
+        return {"splits": list(chain.from_iterable(self._unassigned)), "known": self.known, "found": found}
 
     def assign(self, subtask: int) -> list[tuple[int, Answer]]:
         """A subtask asks. Returned is who is answered now: not always the one who asks, and perhaps others with it."""
@@ -69,6 +91,7 @@ class SplitAssigner:
             raise EngineError(f"subtask {subtask} asks for splits at parallelism {self._parallelism}")
         if subtask not in self._waiting:
             self._waiting.append(subtask)
+        self._has_read(subtask)
         return self._answers()
 
     def discovered(self, found: tuple[Sequence[Split], Any]) -> list[tuple[int, Answer]]:
@@ -82,6 +105,8 @@ class SplitAssigner:
             ) from None
         new, self.known = self._plain([list(splits), known])
         self._share_out(new)
+        if new and not self._source.in_step:
+            self._found.append(_Found(self.known, len(new), set()))
         return self._answers()
 
     @property
@@ -106,7 +131,18 @@ class SplitAssigner:
     def _take(self, subtask: int) -> list[Split]:
         in_step = self._source.in_step
         queue = self._unassigned[subtask if in_step else 0]
-        return [queue.popleft() for _ in range(len(queue) if in_step else min(1, len(queue)))]
+        taken = [queue.popleft() for _ in range(len(queue) if in_step else min(1, len(queue)))]
+        if taken and (found := next((entry for entry in self._found if entry.unassigned), None)) is not None:
+            found.unassigned -= 1
+            found.readers.add(subtask)
+        return taken
+
+    def _has_read(self, subtask: int) -> None:
+        """A subtask that asks has read all it had, unless splits are read in step."""
+        for entry in self._found:
+            entry.readers.discard(subtask)
+        while self._found and not self._found[0].unassigned and not self._found[0].readers:
+            self.read_until = self._found.popleft().known
 
     def _share_out(self, splits: Sequence[Split]) -> None:
         for split in splits:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from snapline.contracts.operator_coordinator import CoordinatorContext, OperatorCoordinator
-from snapline.contracts.source import Source
+from snapline.contracts.source import Source, Watermarks
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.operators.split_assigner import Answer, SplitAssigner
+from snapline.operators.watermark_alignment import AlignmentGroup
 
 T = TypeVar("T")
 
 
 class SplitCoordinator(OperatorCoordinator):
-    """Answers the subtasks of one source, which ask for splits with an event that says nothing else."""
+    """Answers the subtasks of one source, which ask for splits with an empty event.
+
+    Other events report their event time, for alignment with other subtasks and sources, and whether they have backlog.
+    """
 
     _assigner: SplitAssigner
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, watermarks: Watermarks | None = None) -> None:
         self._source = source
+        self._watermarks = watermarks
+        self._alignment: AlignmentGroup | None = None
+        self._backlog: set[int] = set()
+        self._settled: deque[tuple[int, Any]] = deque()
+        """By checkpoint, what is known of splits that were all read before it."""
+        self._all_read: deque[Any] = deque()
         self._is_looking = False
         self._next_look = 0
         self._drained: Callable[[], None] | None = None
@@ -32,17 +43,72 @@ class SplitCoordinator(OperatorCoordinator):
         self._assigner = SplitAssigner(self._source, context.parallelism)
         if not context.is_restored:
             self._of_source("splits", self._assigner.start)
+        if self._watermarks is not None and self._watermarks.align is not None:
+            self._alignment = AlignmentGroup(
+                context.job_id,
+                self._watermarks.align,
+                context.uid,
+                context.parallelism,
+                lambda slowest_ms: context.post(lambda: self._tell(slowest_ms)),
+            )
         self._look_later()
 
     def restore(self, checkpoint_id: int, state: Any) -> None:
         self._assigner.restore(state)
 
     def snapshot(self, checkpoint_id: int) -> Any:
+        if (known := self._assigner.read_until) is not None:
+            self._settled.append((checkpoint_id, known))
         return self._assigner.snapshot()
 
     def handle_event(self, subtask: int, event: Any) -> None:
-        self._answer(self._assigner.assign(subtask))
-        self._finish_if_drained()
+        match event:
+            case {"time": time_ms, "idle": is_idle}:
+                if self._alignment is not None:
+                    self._alignment.report(subtask, time_ms, is_idle=is_idle)
+            case {"backlog": has_backlog}:
+                self._report(subtask, has_backlog=has_backlog)
+            case _:
+                self._answer(self._assigner.assign(subtask))
+                self._finish_if_drained()
+
+    def close(self) -> None:
+        if self._alignment is not None:
+            self._alignment.leave()
+
+    def _tell(self, slowest_ms: int | None) -> None:
+        for subtask in range(self.context.parallelism):
+            self.context.send(subtask, {"slowest": slowest_ms})
+
+    def _report(self, subtask: int, *, has_backlog: bool) -> None:
+        had_backlog = bool(self._backlog)
+        (self._backlog.add if has_backlog else self._backlog.discard)(subtask)
+        if bool(self._backlog) != had_backlog:
+            self.context.report_backlog(bool(self._backlog))
+
+    # What the system outside may forget.
+
+    def checkpoint_completed(self, checkpoint_id: int) -> None:
+        known = None
+        while self._settled and self._settled[0][0] <= checkpoint_id:
+            known = self._settled.popleft()[1]
+        if known is not None:
+            self._all_read.append(known)
+            if len(self._all_read) == 1:
+                self._forget()
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._settled = deque(entry for entry in self._settled if entry[0] != checkpoint_id)
+
+    def _forget(self) -> None:
+        source, known = self._source, self._all_read[0]
+        self.context.background(lambda: source.all_read(known), self._forgotten)
+
+    def _forgotten(self, done: Future[None]) -> None:
+        self._of_source("all_read()", done.result)
+        self._all_read.popleft()
+        if self._all_read:
+            self._forget()
 
     # Looking for more.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from snapline.protocol.keygroups import KeyGroupRange
+from snapline.protocol.lineage import UNKNOWN_LINEAGE, Lineage
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind, SubtaskId
 
 
@@ -130,6 +131,7 @@ class Snapshot:
     operators: Mapping[str, OperatorState]
     hooks: Mapping[str, StoredObject] = field(default_factory=dict)
     format: SavepointFormat | None = None
+    lineage: Lineage = UNKNOWN_LINEAGE
 
     @property
     def metadata_path(self) -> str:

@@ -158,7 +158,7 @@ class RowGroupReader(SourceReader):
                 return self._conforming(batch)
         return None
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         return list(self._waiting)
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from snapline.errors import ConfigurationError, DamagedError, EngineError, StorageError
 from snapline.protocol.keygroups import MAX_PARALLELISM_LIMIT, KeyGroupRange
+from snapline.protocol.lineage import UNKNOWN_LINEAGE, Lineage
 from snapline.protocol.snapshot import (
     ChannelPart,
     KeyedPart,
@@ -25,7 +26,7 @@ from snapline.protocol.snapshot import (
     SubtaskState,
 )
 from snapline.storage.objects.object_paths import is_below
-from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind
+from snapline.types import NO_CHECKPOINT, OperatorStateMode, SavepointFormat, SnapshotKind
 
 FORMAT = "snapline-snapshot"
 FORMAT_VERSION = 2
@@ -116,6 +117,12 @@ class _OperatorState(Struct, forbid_unknown_fields=True, omit_defaults=True):
     fully_finished: bool = False
 
 
+class _Lineage(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    id: str
+    parent: str = ""
+    parent_checkpoint: int = NO_CHECKPOINT
+
+
 class _Snapshot(Struct, forbid_unknown_fields=True, omit_defaults=True):
     id: _Count
     kind: SnapshotKind
@@ -124,6 +131,7 @@ class _Snapshot(Struct, forbid_unknown_fields=True, omit_defaults=True):
     operators: list[_OperatorState]
     hooks: dict[str, _Object] = {}
     format: SavepointFormat | None = None
+    lineage: _Lineage | None = None
 
 
 _encoder = msgspec.json.Encoder()
@@ -214,6 +222,7 @@ class _Packer:
             [self._operator(uid, operator) for uid, operator in it.operators.items()],
             {name: self._object(item) for name, item in it.hooks.items()},
             it.format,
+            _Lineage(it.lineage.id, it.lineage.parent, it.lineage.parent_checkpoint) if it.lineage.id else None,
         )
 
     def _operator(self, uid: str, it: OperatorState) -> _OperatorState:
@@ -289,6 +298,7 @@ class _Unpacker:
             _unique("operator", it.operators, lambda operator: operator.uid, self._operator),
             {name: self._object(item) for name, item in it.hooks.items()},
             it.format,
+            _lineage(it.lineage),
         )
 
     def _operator(self, it: _OperatorState) -> OperatorState:
@@ -339,6 +349,10 @@ class _Unpacker:
         if not is_below(rest):
             raise _WrongError(f"the path {path!r} points outside the snapshot")
         return directory + rest
+
+
+def _lineage(it: _Lineage | None) -> Lineage:
+    return UNKNOWN_LINEAGE if it is None else Lineage(it.id, it.parent, it.parent_checkpoint)
 
 
 def _shared_directory(location: str) -> str:

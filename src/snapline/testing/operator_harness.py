@@ -269,21 +269,20 @@ class OperatorHarness:
             "key_columns": (),
             "restored_id": -1,
             "prepared_until": -1,
+            "lineage": "job",
             "committer_retries": 2,
             "takes_last_checkpoint": True,
+            "states": self.states,
+            "clock": self.clock,
+            "emit": self.emitted.append,
+            "emit_to": lambda output, batch: self.side_emitted.append((output, batch)),
+            "emit_watermark": self.watermarks.append,
+            "background": self._background,
+            "post": self.mail.put,
+            "call_later": lambda _, call: self.mail.put(call),
+            "send_event": self.events.append,
         }
-        return OperatorContext(
-            states=self.states,
-            clock=self.clock,
-            emit=self.emitted.append,
-            emit_to=lambda output, batch: self.side_emitted.append((output, batch)),
-            emit_watermark=self.watermarks.append,
-            background=self._background,
-            post=self.mail.put,
-            call_later=lambda _, call: self.mail.put(call),
-            send_event=self.events.append,
-            **{**values, **self._options},
-        )
+        return OperatorContext(**{**values, **self._options})
 
 
 def _node(stream: Stream) -> Node:

@@ -117,7 +117,8 @@ class _ScriptReader(SourceReader):
         self._next: int | None = None
         self._since_s: float | None = None
         """When the step began that now waits; None if none does."""
-        self._is_covered = False
+        self._covered_id: int | None = None
+        """The first checkpoint behind the last step."""
         self._is_confirmed = False
 
     def add_split(self, split: Split, position: Position) -> None:
@@ -142,20 +143,19 @@ class _ScriptReader(SourceReader):
             self._go_on()
         return None
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
-        self._is_covered = True
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
+        if self._covered_id is None:
+            self._covered_id = checkpoint_id
         return [] if self._next is None else [(_SPLIT, self._next)]
 
     def checkpoint_completed(self, checkpoint_id: int) -> None:
-        # A checkpoint is triggered after the one before has completed, so this one has the positions asked for last.
-        del checkpoint_id
-        self._is_confirmed = self._is_covered
+        self._is_confirmed = self._covered_id is not None and checkpoint_id >= self._covered_id
 
     def _go_on(self) -> None:
         assert self._next is not None
         self._next += 1
         self._since_s = None
-        self._is_covered = self._is_confirmed = False
+        self._covered_id, self._is_confirmed = None, False
 
     def _pause_s(self, step: Wait | Marker, number: int) -> float:
         """How long to wait before the next step; 0 if it is due. Raises for an abort that is not spent."""

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from snapline.contracts.dead_letters import OnError, checked_on_error
-from snapline.contracts.source import BadRow, ReaderContext, Source, Wait, fail
+from snapline.contracts.source import BadRow, ReaderContext, Source, SplitRows, Wait, fail
 from snapline.operators.split_assigner import SplitAssigner
 
 READ_TIMEOUT_S = 60.0
@@ -145,6 +145,13 @@ class _Subtasks:
                     if self._is_bounded or pause_s == 0 or waited_s < self._quiet_s:
                         dry_rounds = 0
                 else:
+                    if isinstance(given, SplitRows):
+                        _check(
+                            sum(rows for _, rows in given.runs) == given.batch.num_rows,
+                            "the runs of SplitRows must add up to the rows of its batch",
+                        )
+                        given = given.batch
+                    assert isinstance(given, pa.RecordBatch)
                     _check(given.schema == self._schema, f"a batch has the schema {given.schema}, not the source's own")
                     waited_s, dry_rounds = 0.0, 0
                     yield given
@@ -160,7 +167,7 @@ class _Subtasks:
                 self._ended.add(answered)
 
     def snapshot(self) -> tuple[Any, list[bytes]]:
-        entries = [entry for reader in self._readers for entry in reader.positions()]
+        entries = [entry for reader in self._readers for entry in reader.positions(1)]
         return self._assigner.snapshot(), [msgspec.msgpack.encode(entry) for entry in entries]
 
     def close(self) -> None:

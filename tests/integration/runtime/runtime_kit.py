@@ -415,5 +415,5 @@ class _UnevenReader(SourceReader):
             )
         return None
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         return [(split, position) for split, position in self._splits]

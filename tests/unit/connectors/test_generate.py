@@ -59,7 +59,7 @@ def test_a_new_setting_does_not_change_the_splits_of_a_snapshot() -> None:
     before = reader_of(Sequence(0, 1000, splits=3, batch_rows=7))
     taken: list[Any] = [before.read() for _ in range(5)]
     after = Sequence(0, 1000, splits=8, batch_rows=100).reader(CONTEXT)
-    for split, position in before.positions():
+    for split, position in before.positions(1):
         after.add_split(split, position)
     values = [value for batch in (*taken, *read_all(after)) for value in batch.column(0).to_pylist()]
     assert sorted(values) == list(range(1000))

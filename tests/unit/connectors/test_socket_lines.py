@@ -48,12 +48,12 @@ def test_lines_are_read_to_the_end_of_the_connection(server: socket.socket) -> N
     with peer:
         peer.sendall("ein\nzwölf\r\nun".encode())
         assert lines(reader, 2) == ["ein", "zwölf"]
-        assert len(reader.positions()) == 1
+        assert len(reader.positions(1)) == 1
         peer.sendall(b"finished\n\xff\nrest")
         assert lines(reader, 2) == ["unfinished", "\ufffd"]
     assert lines(reader, 1) == ["rest"]
     assert reader.read() is None
-    assert reader.positions() == []
+    assert reader.positions(1) == []
     reader.close()
 
 

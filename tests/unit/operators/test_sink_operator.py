@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -164,14 +163,13 @@ def test_a_commit_that_asks_for_it_is_tried_again_before_all_others(run: Run) ->
 
 
 def test_pauses_between_tries_grow_up_to_a_second(run: Run) -> None:
-    _, operator, writer = opened(run, committer_retries=8)
     pauses: list[int] = []
 
     def call_later(delay_ms: int, call: Callable[[], None]) -> None:
         pauses.append(delay_ms)
         call()
 
-    operator.context = replace(operator.context, call_later=call_later)
+    _, operator, writer = opened(run, committer_retries=8, call_later=call_later)
     writer.answers = [R.RETRY_LATER] * 8
     operator.process(rows(1), 0)
     checkpoint(operator, 1)
@@ -208,8 +206,7 @@ def test_what_waits_for_its_next_try_is_unfinished_and_in_every_snapshot(run: Ru
 def test_a_commit_that_fails_fails_the_task(
     run: Run, answers: list[Any], kind: type[Exception], complaint: str
 ) -> None:
-    _, operator, writer = opened(run)
-    operator.context = replace(operator.context, call_later=lambda _, call: call())
+    _, operator, writer = opened(run, call_later=lambda _, call: call())
     writer.answers = answers
     operator.process(rows(1), 0)
     checkpoint(operator, 1)

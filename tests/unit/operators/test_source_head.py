@@ -36,7 +36,7 @@ class Reader(sl.SourceReader):
     def read(self) -> Any:
         return self.line.pop(0) if self.line else None
 
-    def positions(self) -> Sequence[tuple[Any, Any]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Any, Any]]:
         return self.splits
 
     def checkpoint_completed(self, checkpoint_id: int) -> None:
@@ -76,7 +76,7 @@ def opened(
     harness = run(SourceHead(source, watermarks), states=states, subtask=3, parallelism=4)
     operator = harness.open()
     context, reader = source.made[0]
-    assert context == sl.ReaderContext("job", "it", 3, 4)
+    assert context == sl.ReaderContext("job", "it", 3, 4, lineage="job")
     return harness, operator, reader
 
 

@@ -20,6 +20,7 @@ class Setup:
     def __init__(self, source: Parts) -> None:
         self.coordinator = SplitCoordinator(source)
         self.sent: list[tuple[int, Any]] = []
+        self.backlogs: list[bool] = []
         self.later: list[tuple[int, Callable[[], None]]] = []
         self.background: list[tuple[Callable[[], Any], Callable[[Future[Any]], None]]] = []
 
@@ -29,6 +30,7 @@ class Setup:
             uid="it",
             parallelism=2,
             attempt=1,
+            lineage="job",
             restored_id=-1,
             is_restored=state is not None,
             clock=lambda: 0,
@@ -36,6 +38,7 @@ class Setup:
             background=lambda call, done: self.background.append((call, done)),
             call_later=lambda delay_ms, call: self.later.append((delay_ms, call)),
             post=lambda call: call(),
+            report_backlog=self.backlogs.append,
         )
         self.coordinator.start(context)
         if state is not None:

@@ -6,12 +6,14 @@ import pytest
 
 from snapline.api.job import Job
 from snapline.config import (
+    S3,
     Checkpoints,
     Execution,
     ExponentialDelay,
     FailureRate,
     FixedDelay,
     NoRestart,
+    Secret,
     StateBackend,
     default_restart,
 )
@@ -104,12 +106,36 @@ def test_a_strategy_of_the_job_is_kept_and_changed() -> None:
         ("checkpoints.retained", "0", "too small"),
         ("checkpoints.interval", "5", "bare number"),
         ("id", "../x", "../x"),
+        ("checkpoints.storage_options", "x", "unknown setting"),
+        ("checkpoints.zookeeper_auth", "me:hunter2", "checkpoints.zookeeper_auth: not a reference; write env:NAME"),
+        ("s3.secret", "hunter2", "spark.snapline.s3.*: secret: not a reference; write env:NAME or file:PATH"),
+        ("s3.endpoint", "minio", "spark.snapline.s3.*: endpoint='minio': not the URL of a server"),
+        ("s3.user", "me", "S3 has no option 'user'; use one of endpoint, region"),
     ],
 )
 def test_what_makes_no_sense_is_refused(name: str, value: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         configured(Job("j"), {f"spark.snapline.{name}": value})
     assert complaint in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_storage_is_reached_as_the_settings_say() -> None:
+    s3 = S3(endpoint="http://minio:9000", region="x")
+    job = Job("j", checkpoints=Checkpoints(storage="s3://b/c", storage_options=s3, zookeeper="a:1"))
+    changed = configured(
+        job,
+        {
+            "spark.snapline.s3.endpoint": "http://other:9000",
+            "spark.snapline.s3.key": "env:KEY",
+            "spark.snapline.s3.secret": "file:/run/secret",
+            "spark.snapline.checkpoints.zookeeper_auth": "file:/run/auth",
+        },
+    )
+    both = S3(endpoint="http://other:9000", region="x", key=Secret.env("KEY"), secret=Secret.file("/run/secret"))
+    assert changed.checkpoints == Checkpoints(
+        storage="s3://b/c", storage_options=both, zookeeper="a:1", zookeeper_auth=Secret.file("/run/auth")
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,6 +144,7 @@ def test_what_makes_no_sense_is_refused(name: str, value: str, complaint: str) -
         Checkpoints(),
         Checkpoints(interval="1s", interval_during_backlog="0s", min_pause="1d", aligned_timeout="3ms", unaligned=True),
         Checkpoints(storage="/a", savepoint_dir="/b", memory_limit="7MB", zookeeper="a:1,b:2"),
+        Checkpoints(storage="s3://a", storage_options=S3(region="x"), zookeeper="a:1", zookeeper_auth=Secret.env("A")),
         Execution(),
         Checkpoints(directory_mode="0700", trusted_directories="/a,/b", metadata_limit="3MB"),
         Execution(batch_size="1KB", host="h", heartbeat_timeout="1h", allow_plaintext=True),

@@ -42,7 +42,7 @@ def reading(reader: sl.SourceReader, steps: int) -> list[Any]:
 def test_rows_come_in_any_form_each_step_as_one_batch(step: Any) -> None:
     reader = reader_of(ScriptedSource([step, {"n": 3}], SCHEMA))
     assert reading(reader, 4) == [[1, 2], [3], None, None]
-    assert reader.positions() == []
+    assert reader.positions(1) == []
 
 
 def test_a_step_may_have_more_rows_than_other_sources_read_at_once_or_none() -> None:
@@ -67,7 +67,7 @@ def test_an_abort_raises_once_for_each_source_also_in_other_processes() -> None:
     packed = pickle.dumps(source)
     first = reader_of(source)
     assert reading(first, 1) == [[1]]
-    ((_, position),) = first.positions()
+    ((_, position),) = first.positions(1)
     with pytest.raises(UserCodeError, match="the script of the source 'it' aborts at step 1"):
         first.read()
     second = reader_of(pickle.loads(packed), position)
@@ -104,11 +104,11 @@ def test_a_wait_takes_its_time_however_often_it_is_read() -> None:
 
 def test_the_script_goes_on_when_a_checkpoint_covers_what_came_before() -> None:
     reader, _ = played(pa.record_batch({"n": [1]}), AWAIT_CHECKPOINT, pa.record_batch({"n": [2]}))
-    reader.positions()
+    reader.positions(1)
     assert reading(reader, 1) == [[1]]
     reader.checkpoint_completed(1)  # its positions are those before the first row
     assert isinstance(reader.read(), sl.Wait)
-    assert reader.positions() == [("script", 1)]
+    assert reader.positions(1) == [("script", 1)]
     assert isinstance(reader.read(), sl.Wait)
     reader.checkpoint_completed(2)
     assert reading(reader, 2) == [[2], None]
@@ -126,7 +126,7 @@ def test_a_script_without_an_end_waits_behind_its_last_step() -> None:
     reader, _ = played(pa.record_batch({"n": [1]}), ends=False)
     assert reading(reader, 1) == [[1]]
     assert isinstance(reader.read(), sl.Wait)
-    assert reader.positions() == [("script", 1)]
+    assert reader.positions(1) == [("script", 1)]
     assert not ScriptedSource([{"n": 1}], ends=False).is_bounded
 
 

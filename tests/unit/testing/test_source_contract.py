@@ -63,7 +63,7 @@ class NumbersReader(sl.SourceReader):
             return pa.record_batch([pa.array([], pa.int64())], schema=SCHEMA)
         return pa.record_batch([pa.array([self._next])], schema=SCHEMA)
 
-    def positions(self) -> Sequence[tuple[Any, Any]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Any, Any]]:
         return [] if self._next is None else [(0, self._next)]
 
 

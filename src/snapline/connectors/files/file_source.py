@@ -163,7 +163,7 @@ class FilesReader(SourceReader):
         self._bad_row(bad)
         self._has_failed = False
 
-    def positions(self) -> Sequence[tuple[Split, Position]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Split, Position]]:
         if self._open is None:
             return list(self._splits)
         return [(self._splits[0][0], self._open.position), *self._splits[1:]]

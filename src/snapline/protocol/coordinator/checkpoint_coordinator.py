@@ -331,7 +331,7 @@ class CheckpointCoordinator:
             return
         pending.step("fully acknowledged")
         in_flight = self._events.in_flight(pending.id)
-        pending.snapshot = pending.to_snapshot(self._shape.vertices, self.attempt, in_flight)
+        pending.snapshot = pending.to_snapshot(self._shape.vertices, self.attempt, in_flight, self._shape.lineage)
         self._effects.append(c.WriteMetadata(pending.snapshot))
 
     def _on_metadata_written(self, checkpoint_id: int, size_bytes: int) -> None:

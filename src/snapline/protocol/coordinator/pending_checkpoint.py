@@ -9,6 +9,7 @@ from snapline.protocol.coordinator.checkpoint_plan import CheckpointPlan
 from snapline.protocol.coordinator.coordinator_events import AckResult
 from snapline.protocol.coordinator.coordinator_state import InFlightEvent, with_events
 from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.lineage import Lineage
 from snapline.protocol.machine import TransitionTable
 from snapline.protocol.snapshot import OperatorState, Snapshot, StoredObject, SubtaskState, VertexInfo
 from snapline.types import SubtaskId
@@ -162,7 +163,11 @@ class PendingCheckpoint:
         return None
 
     def to_snapshot(
-        self, vertices: Iterable[VertexInfo], attempt: int, in_flight: Mapping[str, Sequence[InFlightEvent]]
+        self,
+        vertices: Iterable[VertexInfo],
+        attempt: int,
+        in_flight: Mapping[str, Sequence[InFlightEvent]],
+        lineage: Lineage,
     ) -> Snapshot:
         """The complete snapshot, with marks for tasks and operators that had finished before.
 
@@ -173,7 +178,8 @@ class PendingCheckpoint:
             self._coordinators[uid] = with_events(state, in_flight.get(uid, ()))
         kind, format = self.request.kind, self.request.format
         operators = {uid: self._operator(uid, vertex) for vertex in vertices for uid in vertex.operators}
-        return Snapshot(self.id, kind, attempt, self.timestamp_ms, self.location, operators, dict(self._hooks), format)
+        hooks = dict(self._hooks)
+        return Snapshot(self.id, kind, attempt, self.timestamp_ms, self.location, operators, hooks, format, lineage)
 
     def _operator(self, uid: str, vertex: VertexInfo) -> OperatorState:
         is_finished = vertex.id in self.plan.finished_vertices

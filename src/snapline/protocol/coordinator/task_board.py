@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from snapline.protocol.coordinator.checkpoint_plan import CheckpointPlan, CheckpointPlanner, Edge, PlanFailure, Vertex
+from snapline.protocol.lineage import UNKNOWN_LINEAGE, Lineage
 from snapline.protocol.snapshot import VertexInfo
 from snapline.types import FailureReason, SubtaskId, TaskStatus
 
@@ -17,6 +18,7 @@ class JobShape:
     vertices: tuple[VertexInfo, ...]
     edges: tuple[Edge, ...]
     hooks: tuple[str, ...] = ()
+    lineage: Lineage = UNKNOWN_LINEAGE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hooks", tuple(dict.fromkeys(self.hooks)))

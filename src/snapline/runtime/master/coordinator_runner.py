@@ -39,6 +39,7 @@ class CoordinatorPlace:
     uid: str
     parallelism: int
     attempt: int
+    lineage: str
     restored_id: int
 
 
@@ -82,6 +83,7 @@ class CoordinatorRunner:
         self._numbers = itertools.count()
         self._send: Callable[[int, Any], None]
         self._failed: Callable[[Exception], None]
+        self._backlog: Callable[[bool], None]
         self._is_attached = False
         self._caller: int | None = None
         self._may_send = True
@@ -98,6 +100,7 @@ class CoordinatorRunner:
             uid=place.uid,
             parallelism=place.parallelism,
             attempt=place.attempt,
+            lineage=place.lineage,
             restored_id=place.restored_id,
             is_restored=state is not None,
             clock=self._scheduler.wall_ms,
@@ -105,6 +108,7 @@ class CoordinatorRunner:
             background=self._run_in_background,
             call_later=self._call_later,
             post=lambda call: self._scheduler.post(self.run, "a posted call", call),
+            report_backlog=lambda has_backlog: self._order("report_backlog", lambda: self._backlog(has_backlog)),
         )
         self._call("start", lambda: coordinator.start(context))
         if state is not None:
@@ -116,20 +120,27 @@ class CoordinatorRunner:
         restored: Sequence[InFlightEvent],
         send: Callable[[int, Any], None],
         failed: Callable[[Exception], None],
+        backlog: Callable[[bool], None],
     ) -> None:
-        """The attempt runs: `send` gets events for subtasks, `failed` the error that fails the job.
+        """The attempt runs: `send` gets events for subtasks, `failed` the error that fails the job, and
+        `backlog` whether there is much to catch up with.
 
         `restored` are the events that the snapshot has kept; they come first.
         """
-        self._send, self._failed = send, failed
+        self._send, self._failed, self._backlog = send, failed, backlog
         self._is_attached = True
         self._carry_out()
         self._waiting.extendleft(self._event_call(*event) for event in reversed(restored))
         self._call_next()
 
-    def move(self, send: Callable[[int, Any], None], failed: Callable[[Exception], None]) -> None:
+    def move(
+        self,
+        send: Callable[[int, Any], None],
+        failed: Callable[[Exception], None],
+        backlog: Callable[[bool], None],
+    ) -> None:
         """Another attempt has begun, and this coordinator goes on in it."""
-        self._send, self._failed = send, failed
+        self._send, self._failed, self._backlog = send, failed, backlog
 
     def close(self, *, finish: bool) -> None:
         """Close the coordinator behind what waits; if it is not to `finish`, only notices still reach it."""

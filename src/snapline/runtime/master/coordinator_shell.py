@@ -114,7 +114,7 @@ class CoordinatorShell:
 
     def start(self) -> None:
         """Let the operator coordinators work: what they have sent by now waits for its subtasks."""
-        self._coordinators.attach(self._send_event, self._failed)
+        self._coordinators.attach(self._send_event, self._failed, self._backlog)
 
     def feed(self, event: c.CoordinatorEvent) -> None:
         if isinstance(event, c.CheckpointRequested) and event.request.drain:
@@ -167,6 +167,9 @@ class CoordinatorShell:
 
     def _send_event(self, operator: str, subtask: int, event: Any) -> None:
         self.feed(c.OperatorEventSent(operator, subtask, event))
+
+    def _backlog(self, operator: str, has_backlog: bool) -> None:
+        self.feed(c.BacklogReported(operator, has_backlog))
 
     def _failed(self, operator: str, error: Exception) -> None:
         vertex = self._coordinators.vertices[operator]

@@ -87,6 +87,7 @@ class Deployment:
                 tasks=tasks,
                 restored_id=recovery.restored_id,
                 prepared_until=recovery.prepared_until,
+                lineage=recovery.lineage.id,
                 shared=self._shared,
                 region=region,
             )

@@ -11,6 +11,7 @@ from snapline.config import Checkpoints
 from snapline.errors import RestoreError
 from snapline.graph.execution_plan import ExecutionPlan, PlannedVertex
 from snapline.graph.job_spec import JobSpec
+from snapline.graph.requirements import check_newer_output
 from snapline.protocol.coordinator.attempt_tasks import AttemptTasks
 from snapline.protocol.coordinator.carryover import Carryover
 from snapline.protocol.coordinator.checkpoint_coordinator import CheckpointCoordinator
@@ -18,6 +19,7 @@ from snapline.protocol.coordinator.checkpoint_plan import Edge
 from snapline.protocol.coordinator.task_board import JobShape
 from snapline.protocol.job.regions import Regions
 from snapline.protocol.journal import Journal, RecordKind
+from snapline.protocol.lineage import Lineage, next_lineage
 from snapline.protocol.restore.restore_plan import (
     RestoreEdge,
     RestoreOptions,
@@ -38,6 +40,8 @@ from snapline.types import NO_CHECKPOINT, JobStatus, SubtaskId
 
 _log = logging.getLogger(__name__)
 
+_LINEAGE_DIGITS = 12
+
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
@@ -53,6 +57,7 @@ class Recovery:
     snapshot: Snapshot | None
     plan: RestorePlan
     prepared_until: int
+    lineage: Lineage
     regions: frozenset[int] | None = None
 
     @property
@@ -129,7 +134,18 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int, regions: frozen
         # Local copies may stand in for files that are gone; what neither has is found by the task that reads it.
         storage.archive.check_whole(start, attempt)
     plan = _plan(spec, start)
-    return Recovery(attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until, regions)
+    lineage = next_lineage(
+        None if start is None else start.lineage,
+        NO_CHECKPOINT if start is None else start.id,
+        is_own=start is not given,
+        fresh=f"{spec.job_id}.{storage.archive.token[:_LINEAGE_DIGITS]}",
+        job_id=spec.job_id,
+    )
+    if start is not None and lineage.parent:
+        check_newer_output(spec.sinks, start, is_allowed=spec.checkpoints.allow_newer_output)
+    return Recovery(
+        attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until, lineage, regions
+    )
 
 
 def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
@@ -167,7 +183,7 @@ def make_coordinator(
 ) -> CheckpointCoordinator:
     """`before` are the tasks of the coordinator before, if there was one."""
     config: Checkpoints = spec.checkpoints
-    shape = _shape(spec.plan, recovery.plan, tuple(spec.hooks))
+    shape = _shape(spec.plan, recovery, tuple(spec.hooks))
     if recovery.regions is None or before is None:
         tasks = AttemptTasks(
             recovery.attempt,
@@ -190,13 +206,13 @@ def make_coordinator(
     )
 
 
-def _shape(plan: ExecutionPlan, restored: RestorePlan, hooks: tuple[str, ...]) -> JobShape:
+def _shape(plan: ExecutionPlan, recovery: Recovery, hooks: tuple[str, ...]) -> JobShape:
     vertices = tuple(
-        VertexInfo(v.id, v.parallelism, restored.max_parallelism[v.id], _operators(v), coordinators_of(v))
+        VertexInfo(v.id, v.parallelism, recovery.plan.max_parallelism[v.id], _operators(v), coordinators_of(v))
         for v in plan.vertices
     )
     edges = tuple(Edge(e.source, e.target, e.partitioning.is_pointwise) for e in plan.edges)
-    return JobShape(vertices, edges, hooks)
+    return JobShape(vertices, edges, hooks, recovery.lineage)
 
 
 def all_subtasks(plan: ExecutionPlan) -> frozenset[SubtaskId]:

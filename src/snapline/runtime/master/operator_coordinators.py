@@ -41,13 +41,22 @@ class OperatorCoordinators:
         self._runners = runners
         self._in_flight = in_flight
 
-    def attach(self, send: Callable[[str, int, Any], None], failed: Callable[[str, Exception], None]) -> None:
-        """The attempt runs: `send` gets events for subtasks of an operator, `failed` an error of its coordinator."""
+    def attach(
+        self,
+        send: Callable[[str, int, Any], None],
+        failed: Callable[[str, Exception], None],
+        backlog: Callable[[str, bool], None],
+    ) -> None:
+        """The attempt runs: `send` gets events for subtasks of an operator, `failed` an error of its coordinator.
+
+        `backlog` gets whether an operator has much to catch up with.
+        """
         for uid, runner in self._runners.items():
+            calls = partial(send, uid), partial(failed, uid), partial(backlog, uid)
             if uid in self._in_flight:
-                runner.attach(self._in_flight[uid], partial(send, uid), partial(failed, uid))
+                runner.attach(self._in_flight[uid], *calls)
             else:
-                runner.move(partial(send, uid), partial(failed, uid))
+                runner.move(*calls)
 
     def keep(self, before: OperatorCoordinators, vertices: Collection[str]) -> None:
         """Take over those of the attempt before, except of these vertices, which have restarted."""
@@ -143,7 +152,9 @@ def prepare_coordinators(
                 stored = plan.coordinators.get(uid)
                 state, in_flight[uid] = (None, []) if stored is None else parted(reader.read(stored))
                 coordinator = _user(f"make_coordinator of {uid!r}", partial(spec.make_coordinator, uid))
-                place = CoordinatorPlace(spec.job_id, uid, vertex.parallelism, recovery.attempt, recovery.restored_id)
+                place = CoordinatorPlace(
+                    spec.job_id, uid, vertex.parallelism, recovery.attempt, recovery.lineage.id, recovery.restored_id
+                )
                 runner = CoordinatorRunner(coordinator, place, scheduler, calls.coordinators, calls.background)
                 runners[uid] = runner
                 runner.begin(state)

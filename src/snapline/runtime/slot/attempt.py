@@ -130,6 +130,7 @@ class Attempt:
             restore=deployment.restore,
             restored_id=deploy.restored_id,
             prepared_until=deploy.prepared_until,
+            lineage=deploy.lineage,
             directory=lambda: self._directory() / own_directory,
         )
         task = Task(plan, operators, storage, self._environment, self._reporter)

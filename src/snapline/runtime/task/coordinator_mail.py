@@ -41,10 +41,10 @@ class CoordinatorMail:
         """Let the operators handle what has arrived. Called before each snapshot too: a barrier may overtake mail."""
         while self._arrived:
             operator, event = self._arrived.popleft()
-            if not self._has_ended:
+            if not self._has_ended or self._chain.handles_events_after_end(operator):
                 self._chain.handle_event(operator, event)
 
     def end(self) -> None:
-        """All input has ended: operators handle what has arrived, and nothing that comes later."""
+        """All input has ended: operators handle what has arrived, and most of them nothing that comes later."""
         self.deliver()
         self._has_ended = True

@@ -99,6 +99,10 @@ class OperatorChain:
         """Pass an event of its coordinator to an operator or the source."""
         self._by_uid[uid].handle_event(event)
 
+    def handles_events_after_end(self, uid: str) -> bool:
+        member = self._by_uid[uid]
+        return isinstance(member, Operator) and member.handles_events_after_end
+
     def finish(self) -> None:
         for operator in self.operators:
             operator.finish()
@@ -162,8 +166,8 @@ class OperatorChain:
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
         for uid in self.uids:
             self._states[uid].abort(checkpoint_id)
-        for operator in self.operators:
-            operator.checkpoint_aborted(checkpoint_id)
+        for _, member in self._members:
+            member.checkpoint_aborted(checkpoint_id)
 
     def described(self, error: BaseException) -> str:
         """Describe an error in one line, with the operator that raised it."""

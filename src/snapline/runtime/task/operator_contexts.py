@@ -82,6 +82,7 @@ class OperatorContexts:
             states=states,
             restored_id=plan.restored_id,
             prepared_until=plan.prepared_until,
+            lineage=plan.lineage,
             committer_retries=plan.checkpoints.committer_retries,
             takes_last_checkpoint=plan.takes_last_checkpoint,
             clock=self._clock,
@@ -96,7 +97,7 @@ class OperatorContexts:
 
     def _event_sender(self, uid: str, member: ChainMember) -> Callable[[Any], None]:
         # A source asks for splits again after a restore.
-        is_repeated = isinstance(member, SourceHead)
+        is_repeated = isinstance(member, SourceHead) or member.repeats_events
         return lambda event: self._send_event(uid, event, is_repeated=is_repeated)
 
     def _call_later(self, delay_ms: int, call: Callable[[], None]) -> None:

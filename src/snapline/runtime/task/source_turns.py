@@ -7,8 +7,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from snapline.contracts.source import CheckpointLine
 from snapline.operators.source_head import SourceHead
+from snapline.protocol.messages import TriggerCheckpoint
 from snapline.runtime.scheduler.mailbox import Mailbox, MailboxTimer
+from snapline.runtime.task.checkpoint_lines import CheckpointLines
 from snapline.runtime.task.task_environment import Reporter
 from snapline.runtime.task.task_meter import TaskMeter
 from snapline.types import IDLE, ExecutionId
@@ -41,9 +44,15 @@ class SourceTurns:
     """Reads one batch of a source per turn. Used by the task's thread only.
 
     `is_held` until the first checkpoint of the job has completed, `is_stopped` while the job stops with a savepoint.
+    `start` takes the trigger of a checkpoint that begins now.
     """
 
-    def __init__(self, source: SourceHead, task: SourceTask, *, is_held: bool) -> None:
+    def __init__(
+        self, source: SourceHead, task: SourceTask, start: Callable[[TriggerCheckpoint], None], *, is_held: bool
+    ) -> None:
+        self._start = start
+        self._lines = CheckpointLines(start) if source.draws_lines else None
+        self._has_ended = False
         self.is_held = is_held
         self.is_stopped = False
         self.watermark: int | None = None
@@ -53,7 +62,7 @@ class SourceTurns:
 
     def take(self) -> bool:
         """Read once. Returns False if there is nothing to read now."""
-        if self.is_stopped or self.is_held:
+        if self.is_stopped or self.is_held or (self._lines is not None and self._lines.is_waiting):
             return False
         source, task = self._source, self._task
         if source.wants_split:
@@ -66,6 +75,10 @@ class SourceTurns:
             task.after_operators()
             self._advance(source.watermark_ms)
             return True
+        if isinstance(result, CheckpointLine):
+            assert self._lines is not None
+            self._lines.reached(result.checkpoint_id)
+            return True
         if result is None and source.has_ended:
             if task.is_busy:
                 return False
@@ -77,9 +90,39 @@ class SourceTurns:
             self._timer.cancel()
         now_ms = task.clock()
         self._timer = task.mailbox.at(now_ms + min(max(wait_ms, 1), _LONGEST_WAIT_MS), _nothing)
-        if source.is_idle(now_ms):
-            self._advance(IDLE)
+        is_idle = source.is_idle(now_ms)
+        self._advance(IDLE if is_idle else source.watermark_ms)
         return False
+
+    def end(self) -> None:
+        """All data has been read."""
+        self._has_ended = True
+        self._source.end()
+        if self._lines is not None:
+            self._lines.end()
+
+    # Checkpoints.
+
+    def triggered(self, trigger: TriggerCheckpoint) -> None:
+        """The driver starts a checkpoint: it begins now, or where the source draws its line."""
+        if self._lines is None:
+            self._start(trigger)
+        else:
+            self._lines.triggered(trigger)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        if self._lines is not None:
+            self._lines.aborted(checkpoint_id)
+
+    def mark_latency(self, interval_ms: int, send: Callable[[int], None]) -> None:
+        """Send the time to the outputs again and again, until all data has been read; 0 sends none."""
+        if interval_ms > 0:
+            self._task.mailbox.at(self._task.clock() + interval_ms, lambda: self._send_mark(interval_ms, send))
+
+    def _send_mark(self, interval_ms: int, send: Callable[[int], None]) -> None:
+        if not self._has_ended:
+            send(self._task.clock())
+            self.mark_latency(interval_ms, send)
 
     def _advance(self, watermark: int | None) -> None:
         if watermark is not None and watermark != self.watermark:

@@ -92,7 +92,7 @@ class Task:
         self._source: SourceTurns | None = None
         if self._chain.source is not None:
             is_held = plan.checkpoints.pause_sources_until_first and plan.restored_id == NO_CHECKPOINT
-            self._source = SourceTurns(self._chain.source, self, is_held=is_held)
+            self._source = SourceTurns(self._chain.source, self, self._feed, is_held=is_held)
         self._replay: deque[RestoredInput] = deque()
         self._wakeup: MailboxTimer | None = None
         self._ended_inputs = 0
@@ -199,8 +199,8 @@ class Task:
         self._replay.extend(restored_inputs(self._chain.uids, plan.restore, self._gate, reader))
         for part in plan.restore.get(self._chain.uids[-1], SubtaskRestore()).outputs:
             self._outputs.restore(part, read_channel(part.part, reader))
-        if self._source is not None and plan.settings.latency_interval_ms > 0 and self._outputs.channels:
-            self.mailbox.at(self.clock() + plan.settings.latency_interval_ms, self._send_latency_mark)
+        if self._source is not None and self._outputs.channels:
+            self._source.mark_latency(plan.settings.latency_interval_ms, self._outputs.send_latency_mark)
         self.after_operators()
 
     # A turn: an urgent barrier, or all mail and one item, so that neither keeps the other waiting for ever.
@@ -321,11 +321,6 @@ class Task:
         if self._outputs.has_room and not self._end_sent:  # else `after_operators` postpones it
             self._chain.wakeup(self.clock())
 
-    def _send_latency_mark(self) -> None:
-        if not self._end_sent:
-            self._outputs.send_latency_mark(self.clock())
-            self.mailbox.at(self.clock() + self._plan.settings.latency_interval_ms, self._send_latency_mark)
-
     # Called by channels on other threads.
 
     def arrive(self, channel: int, item: Item) -> None:
@@ -357,6 +352,9 @@ class Task:
 
     def _start_checkpoint(self) -> None:
         event, gate = self._triggers.take(), self._gate
+        if self._source is not None:
+            self._source.triggered(event)
+            return
         if gate is None or not gate.open_channels:
             self._feed(event)
             return
@@ -414,6 +412,8 @@ class Task:
             case s.NotifyOperatorsAborted(checkpoint_id):
                 self._storage.aborted(checkpoint_id)
                 self._chain.checkpoint_aborted(checkpoint_id)
+                if self._source is not None:
+                    self._source.aborted(checkpoint_id)
             case s.StopSources() | s.ResumeSources():
                 if self._source is not None:
                     self._source.is_stopped = isinstance(effect, s.StopSources)
@@ -438,6 +438,8 @@ class Task:
         if self._gate is not None:
             self._final_from = max(self._final_from, self._gate.blurred_until + 1)
         self._feed(s.DataEnded(self._final_from))
+        if self._source is not None:
+            self._source.end()
         self.after_operators()
 
     def _finish_if_done(self) -> None:

@@ -82,4 +82,5 @@ class TaskPlan:
     restore: dict[str, SubtaskRestore]
     restored_id: int
     prepared_until: int
+    lineage: str
     directory: Callable[[], Path]

@@ -139,6 +139,7 @@ class Deploy(Struct, frozen=True):
     tasks: list[TaskDeployment]
     restored_id: int
     prepared_until: int
+    lineage: str = ""
     shared: str | None = None
     region: int = 0
 

@@ -83,7 +83,7 @@ def test_numbers_that_json_does_not_have(bad: float, place: str) -> None:
         "struct": (pa.struct([("a", pa.float64())]), {"a": bad}),
         "map": (pa.map_(pa.string(), pa.float64()), {"a": bad}),
     }[place]
-    with pytest.raises(UserCodeError, match="the column 'x'.*JSON has no NaN and no infinity"):
+    with pytest.raises(UserCodeError, match=r"the column 'x'.*JSON has no NaN and no infinity"):
         only(kind, value)
 
 

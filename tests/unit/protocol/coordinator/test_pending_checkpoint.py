@@ -11,11 +11,13 @@ from snapline.protocol.coordinator.checkpoint_plan import CheckpointPlan
 from snapline.protocol.coordinator.coordinator_events import AckResult
 from snapline.protocol.coordinator.pending_checkpoint import PENDING, PendingCheckpoint, PendingPhase
 from snapline.protocol.coordinator.request_decider import TriggerRequest
+from snapline.protocol.lineage import Lineage
 from snapline.protocol.snapshot import OperatorPart, StoredObject, SubtaskState, VertexInfo
 from snapline.types import OperatorStateMode, SavepointFormat, SnapshotKind, SubtaskId
 
 SOURCE = VertexInfo("source", 2, 128, ("read", "parse"))
 MAP = VertexInfo("map", 2, 64, ("map",))
+LINEAGE = Lineage("job.1")
 VERTICES = (SOURCE, MAP)
 
 
@@ -103,7 +105,7 @@ def test_the_snapshot_has_an_entry_for_every_operator_of_every_vertex() -> None:
     for index, subtask in enumerate(EVERYONE):
         uid = "read" if subtask.vertex == "source" else "map"
         checkpoint.acknowledge(subtask, {uid: state(f"s{index}")})
-    snapshot = checkpoint.to_snapshot(VERTICES, 3, {})
+    snapshot = checkpoint.to_snapshot(VERTICES, 3, {}, LINEAGE)
     assert (snapshot.id, snapshot.kind, snapshot.attempt, snapshot.timestamp_ms, snapshot.location) == (
         5,
         SnapshotKind.CHECKPOINT,
@@ -126,7 +128,7 @@ def test_the_snapshot_has_an_entry_for_every_operator_of_every_vertex() -> None:
 
 
 def test_a_savepoint_says_its_format() -> None:
-    snapshot = pending((), kind=SnapshotKind.SAVEPOINT).to_snapshot((), 1, {})
+    snapshot = pending((), kind=SnapshotKind.SAVEPOINT).to_snapshot((), 1, {}, LINEAGE)
     assert (snapshot.kind, snapshot.format) == (SnapshotKind.SAVEPOINT, SavepointFormat.NATIVE)
 
 
@@ -140,7 +142,7 @@ def test_a_fully_finished_vertex_is_marked_as_a_whole() -> None:
     checkpoint.acknowledge_coordinator("read", StoredObject("c", 1))
     for subtask in subtasks("map/0", "map/1"):
         checkpoint.acknowledge(subtask, {"map": SubtaskState()})
-    snapshot = checkpoint.to_snapshot(VERTICES, 1, {})
+    snapshot = checkpoint.to_snapshot(VERTICES, 1, {}, LINEAGE)
     for uid in ("read", "parse"):
         assert snapshot.operators[uid].fully_finished
         assert snapshot.operators[uid].subtasks == {}
@@ -153,7 +155,7 @@ def test_finished_subtasks_of_a_running_vertex_are_marked_one_by_one() -> None:
     checkpoint = pending(wait, finished=subtasks("source/0"))
     checkpoint.acknowledge(SubtaskId("source", 1), {"read": state("s1")})
     for uid in ("read", "parse"):
-        operator = checkpoint.to_snapshot(VERTICES, 1, {}).operators[uid]
+        operator = checkpoint.to_snapshot(VERTICES, 1, {}, LINEAGE).operators[uid]
         assert operator.is_partly_finished
         assert operator.subtasks[0] == SubtaskState(finished=True)
         assert not operator.subtasks[1].finished

@@ -67,8 +67,9 @@ class Setup(Bench):
         self.coordinator = Noting(self)
         self.sent: list[tuple[int, Any]] = []
         self.failures: list[str] = []
+        self.backlogs: list[bool] = []
         calls, background = (BackgroundCalls(self.scheduler, 2, name) for name in ("calls", "background"))
-        place = CoordinatorPlace("job", "rules", 2, 3, 7)
+        place = CoordinatorPlace("job", "rules", 2, 3, "job.1", 7)
         self.runner = CoordinatorRunner(self.coordinator, place, self.scheduler, calls, background)
         self.state = state
 
@@ -78,6 +79,7 @@ class Setup(Bench):
             [],
             lambda subtask, event: self.sent.append((subtask, event)),
             lambda error: self.failures.append(str(error)),
+            self.backlogs.append,
         )
         self.advance(100)
 

@@ -9,6 +9,7 @@ from tests.unit.runtime.master.master_kit import make_spec, running
 from tests.unit.runtime.runtime_bench import Bench
 
 from snapline.graph.job_spec import JobSpec
+from snapline.protocol.lineage import Lineage
 from snapline.protocol.restore.restore_plan import RestorePlan
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_recovery import Recovery
@@ -48,7 +49,7 @@ def recovery(attempt: int = 1) -> Recovery:
     plan = RestorePlan(
         NO_CHECKPOINT, {"read": 128, "write": 128}, {subtask: {} for subtask in EVERYONE}, frozenset(), {}, {}
     )
-    return Recovery(attempt, (), None, None, plan, 5)
+    return Recovery(attempt, (), None, None, plan, 5, Lineage("job.1"))
 
 
 class Setup(Bench):

@@ -63,6 +63,7 @@ def deploy(
         [m.TaskDeployment(execution, {}, finished) for execution in executions(shipment, attempt)],
         NO_CHECKPOINT,
         0,
+        "job.1",
         shared,
     )
 

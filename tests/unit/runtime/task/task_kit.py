@@ -233,6 +233,7 @@ class TaskBench(Bench):
             PlannedOperator(f"op{number}", "op", None, SCHEMA, has_coordinator=True) for number in range(len(chain))
         )
         self.plan = TaskPlan(
+            lineage="job",
             job_id="job",
             execution=ME,
             vertex=PlannedVertex("v", "v", 2, None, planned),

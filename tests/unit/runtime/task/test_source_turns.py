@@ -33,7 +33,7 @@ class Reader(sl.SourceReader):
     def read(self) -> Any:
         return self.given.pop(0) if self.given else None
 
-    def positions(self) -> Sequence[tuple[Any, Any]]:
+    def positions(self, checkpoint_id: int) -> Sequence[tuple[Any, Any]]:
         return [(split, 0) for split in self.splits]
 
     def close(self) -> None:
