@@ -3,7 +3,9 @@
 `spark.snapline.checkpoints.<name>` and `spark.snapline.execution.<name>` are keywords of `Checkpoints` and `Execution`;
 `spark.snapline.restart.strategy` is none, fixed_delay, failure_rate or exponential_delay, and any other
 `spark.snapline.restart.<name>` is a keyword of that strategy; `spark.snapline.id`, `.parallelism` and
-`.max_parallelism` are those of the job. The value `none` means None.
+`.max_parallelism` are those of the job; `spark.snapline.s3.<name>` are keywords of `S3`, for the storage of
+checkpoints. The value `none` means None. A credential is a reference, `env:NAME` or `file:PATH`, since Spark shows its
+configuration to everybody.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any, TypeVar
 
 from snapline.api.job import Job
 from snapline.config import (
+    S3,
     Checkpoints,
     Execution,
     ExponentialDelay,
@@ -26,6 +29,7 @@ from snapline.config import (
     NoRestart,
     default_restart,
 )
+from snapline.config.storage_options import s3_of_texts, secret_of_text
 from snapline.errors import ConfigurationError
 from snapline.storage.storage_factory import check_job_id
 
@@ -37,6 +41,9 @@ _STRATEGIES: dict[str, type[Any]] = {
     "failure_rate": FailureRate,
     "exponential_delay": ExponentialDelay,
 }
+_OBJECTS = frozenset({"storage_options"})
+"""Keywords that cannot be given as one text."""
+
 _JOB = {"id": "str | None", "parallelism": "int", "max_parallelism": "int | None"}
 
 S = TypeVar("S")
@@ -48,7 +55,7 @@ def configured(job: Job, settings: Mapping[str, str]) -> Job:
     if not ours:
         return job
     changed = copy.copy(job)
-    changed.checkpoints = replaced(job.checkpoints, **_values(ours, "checkpoints.", _keywords(Checkpoints)))
+    changed.checkpoints = _checkpoints(job.checkpoints, ours)
     changed.execution = replaced(job.execution, **_values(ours, "execution.", _keywords(Execution)))
     if job.has_default_restart:
         changed.restart = default_restart(changed.checkpoints.is_periodic or changed.checkpoints.storage is not None)
@@ -62,6 +69,17 @@ def configured(job: Job, settings: Mapping[str, str]) -> Job:
     if changed.id is not None:
         check_job_id(changed.id)
     return changed
+
+
+def _checkpoints(before: Checkpoints, ours: Mapping[str, str]) -> Checkpoints:
+    changes = _values(ours, "checkpoints.", _keywords(Checkpoints))
+    s3 = {name.removeprefix("s3."): text.strip() for name, text in ours.items() if name.startswith("s3.")}
+    if s3:
+        try:
+            changes["storage_options"] = before.storage_options.with_s3(s3_of_texts(s3))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{PREFIX}s3.*: {error}") from error
+    return replaced(before, **changes)
 
 
 def replaced(settings: S, **changes: object) -> S:
@@ -85,8 +103,8 @@ def _keywords(kind: type[Any]) -> dict[str, str]:
     """Returns the keywords of a settings class and their annotations."""
     if kind is NoRestart:
         return {}
-    parameters = list(inspect.signature(kind).parameters.values())
-    return {parameter.name: str(parameter.annotation) for parameter in parameters}
+    parameters = inspect.signature(kind).parameters.values()
+    return {it.name: str(it.annotation) for it in parameters if it.name not in _OBJECTS}
 
 
 def _strategy(job: Job, ours: Mapping[str, str]) -> type[Any]:
@@ -102,6 +120,7 @@ def _strategy(job: Job, ours: Mapping[str, str]) -> type[Any]:
 def _check_names(ours: Mapping[str, str], strategy: type[Any]) -> None:
     known = {
         *_JOB,
+        *(f"s3.{name}" for name in _keywords(S3)),
         *(f"checkpoints.{name}" for name in _keywords(Checkpoints)),
         *(f"execution.{name}" for name in _keywords(Execution)),
         *(f"restart.{name}" for name in _keywords(strategy)),
@@ -126,6 +145,8 @@ def _value(name: str, text: str, annotation: str) -> object:
     kinds = {kind.strip() for kind in annotation.split("|")}
     if "None" in kinds and text.lower() == "none":
         return None
+    if "SecretLike" in kinds:
+        return secret_of_text(text, name)
     if "bool" in kinds:
         if text.lower() not in ("true", "false"):
             raise ConfigurationError(f"{name}={text!r}: neither true nor false; use one of them")

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 
-from snapline.config import Checkpoints
+from snapline.config import Checkpoints, Secret
 from snapline.errors import ConfigurationError
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import JournalStore, MemoryJournal, ObjectJournal
@@ -41,7 +41,11 @@ def open_objects(checkpoints: Checkpoints) -> ObjectStore:
 
 def open_files(checkpoints: Checkpoints) -> FileObjects:
     """Returns the store of files, which follows no symbolic links within the directories of the job."""
-    return FileObjects(no_links_below=known_directories(checkpoints), directory_mode=checkpoints.directory_mode)
+    return FileObjects(
+        options=checkpoints.storage_options,
+        no_links_below=known_directories(checkpoints),
+        directory_mode=checkpoints.directory_mode,
+    )
 
 
 def open_archive(
@@ -56,7 +60,7 @@ def open_archive(
 
     Without `storage` it lives in this process. Otherwise the job's directory is `<storage>/<job_id>`, or `storage`
     itself without `create_subdirectory`; the journal is in `<storage>/<job_id>/journal`, or in ZooKeeper. `objects`
-    and `journal` replace what the settings name, for example to pass credentials.
+    and `journal` replace what the settings name.
     """
     check_job_id(job_id)
     roots, limit = KnownRoots(known_directories(checkpoints)), checkpoints.metadata_limit_bytes
@@ -74,7 +78,7 @@ def open_archive(
         journal = ZooKeeperJournal(
             checkpoints.zookeeper,
             f"/snapline/{job_id}",
-            auth=None if checkpoints.zookeeper_auth_file is None else _read_auth(checkpoints.zookeeper_auth_file),
+            auth=None if checkpoints.zookeeper_auth is None else _scheme_and_credential(checkpoints.zookeeper_auth),
             acl=checkpoints.zookeeper_acl,
         )
     elif journal is None:
@@ -91,17 +95,15 @@ def open_archive(
     )
 
 
-def _read_auth(path: str) -> tuple[str, str]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            scheme, _, credential = file.read().strip().partition(" ")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"zookeeper_auth_file={path!r}: cannot be read: {error}") from error
-    if not scheme or not credential.strip():
+def _scheme_and_credential(auth: Secret) -> tuple[str, str]:
+    """The scheme, digest unless another is named, and its credential."""
+    first, _, rest = (value := auth.resolve()).partition(" ")
+    scheme, credential = ("digest", value) if ":" in first else (first, rest.strip())
+    if not credential or (scheme == "digest" and not all(credential.partition(":")[::2])):
         raise ConfigurationError(
-            f"zookeeper_auth_file={path!r}: must hold a scheme and its credential, such as: digest user:password"
+            f"zookeeper_auth={auth!r}: must hold user:password, or another scheme and its credential after a space"
         )
-    return scheme, credential.strip()
+    return scheme, credential
 
 
 def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:

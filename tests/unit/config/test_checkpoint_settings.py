@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from snapline.config.checkpoint_settings import MAX_MIN_PAUSE_MS, CheckpointMode, Checkpoints
+from snapline.config.secret import Secret
 from snapline.config.setting_checks import MAX_COUNT
+from snapline.config.storage_options import StorageOptions
 from snapline.errors import ConfigurationError
 from snapline.types import ClaimMode, ExternalizedRetention, SavepointFormat
 
@@ -45,9 +47,10 @@ def test_defaults_are_those_of_the_specification() -> None:
         "tolerable_failures": None,
         "committer_retries": 10,
         "storage": None,
+        "storage_options": StorageOptions(),
         "memory_limit_bytes": 5 << 20,
         "zookeeper": None,
-        "zookeeper_auth_file": None,
+        "zookeeper_auth": None,
         "zookeeper_acl": None,
         "local_directory": None,
         "create_subdirectory": True,
@@ -88,9 +91,10 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         "tolerable_failures": 8,
         "committer_retries": 9,
         "storage": "a",
+        "storage_options": StorageOptions({"hdfs": {"user": "jobs"}}),
         "memory_limit": "16kb",
         "zookeeper": "one:2181,two:2181",
-        "zookeeper_auth_file": "e",
+        "zookeeper_auth": Secret.env("E"),
         "zookeeper_acl": "auth::cdrwa,world:anyone:r",
         "local_directory": "d",
         "create_subdirectory": False,
@@ -155,7 +159,8 @@ def test_every_setting_reaches_its_own_attribute() -> None:
         ({"directory_mode": 700}, "directory_mode=700: not a mode"),
         ({"zookeeper_acl": "auth::cdrwa"}, "zookeeper_acl='auth::cdrwa': has no effect without ZooKeeper"),
         ({"zookeeper": "a:1", "storage": "s", "zookeeper_acl": "anyone:r"}, 'give "scheme:id:permissions"'),
-        ({"zookeeper_auth_file": "x"}, "zookeeper_auth_file='x': has no effect without ZooKeeper"),
+        ({"zookeeper_auth": "x"}, "zookeeper_auth=Secret(***): has no effect without ZooKeeper"),
+        ({"storage_options": "x"}, "storage_options: a str; give sl.S3"),
         ({"trusted_directories": ["a", ""]}, "trusted_directories='': empty"),
         ({"max_queued_requests": 0}, "max_queued_requests=0: too small"),
         ({"remembered_expired": -1}, "remembered_expired=-1: too small"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from snapline.config import Checkpoints
+from snapline.config import Checkpoints, Secret
 from snapline.errors import ConfigurationError
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import MemoryJournal
@@ -73,7 +73,9 @@ def test_the_store_of_the_settings(tmp_path: Path) -> None:
     assert isinstance(open_objects(Checkpoints(storage=tmp_path)), FileObjects)
 
 
-def test_the_credential_for_zookeeper_comes_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_credential_for_zookeeper_is_resolved_by_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: dict[str, Any] = {}
 
     def journal(hosts: str, path: str, **options: Any) -> Any:
@@ -83,7 +85,10 @@ def test_the_credential_for_zookeeper_comes_from_a_file(tmp_path: Path, monkeypa
     monkeypatch.setattr("snapline.storage.storage_factory.ZooKeeperJournal", journal)
     file = tmp_path / "auth"
     settings = Checkpoints(
-        storage=tmp_path, zookeeper="a:1", zookeeper_auth_file=file, zookeeper_acl="auth::cdrwa,world:anyone:r"
+        storage=tmp_path,
+        zookeeper="a:1",
+        zookeeper_auth=Secret.file(file),
+        zookeeper_acl="auth::cdrwa,world:anyone:r",
     )
     file.write_text("digest user:pass word\n")
     open_archive(settings, "job", "me")
@@ -93,9 +98,14 @@ def test_the_credential_for_zookeeper_comes_from_a_file(tmp_path: Path, monkeypa
         "auth": ("digest", "user:pass word"),
         "acl": "auth::cdrwa,world:anyone:r",
     }
-    file.write_text("digest")
-    with pytest.raises(ConfigurationError, match="must hold a scheme and its credential"):
+    for text, auth in (("user:pass word", ("digest", "user:pass word")), ("x509 name", ("x509", "name"))):
+        file.write_text(text)
         open_archive(settings, "job", "me")
+        assert given["auth"] == auth
+    for text in ("digest", "digest user", "user:", ":password"):
+        file.write_text(text)
+        with pytest.raises(ConfigurationError, match=r"zookeeper_auth=Secret.file\(.*\): must hold user:password"):
+            open_archive(settings, "job", "me")
     file.unlink()
     with pytest.raises(ConfigurationError, match="cannot be read"):
         open_archive(settings, "job", "me")

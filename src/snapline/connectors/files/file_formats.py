@@ -12,7 +12,8 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from snapline.connectors.files.file_listing import stored_objects
+from snapline.config import StorageOptions
+from snapline.connectors.files.file_listing import NO_OPTIONS, stored_objects
 from snapline.connectors.files.text_records import TextRecords, csv_options, is_damage, json_options, unreadable
 from snapline.contracts.dead_letters import row_json, salvaged
 from snapline.contracts.schemas import conform
@@ -49,26 +50,27 @@ def open_rows(
     groups: Sequence[int] | None = None,
     position: Position = None,
     bad_row: Callable[[BadRow], None] = fail,
+    options: StorageOptions = NO_OPTIONS,
 ) -> FileRows:
     """The rows of a file with the columns of `schema`; for Parquet, only row groups `groups[0]` up to `groups[1]` - 1.
 
     Errors, raised here or by `read`, name the file: `UserCodeError` if its content is wrong. Rows that cannot be read
-    are given to `bad_row`, and skipped if that returns.
+    are given to `bad_row`, and skipped if that returns. `options` says how to reach remote storage.
     """
     with _explained(path, format):
         if format == "parquet":
-            return _ParquetRows(path, schema, groups, position, bad_row)
-        return _TextRows(path, format, schema, position, bad_row)
+            return _ParquetRows(path, schema, groups, position, bad_row, options)
+        return _TextRows(path, format, schema, position, bad_row, options)
 
 
-def infer_schema(path: str, format: str) -> pa.Schema:
+def infer_schema(path: str, format: str, options: StorageOptions = NO_OPTIONS) -> pa.Schema:
     """The schema of a file; for text, inferred from its first block. Raises `ConfigurationError` if that fails."""
     try:
         with _explained(path, format):
             if format == "parquet":
-                with pq.ParquetFile(_opened(path)) as file:
+                with pq.ParquetFile(_opened(path, options)) as file:
                     return file.schema_arrow
-            with _text_stream(path) as stream:
+            with _text_stream(path, options) as stream:
                 schema = _text_reader(stream, format, None).schema
     except (UserCodeError, StorageError) as error:
         raise ConfigurationError(f"cannot infer the schema of the first file: {error}, or give schema=") from error
@@ -80,9 +82,9 @@ def infer_schema(path: str, format: str) -> pa.Schema:
     return schema
 
 
-def row_groups(path: str) -> int:
+def row_groups(path: str, options: StorageOptions = NO_OPTIONS) -> int:
     """The number of row groups of a Parquet file."""
-    with _explained(path, "parquet"), pq.ParquetFile(_opened(path)) as file:
+    with _explained(path, "parquet"), pq.ParquetFile(_opened(path, options)) as file:
         return int(file.num_row_groups)
 
 
@@ -96,11 +98,12 @@ class _ParquetRows(FileRows):
         groups: Sequence[int] | None,
         position: Position,
         bad_row: Callable[[BadRow], None],
+        options: StorageOptions,
     ) -> None:
         self._path = path
         self._schema = schema
         self._bad_row = bad_row
-        self._source = _opened(path)
+        self._source = _opened(path, options)
         self._file = pq.ParquetFile(self._source)
         found = self._file.schema_arrow.names
         for name in schema.names:
@@ -169,15 +172,22 @@ class _TextRows(FileRows):
     """
 
     def __init__(
-        self, path: str, format: str, schema: pa.Schema, position: Position, bad_row: Callable[[BadRow], None]
+        self,
+        path: str,
+        format: str,
+        schema: pa.Schema,
+        position: Position,
+        bad_row: Callable[[BadRow], None],
+        options: StorageOptions,
     ) -> None:
         self._path = path
         self._format = format
         self._schema = schema
         self._bad_row = bad_row
+        self._options = options
         self._to_skip = self._row = position or 0
         self._records: TextRecords | None = None
-        self._stream = _text_stream(path)
+        self._stream = _text_stream(path, options)
         try:
             self._reader = _text_reader(self._stream, format, schema)
         except (pa.ArrowInvalid, OSError) as error:
@@ -209,7 +219,7 @@ class _TextRows(FileRows):
         if isinstance(error, OSError) and not is_damage(error):
             raise error
         self._stream.close()
-        self._stream = _text_stream(self._path)
+        self._stream = _text_stream(self._path, self._options)
         self._records = TextRecords(self._path, self._format, self._schema, self._stream, self._row, self._bad_row)
 
     @property
@@ -220,13 +230,14 @@ class _TextRows(FileRows):
         self._stream.close()
 
 
-def _opened(path: str) -> pa.NativeFile:
-    return pa.PythonFile(stored_objects().open(path)) if "://" in path else pa.OSFile(path)
+def _opened(path: str, options: StorageOptions) -> pa.NativeFile:
+    return pa.PythonFile(stored_objects(options).open(path)) if "://" in path else pa.OSFile(path)
 
 
-def _text_stream(path: str) -> pa.NativeFile:
+def _text_stream(path: str, options: StorageOptions) -> pa.NativeFile:
     codec = next((codec for suffix, codec in _COMPRESSED.items() if path.endswith(suffix)), None)
-    return _opened(path) if codec is None else pa.CompressedInputStream(_opened(path), codec)
+    source = _opened(path, options)
+    return source if codec is None else pa.CompressedInputStream(source, codec)
 
 
 def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None) -> Any:

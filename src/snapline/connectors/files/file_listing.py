@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache
+from functools import lru_cache
 
 from snapline.config import Path as AnyPath
+from snapline.config import StorageOptions
 from snapline.errors import ConfigurationError, StorageError
 from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.objects.object_paths import directory_location
+
+MAX_STORES = 16
+"""Object stores of a process that keep their clients, one for each set of options."""
+
+NO_OPTIONS = StorageOptions()
 
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(^|/)[._]")
@@ -24,8 +30,9 @@ class FileSet:
     name starts with a dot or an underscore are skipped, as is everything in such directories below `root`.
     """
 
-    def __init__(self, path: AnyPath) -> None:
+    def __init__(self, path: AnyPath, options: StorageOptions = NO_OPTIONS) -> None:
         text = os.fspath(path)
+        self.options = options
         self.is_local = "://" not in text
         # Executors have another working directory.
         self._path = os.path.abspath(text) if self.is_local else text.rstrip("/")
@@ -51,19 +58,19 @@ class FileSet:
         if self.is_local and not os.path.isdir(self.root):
             # Otherwise all its files would count as deleted, and as new when it comes back.
             raise StorageError(f"the watched directory {self.root!r} is gone; restore it")
-        names = [info.path[len(self.root) + 1 :] for info in stored_objects().list(self.root)]
+        names = [info.path[len(self.root) + 1 :] for info in stored_objects(self.options).list(self.root)]
         return [name for name in names if self._pattern.fullmatch(name) and not _HIDDEN.search(name)]
 
     def _is_file(self) -> bool:
         if self.is_local:
             return os.path.isfile(self._path)
-        return stored_objects().size_bytes(self._path) is not None
+        return stored_objects(self.options).size_bytes(self._path) is not None
 
 
-@cache
-def stored_objects() -> FileObjects:
-    """The object store of this process; caches the clients of remote storage."""
-    return FileObjects()
+@lru_cache(MAX_STORES)
+def stored_objects(options: StorageOptions = NO_OPTIONS) -> FileObjects:
+    """The object store of this process with these options; caches the clients of remote storage."""
+    return FileObjects(options=options)
 
 
 def _expression(pattern: str) -> str:

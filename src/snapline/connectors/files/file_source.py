@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.config import Duration, duration_ms
+from snapline.config import Duration, StorageOptions, StorageOptionsLike, duration_ms
 from snapline.config import Path as AnyPath
 from snapline.connectors.files.file_formats import READ_FORMATS, FileRows, infer_schema, open_rows, row_groups
 from snapline.connectors.files.file_listing import FileSet
@@ -33,6 +33,8 @@ class Files(Source):
     schema: the columns to read; None reads all columns of the first file found now. Other columns are dropped.
     on_error: what happens to rows, and to files, whose content cannot be read: they "fail" the job, go to
         `stream.dead_letters` ("dead_letter"), or are skipped ("drop"). Storage that fails always fails the job.
+    storage_options: how to reach remote storage, such as `sl.S3(...)`. They are those of these files alone: checkpoints
+        have their own in `Checkpoints`.
     """
 
     in_step = False
@@ -45,12 +47,13 @@ class Files(Source):
         schema: SchemaLike | None = None,
         watch: Duration | None = None,
         on_error: str = "fail",
+        storage_options: StorageOptionsLike | None = None,
     ) -> None:
         self.on_error = checked_on_error(on_error, "Files")
         if format not in READ_FORMATS:
             raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, READ_FORMATS))}")
         self._format = format
-        self._files = FileSet(path)
+        self._files = FileSet(path, StorageOptions.of(storage_options))
         self._watch_ms = None if watch is None else duration_ms(watch, setting="watch")
         if self._watch_ms == 0:
             raise ConfigurationError(f'Files(watch={watch!r}): the interval must be positive; use for example "1s"')
@@ -63,7 +66,7 @@ class Files(Source):
                     f"Files({str(self._files)!r}): there are no files to infer the columns from; check the path, or "
                     "give schema="
                 )
-            schema = infer_schema(self._full(names[0]), format)
+            schema = infer_schema(self._full(names[0]), format, self._files.options)
         self._schema = checked_schema(schema, f"Files({str(self._files)!r})")
 
     @property
@@ -100,12 +103,12 @@ class Files(Source):
         return [_whole(self._full(name)) for name in names if name not in before], names
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        return FilesReader(self._format, self._schema, context.bad_row)
+        return FilesReader(self._format, self._schema, context.bad_row, self._files.options)
 
     def _parts(self, path: str, parts: int) -> list[Split]:
         """At most `parts` splits of a Parquet file."""
         try:
-            groups = row_groups(path)
+            groups = row_groups(path, self._files.options)
         except UserCodeError:
             if self.on_error is OnError.FAIL:
                 raise
@@ -121,8 +124,11 @@ class Files(Source):
 class FilesReader(SourceReader):
     """Reads its splits one after another. Positions are those of `FileRows`."""
 
-    def __init__(self, format: str, schema: pa.Schema, bad_row: Callable[[BadRow], None]) -> None:
+    def __init__(
+        self, format: str, schema: pa.Schema, bad_row: Callable[[BadRow], None], options: StorageOptions
+    ) -> None:
         self._format = format
+        self._options = options
         self._schema = schema
         self._bad_row = bad_row
         self._has_failed = False
@@ -143,7 +149,13 @@ class FilesReader(SourceReader):
             try:
                 if self._open is None:
                     self._open = open_rows(
-                        split["path"], self._format, self._schema, split["groups"], position, self._report
+                        split["path"],
+                        self._format,
+                        self._schema,
+                        split["groups"],
+                        position,
+                        self._report,
+                        self._options,
                     )
                 given = self._open.read()
             except UserCodeError as error:

@@ -64,6 +64,7 @@ class OperatorProcess:
             raise PeerError(cannot_reach(address, error)) from error
         try:
             shipment = unpack(bootstrap.shipment)
+            shipment.checkpoints.storage_options.check()
             slots, regions = shipment.plan.slots, len(shipment.plan.regions.all)
             connections = slots * regions
             require_descriptors(connections + entering_limit(connections), f"each process of a job with {slots} slots")
@@ -95,7 +96,11 @@ class OperatorProcess:
             bootstrap,
             shipment,
             exchange,
-            FileObjects(no_links_below=shipment.known_directories, directory_mode=shipment.checkpoints.directory_mode),
+            FileObjects(
+                options=shipment.checkpoints.storage_options,
+                no_links_below=shipment.known_directories,
+                directory_mode=shipment.checkpoints.directory_mode,
+            ),
             TaskEnvironment(threads, state, channels, background),
             link,
             ProcessDirectory(settings.state_directory),
