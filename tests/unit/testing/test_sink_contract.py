@@ -94,7 +94,7 @@ def suite_of(contract: SinkContract) -> dict[str, Any]:
 @pytest.mark.parametrize("habit", ["none", "replaces once"])
 def test_a_right_sink_passes(habit: str, tmp_path: Path) -> None:
     tests = suite_of(Contract(habit))
-    assert len(tests) == 6
+    assert len(tests) == 12
     for number, test in enumerate(tests.values()):
         directory = tmp_path / str(number)
         directory.mkdir()
