@@ -91,6 +91,42 @@ class SourceContract(ABC):
             for subtasks in (first, second, last):
                 subtasks.close()
 
+    def test_checkpoints_that_complete_or_abort_change_nothing(self, tmp_path: Path) -> None:
+        """Readers hear of them later, and may commit positions outside; a restore goes on behind the last one."""
+        source = self.make_source(tmp_path)
+        subtasks, before = _Subtasks(source, 2, self.quiet_s), list[pa.RecordBatch]()
+        kept = 0, subtasks.snapshot(1)
+        for number, batch in enumerate(subtasks.read(), start=2):
+            before.append(batch)
+            snapshot = subtasks.snapshot(number)
+            if number % 3:
+                subtasks.completed(number)
+                kept = len(before), snapshot
+            else:
+                subtasks.aborted(number)
+        self._check_rows(before, "with checkpoints that complete and abort")
+        subtasks.close()
+        read, snapshot = kept
+        again = _Subtasks(source, 2, self.quiet_s, snapshot)
+        self._check_rows([*before[:read], *again.read()], "restored from the last checkpoint that completed")
+        again.close()
+
+    def test_a_reader_that_was_taken_for_dead_takes_no_rows_away(self, tmp_path: Path) -> None:
+        """It reads on, and hears of its checkpoint, while the readers of the next attempt read the same splits."""
+        source = self.make_source(tmp_path)
+        dead = _Subtasks(source, 2, self.quiet_s)
+        reading = dead.read()
+        before = list(islice(reading, 2))
+        snapshot = dead.snapshot(1)
+        after, rows = _Subtasks(source, 2, self.quiet_s, snapshot), list[pa.RecordBatch]()
+        for batch in after.read():
+            rows.append(batch)
+            next(reading, None)
+            dead.completed(1)
+        self._check_rows([*before, *rows], "beside readers of the attempt before")
+        dead.close()
+        after.close()
+
     def test_the_source_can_be_pickled(self, tmp_path: Path) -> None:
         """It travels with the job."""
         source = cloudpickle.loads(cloudpickle.dumps(self.make_source(tmp_path)))
@@ -166,8 +202,16 @@ class _Subtasks:
             if not event["more"]:
                 self._ended.add(answered)
 
-    def snapshot(self) -> tuple[Any, list[bytes]]:
-        entries = [entry for reader in self._readers for entry in reader.positions(1)]
+    def completed(self, checkpoint_id: int) -> None:
+        for reader in self._readers:
+            reader.checkpoint_completed(checkpoint_id)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        for reader in self._readers:
+            reader.checkpoint_aborted(checkpoint_id)
+
+    def snapshot(self, checkpoint_id: int = 1) -> tuple[Any, list[bytes]]:
+        entries = [entry for reader in self._readers for entry in reader.positions(checkpoint_id)]
         return self._assigner.snapshot(), [msgspec.msgpack.encode(entry) for entry in entries]
 
     def close(self) -> None:

@@ -84,7 +84,7 @@ def suite_of(contract: SourceContract) -> dict[str, Any]:
 
 def test_a_right_source_passes(tmp_path: Path) -> None:
     tests = suite_of(Contract("none"))
-    assert len(tests) == 4
+    assert len(tests) == 6
     for test in tests.values():
         test(tmp_path)
 

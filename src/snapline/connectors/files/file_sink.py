@@ -2,12 +2,13 @@
 
 Committed files are in the sink's directory itself. `.pending/<job>/<uid>/` holds uncommitted ones, named
 `<attempt>-open-<subtask>-<token>` while written and `<attempt>-<checkpoint>-<subtask>-<token>` once prepared. Tokens
-are unique, so no file ever replaces another. Processes only rename and delete whole files: a zombie finds its file
+are unique, so no file ever replaces another, and begin with digits of the job's lineage. Processes only rename and delete whole files: a zombie finds its file
 gone, or does what had to be done anyway.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -31,6 +32,7 @@ _PENDING_FILE = re.compile(r"(?P<attempt>\d+)-(?P<checkpoint>\d+|open)-(?P<subta
 _FLUSH_ROWS = 65_536
 _FLUSH_BYTES = 16 << 20
 _MAX_UID_IN_NAME = 80
+_LINEAGE_DIGITS = 8
 
 
 class Files(Sink):
@@ -85,6 +87,12 @@ class Files(Sink):
                 "write to"
             ) from error
 
+    def committed_until(self, lineage: str, uid: str) -> int | None:
+        directory = Path(self._directory)
+        names = os.listdir(directory) if directory.is_dir() else []
+        own = re.compile(rf"{re.escape(uid[:_MAX_UID_IN_NAME])}-(\d+)-\d+-\d+-{_digits(lineage)}[0-9a-f]+\.[a-z]+")
+        return max((int(match[1]) for name in names if (match := own.fullmatch(name)) is not None), default=None)
+
     def writer(self, context: SinkContext) -> SinkWriter:
         return FilesWriter(Path(self._directory), self._format, context, self._max_file_bytes, self._earlier)
 
@@ -112,7 +120,8 @@ class FilesWriter(SinkWriter):
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._file is None:
-            name = f"{self._context.attempt}-open-{self._context.subtask}-{secrets.token_hex(8)}.{self._format}"
+            context, token = self._context, f"{_digits(self._context.lineage)}{secrets.token_hex(8)}"
+            name = f"{context.attempt}-open-{context.subtask}-{token}.{self._format}"
             self._file = _OpenFile(self._pending / name, self._format, batch.schema)
         self._file.write(batch)
         if self._file.size_bytes >= self._max_file_bytes:
@@ -258,6 +267,10 @@ def read_files(directory: AnyPath) -> pa.Table:
     found = [read_whole(path) for path in sorted(Path(directory).iterdir())]
     tables = [table for table in found if table is not None]
     return pa.concat_tables(tables) if tables else pa.table({})
+
+
+def _digits(lineage: str) -> str:
+    return hashlib.sha256(lineage.encode()).hexdigest()[:_LINEAGE_DIGITS]
 
 
 def _place_in_name(pending: str) -> str:
