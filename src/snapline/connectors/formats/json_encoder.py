@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from snapline.connectors.formats.json_types import Times, check_types, rebuilt
-from snapline.connectors.formats.message_format import MessageEncoder, leaf_types
+from snapline.connectors.formats.json_types import Times, check_types
+from snapline.connectors.formats.message_format import MessageEncoder
+from snapline.connectors.formats.type_tree import leaf_types, rebuilt
 from snapline.errors import UserCodeError
 from snapline.text import explanation
 

@@ -149,7 +149,7 @@ class _JsonDecoder(BatchDecoder):
 
     def _reason(self, message: bytes, error: Exception) -> Exception:
         """Arrow does not say which field has a wrong value."""
-        if not isinstance(error, pa.ArrowException):
+        if isinstance(error, UserCodeError | UnicodeDecodeError):
             return error
         try:
             self._exact.decode(message)
@@ -161,10 +161,10 @@ class _JsonDecoder(BatchDecoder):
             field = self._schema.field(wired.name)
             try:
                 self._converted(_parsed([message], pa.schema([wired])).column(0), field)
-            except pa.ArrowException as found:
-                return _misfit(field, found)
-            except UserCodeError as found:
-                return found
+            except pa.ArrowException as inner:
+                return _misfit(field, inner)
+            except UserCodeError as own:
+                return own
         return error
 
 

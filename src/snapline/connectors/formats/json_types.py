@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_args
 
@@ -11,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.types as pt
 
-from snapline.connectors.formats.message_format import leaf_types
+from snapline.connectors.formats.type_tree import LISTS, leaf_types, rebuilt
 from snapline.errors import ConfigurationError
 
 Times: TypeAlias = Literal["iso", "s", "ms", "us", "ns"]
@@ -30,7 +29,6 @@ _PLAIN = (
     *(pt.is_string, pt.is_large_string, pt.is_string_view, pt.is_struct, pt.is_list, pt.is_large_list),
     *(pt.is_fixed_size_list, pt.is_dictionary, *_IN_OBJECTS),
 )
-_LISTS = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list)
 
 
 def check_types(schema: pa.Schema, call: str) -> None:
@@ -60,19 +58,6 @@ def in_objects(kind: pa.DataType) -> bool:
 
 def is_text(kind: pa.DataType) -> bool:
     return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
-
-
-def rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """A type with its leaves replaced; all lists are of the usual kind, and dictionaries are decoded."""
-    if any(test(kind) for test in _LISTS):
-        return pa.list_(rebuilt(kind.value_type, leaf))
-    if pt.is_struct(kind):
-        return pa.struct([pa.field(inner.name, rebuilt(inner.type, leaf)) for inner in kind])
-    if pt.is_map(kind):
-        return pa.map_(rebuilt(kind.key_type, leaf), rebuilt(kind.item_type, leaf))
-    if pt.is_dictionary(kind):
-        return rebuilt(kind.value_type, leaf)
-    return leaf(kind)
 
 
 def wire_type(kind: pa.DataType, times: Times) -> pa.DataType:
@@ -113,7 +98,7 @@ def object_type(kind: pa.DataType, times: Times, *, exact: bool) -> Any:
 def _object_type(kind: pa.DataType, times: Times, exact: bool) -> Any:
     if pt.is_dictionary(kind):
         return _object_type(kind.value_type, times, exact)
-    if any(test(kind) for test in _LISTS):
+    if any(test(kind) for test in LISTS):
         return list[object_type(kind.value_type, times, exact=exact)]  # type: ignore[misc]
     if pt.is_struct(kind):
         # Typed dictionaries, since Arrow makes structs of dictionaries.

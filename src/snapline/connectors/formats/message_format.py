@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -217,12 +217,3 @@ def checked_nulls(nulls: Any, schema: pa.Schema | None, call: str) -> Nulls:
         )
     found: Nulls = nulls
     return found
-
-
-def leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """A type and all types inside of it."""
-    yield kind
-    for number in range(kind.num_fields):
-        yield from leaf_types(kind.field(number).type)
-    if pa.types.is_dictionary(kind):
-        yield from leaf_types(kind.value_type)
