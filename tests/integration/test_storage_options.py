@@ -17,6 +17,7 @@ from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job, prov
 from snapline.devtools.kit.processes import send
 from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 from snapline.graph.planner import make_spec
+from snapline.storage.objects.file_objects import FileObjects
 from snapline.testing.clusters import ProcessCluster
 
 ROWS = 20_000
@@ -257,3 +258,16 @@ def test_files_are_read_with_options_of_their_own(
     assert SECRET.encode() not in make_spec(job).shipment
     assert job.run(ProcessCluster()) is sl.JobStatus.FINISHED
     assert sorted(row["n"] for row in read_files(tmp_path / "out").to_pylist()) == [1, 2, 3]
+
+
+def test_not_even_the_logs_of_libraries_show_secrets(
+    s3: GuardedS3, bucket: str, secret: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(1)
+    options = sl.S3(endpoint=s3.endpoint, key=KEY, secret=sl.Secret.file(secret), token="t0ken-of-the-session")
+    objects = FileObjects(options=options)
+    objects.write(f"s3://{bucket}/object", b"content")
+    assert objects.read(f"s3://{bucket}/object") == b"content"
+    assert "botocore" in caplog.text
+    assert SECRET not in caplog.text
+    assert "t0ken-of-the-session" not in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import threading
 import uuid
@@ -32,6 +33,9 @@ MAX_BULK_DELETE = 1_000
 
 CREATED_BY = "snapline-create"
 """S3: metadata key by which a `create` recognizes its own object."""
+
+_LOGS_OF_REQUESTS = ("botocore.auth", "botocore.endpoint")
+"""Loggers that show the headers of requests, session tokens included, at DEBUG."""
 
 
 class FsspecBackend:
@@ -162,6 +166,8 @@ class S3Backend(FsspecBackend):
     delete_batch = MAX_BULK_DELETE
 
     def _connect(self, location: Location, options: dict[str, Any]) -> Any:
+        for name in _LOGS_OF_REQUESTS:
+            logging.getLogger(name).addFilter(_has_no_token)  # a second time has no effect
         # The clients below would retry on their own, beyond our limit.
         configuration = {"retries": {"max_attempts": 0}, **options.get("config_kwargs", {})}
         defaults = {"max_concurrency": self._parallelism}
@@ -392,6 +398,10 @@ REMOTE_BACKENDS: Mapping[str, type[FsspecBackend]] = {
     "hdfs": HdfsBackend,
     "memory": FsspecMemoryBackend,
 }
+
+
+def _has_no_token(record: logging.LogRecord) -> bool:
+    return "security-token" not in record.getMessage().lower()
 
 
 def _never_connected(error: Exception) -> bool:

@@ -9,8 +9,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
+from fsspec.registry import _registry
 
+from snapline.config import Secret
 from snapline.errors import ConfigurationError, StorageError
 from snapline.storage.objects.file_objects import MAX_RETRIES, FileObjects
 from snapline.storage.objects.memory_objects import MemoryObjects
@@ -250,9 +253,6 @@ def test_deletes_are_parallel_within_the_limit(tmp_path: Path, monkeypatch: pyte
 
 
 def test_secrets_stay_out_of_messages_and_representations(monkeypatch: pytest.MonkeyPatch) -> None:
-    import fsspec
-    from fsspec.registry import _registry
-
     class Talkative(fsspec.AbstractFileSystem):  # type: ignore[misc]
         protocol = "talkative"
 
@@ -271,3 +271,64 @@ def test_secrets_stay_out_of_messages_and_representations(monkeypatch: pytest.Mo
     assert "hunter" not in str(raised.value)
     assert "hunter" not in "".join(traceback.format_exception(raised.value))
     assert "hunter" not in repr(objects)
+
+
+class Guarded(fsspec.AbstractFileSystem):  # type: ignore[misc]
+    """Accepts one password, and quotes those that it refuses."""
+
+    protocol = "guarded"
+    accepted = "first"
+    connections = 0
+
+    def __init__(self, password: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.password = password
+        type(self).connections += 1
+
+    def info(self, path: str, **_: Any) -> Any:
+        if self.password != self.accepted:
+            raise PermissionError(f"not {self.password}")
+        return {"name": path, "size": 3, "type": "file"}
+
+
+@pytest.fixture
+def guarded(monkeypatch: pytest.MonkeyPatch) -> type[Guarded]:
+    monkeypatch.setitem(_registry, "guarded", Guarded)
+    monkeypatch.setattr(Guarded, "accepted", "first")
+    monkeypatch.setattr(Guarded, "connections", 0)
+    monkeypatch.setenv("STORE_PASSWORD", "first")
+    return Guarded
+
+
+def test_refused_secrets_are_resolved_again(guarded: type[Guarded], monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = FileObjects(options={"guarded": {"password": Secret.env("STORE_PASSWORD")}})
+    assert objects.size_bytes("guarded://host/object") == 3
+    guarded.accepted = "second"
+    with pytest.raises(
+        StorageError, match=r"not \*\*\*.*it was given password=Secret.env\('STORE_PASSWORD'\)"
+    ) as caught:
+        objects.size_bytes("guarded://host/object")
+    assert guarded.connections == 1
+    assert "first" not in "".join(traceback.format_exception(caught.value))
+    monkeypatch.setenv("STORE_PASSWORD", "second")
+    assert objects.size_bytes("guarded://host/object") == 3
+    assert guarded.connections == 2
+
+
+def test_secrets_that_keep_changing_are_tried_once_per_operation(guarded: type[Guarded]) -> None:
+    passwords = iter(range(100))
+    objects = FileObjects(options={"guarded": {"password": Secret.call(lambda: f"wrong-{next(passwords)}")}})
+    with pytest.raises(StorageError, match=r"PermissionError: not \*\*\* \(tries: 2\)"):
+        objects.size_bytes("guarded://host/object")
+    assert guarded.connections == 2
+
+
+def test_a_secret_that_is_gone_is_named_beside_the_refusal(
+    guarded: type[Guarded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = FileObjects(options={"guarded": {"password": Secret.env("STORE_PASSWORD")}})
+    assert objects.size_bytes("guarded://host/object") == 3
+    guarded.accepted = "second"
+    monkeypatch.delenv("STORE_PASSWORD")
+    with pytest.raises(StorageError, match=r"PermissionError.*Secret.env\('STORE_PASSWORD'\) is not set"):
+        objects.size_bytes("guarded://host/object")
