@@ -12,6 +12,7 @@ import pytest
 from tests.integration.storage_kit import KEY, SECRET, DriverProcess, GuardedS3, eventually
 
 import snapline as sl
+from snapline import cli
 from snapline.connectors.files.file_sink import read_files
 from snapline.devtools.kit.exactly_once import NumberingJob, numbering_job, prove
 from snapline.devtools.kit.processes import send
@@ -271,3 +272,32 @@ def test_not_even_the_logs_of_libraries_show_secrets(
     assert "botocore" in caplog.text
     assert SECRET not in caplog.text
     assert "t0ken-of-the-session" not in caplog.text
+
+
+def test_savepoints_restores_and_the_command_line_reach_it_too(
+    s3: GuardedS3,
+    bucket: str,
+    secret: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("STORE_KEY", KEY)
+    options = sl.S3(endpoint=s3.endpoint, key=sl.Secret.env("STORE_KEY"), secret=sl.Secret.file(secret))
+    storage = f"s3://{bucket}/jobs"
+    local = tmp_path / "local"
+    first = made(tmp_path, storage, options, savepoint_dir=f"s3://{bucket}/saved", local_directory=local)
+    handle = first.job.start(ProcessCluster())
+    eventually(lambda: handle.checkpoints().counts.completed >= 1, "a checkpoint")
+    savepoint = handle.stop()
+    assert savepoint is not None
+    assert savepoint.startswith(f"s3://{bucket}/saved/")
+    given = [f"endpoint={s3.endpoint}", "key=env:STORE_KEY", f"secret=file:{secret}"]
+    assert cli.main(["inspect", savepoint, *(part for it in given for part in ("--s3", it))]) == 0
+    said = capsys.readouterr()
+    assert "Operator numbering" in said.out
+    assert SECRET not in said.out + said.err
+    second = made(tmp_path, storage, options, restore_from=savepoint)
+    second.job.id = "second"
+    assert second.job.run(ProcessCluster()) is sl.JobStatus.FINISHED
+    assert second.prove().problems == ()
