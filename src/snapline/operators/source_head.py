@@ -33,6 +33,9 @@ from snapline.types import MAX_WATERMARK
 _REPORT_EVERY_MS = 100
 """How often a subtask of an alignment group may report its event time."""
 
+_GRACE_MS = 1000
+"""How long a subtask waits for the first word of its alignment group."""
+
 _PAUSE_S = 0.02
 """How soon a reader that is too far ahead is looked at again."""
 
@@ -62,11 +65,13 @@ class SourceHead:
         self._times = SplitWatermarks(0 if watermarks is None else watermarks.idle_after_ms)
         self._tells_splits_apart = False
         self._slowest_of_group_ms: int | None = None
+        self._first: tuple[int, int] | None = None
+        """The event time of the first rows, and when they were read."""
         self._reported: tuple[int | None, bool] | None = None
         self._report_due_ms = 0
         self._paused: frozenset[bytes] = frozenset()
         self._has_backlog = False
-        self._last_read_ms = 0
+        self._last_read_ms = self._now_ms = 0
         self._is_dry = True
         self._has_asked = False
         self._may_be_more = True
@@ -139,7 +144,7 @@ class SourceHead:
 
     def read(self) -> pa.RecordBatch | CheckpointLine | Wait | None:
         """Returns the next rows, or None if everything that was assigned is read."""
-        now_ms = self.context.clock()
+        now_ms = self._now_ms = self.context.clock()
         self._times.tick(now_ms)
         if self.watermarks is not None and self.watermarks.align is not None:
             self._align(self.watermarks, now_ms)
@@ -208,7 +213,10 @@ class SourceHead:
         return now_ms - self._last_read_ms >= self.watermarks.idle_after_ms
 
     def _newest_ms(self, batch: pa.RecordBatch) -> int | None:
-        return None if self.watermarks is None else newest_time_ms(batch.column(self.watermarks.column))
+        newest_ms = None if self.watermarks is None else newest_time_ms(batch.column(self.watermarks.column))
+        if newest_ms is not None and self._first is None:
+            self._first = newest_ms, self.context.clock()
+        return newest_ms
 
     def _advance(self, newest_ms: int | None) -> None:
         if newest_ms is not None and self.watermarks is not None:
@@ -225,7 +233,15 @@ class SourceHead:
 
     @property
     def _limit_ms(self) -> int | None:
+        """The watermark that nothing here may be beyond, or None.
+
+        Until the driver has said where the group is, that counts from the first row, but not for long: others may have
+        no rows at all.
+        """
         slowest_ms = self._slowest_of_group_ms
+        if slowest_ms is None and self._first is not None:
+            first_ms, at_ms = self._first
+            slowest_ms = first_ms if self._now_ms - at_ms < _GRACE_MS else None
         return None if slowest_ms is None or self.watermarks is None else slowest_ms + self.watermarks.max_drift_ms
 
     def _align(self, watermarks: Watermarks, now_ms: int) -> None:

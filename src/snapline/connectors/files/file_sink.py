@@ -2,8 +2,8 @@
 
 Committed files are in the sink's directory itself. `.pending/<job>/<uid>/` holds uncommitted ones, named
 `<attempt>-open-<subtask>-<token>` while written and `<attempt>-<checkpoint>-<subtask>-<token>` once prepared. Tokens
-are unique, so no file ever replaces another, and begin with digits of the job's lineage. Processes only rename and delete whole files: a zombie finds its file
-gone, or does what had to be done anyway.
+are unique, so no file ever replaces another; they begin with digits of the job's lineage. Processes only rename and
+delete whole files: a zombie finds its file gone, or does what had to be done anyway.
 """
 
 from __future__ import annotations
