@@ -144,18 +144,36 @@ class KafkaConnection:
         mine = {name.replace("_", "."): value for name, value in own.items()}
         return {"bootstrap.servers": self.bootstrap, "client.id": "snapline", **mine, **resolved}
 
-    def consumer(self, error: Callable[[KafkaError], None] | None = None, **own: Any) -> Consumer:
-        """A new consumer. `error` is called inside of its other calls with what happens to connections."""
+    def consumer(
+        self,
+        error: Callable[[KafkaError], None] | None = None,
+        committed: Callable[[Any, list[Any]], None] | None = None,
+        **own: Any,
+    ) -> Consumer:
+        """A new consumer. Inside of its other calls, `error` is called with what happens to connections.
+
+        So is `committed` with the answers to commits.
+        """
         from confluent_kafka import Consumer
 
-        made: Consumer = self._made(Consumer, error, own)
+        calls = {} if committed is None else {"on_commit": committed}
+        made: Consumer = self._made(Consumer, error, own, calls)
         return made
 
-    def producer(self, error: Callable[[KafkaError], None] | None = None, **own: Any) -> Producer:
-        """A new producer. `error` is called inside `poll` and `flush` with what happens to connections."""
+    def producer(
+        self,
+        error: Callable[[KafkaError], None] | None = None,
+        lost: Callable[[KafkaError, Any], None] | None = None,
+        **own: Any,
+    ) -> Producer:
+        """A new producer. `error` is called inside `poll` and `flush` with what happens to connections.
+
+        `lost` is called there with each message that could not be delivered, and why.
+        """
         from confluent_kafka import Producer
 
-        made: Producer = self._made(Producer, error, own)
+        more = {} if lost is None else {"on_delivery": lost, "delivery.report.only.error": True}
+        made: Producer = self._made(Producer, error, own, more)
         return made
 
     def admin(self, error: Callable[[KafkaError], None] | None = None) -> AdminClient:
@@ -165,11 +183,17 @@ class KafkaConnection:
         made: AdminClient = self._made(AdminClient, error, {})
         return made
 
-    def _made(self, kind: Any, error: Callable[[KafkaError], None] | None, own: Mapping[str, Any]) -> Any:
-        settings = self.settings(**own)
+    def _made(
+        self,
+        kind: Any,
+        error: Callable[[KafkaError], None] | None,
+        own: Mapping[str, Any],
+        more: Mapping[str, Any] | None = None,
+    ) -> Any:
+        settings = {**self.settings(**own), **(more or {})}
         settings.setdefault("error_cb", error or _nothing)
         try:
-            return kind(settings, logger=_logger)
+            return kind(settings, logger=_ClientLog())
         except Exception as problem:
             # Not as its cause: it may quote a value.
             raise ConfigurationError(
@@ -306,6 +330,13 @@ def _require_client() -> None:
         raise ConfigurationError(
             f"Kafka needs the package confluent-kafka: pip install 'snapline[kafka]' ({error})"
         ) from error
+
+
+class _ClientLog:
+    """Takes what librdkafka logs: each refused connection anew. Connectors tell of trouble in their own words."""
+
+    def log(self, level: int, message: str, *values: Any) -> None:
+        _logger.debug(message, *values)
 
 
 def _nothing(error: KafkaError) -> None:
