@@ -160,8 +160,8 @@ def avro_messages(draw: st.DrawFn, format: sl.formats.MessageFormat) -> list[byt
     for number in draw(st.lists(st.integers(0, 5), max_size=3)):
         if number < len(messages):
             message = messages[number] or b""
-            start = draw(st.integers(0, len(message)))
-            messages[number] = draw(st.none() | st.binary(max_size=3).map(lambda new, m=message, s=start: m[:s] + new))
+            cut = message[: draw(st.integers(0, len(message)))]
+            messages[number] = draw(st.sampled_from([None, cut, cut + b"\0", cut + b"\xff"]))
     return messages
 
 

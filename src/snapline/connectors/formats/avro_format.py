@@ -29,7 +29,7 @@ from snapline.connectors.formats.message_format import (
     checked_nulls,
 )
 from snapline.connectors.formats.schema_registry import SchemaRegistry, UnknownSchemaError
-from snapline.connectors.formats.type_tree import rebuilt
+from snapline.connectors.formats.type_tree import can_cast, rebuilt
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.errors import ConfigurationError, TransientError, UserCodeError
 from snapline.text import explanation
@@ -157,15 +157,10 @@ class Avro(MessageFormat):
 
 
 def _check_cast(given: pa.Field, wanted: pa.Field) -> None:
-    try:
-        if (given.type == wanted.type) or (pt.is_string(given.type) == pt.is_string(wanted.type)):
-            pa.array([], given.type).cast(wanted.type)
-            return
-    except pa.ArrowException:
-        pass
-    raise ConfigurationError(
-        f"formats.Avro(): the column {given.name!r} is {given.type}; its field in the schema takes {wanted.type}"
-    )
+    if not can_cast(given.type, wanted.type):
+        raise ConfigurationError(
+            f"formats.Avro(): the column {given.name!r} is {given.type}; its field in the schema takes {wanted.type}"
+        )
 
 
 class _AvroDecoder(BatchDecoder):

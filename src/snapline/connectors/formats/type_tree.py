@@ -30,3 +30,19 @@ def rebuilt(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa
     if pt.is_dictionary(kind):
         return rebuilt(kind.value_type, leaf)
     return leaf(kind)
+
+
+def can_cast(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of one type can be written as another. Text and numbers are not made of each other."""
+    given = given.value_type if pt.is_dictionary(given) else given
+    if _is_text(given) != _is_text(wanted):
+        return False
+    try:
+        pa.array([], given).cast(wanted)
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
