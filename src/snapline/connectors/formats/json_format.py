@@ -97,11 +97,11 @@ class _JsonDecoder(BatchDecoder):
 
     def __init__(self, schema: pa.Schema, nulls: Nulls, times: Times) -> None:
         super().__init__(schema, nulls, "JSON")
-        self._times = times
         parsed = [field for field in schema if not in_objects(field.type)]
         objects = [field for field in schema if in_objects(field.type)]
         self._wire = pa.schema([(field.name, wire_type(field.type, times)) for field in parsed])
         self._names = [field.name for field in objects]
+        self._middle = {field.name: middle_type(field.type, times) for field in schema}
         self._objects: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_struct(objects, times, exact=True))
         self._probe: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_struct(schema, times, exact=False))
         self._exact: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_struct(schema, times, exact=True))
@@ -121,10 +121,10 @@ class _JsonDecoder(BatchDecoder):
         return batch
 
     def _converted(self, values: Any, field: pa.Field) -> pa.Array:
-        middle = middle_type(field.type, self._times)
+        middle = self._middle[field.name]
         try:
-            array = pa.array(values, middle) if isinstance(values, list) else values.cast(middle)
-            array = array.cast(field.type)
+            array = pa.array(values, middle) if isinstance(values, list) else _cast(values, middle)
+            array = _cast(array, field.type)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             raise _misfit(field, error) from error
         if not field.nullable and array.null_count:
@@ -188,6 +188,10 @@ def _parsed(messages: list[bytes], wire: pa.Schema) -> pa.Table:
     if table.num_rows != len(messages):
         raise pa.ArrowInvalid(_NO_OBJECT)
     return table
+
+
+def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type == kind else array.cast(kind)
 
 
 def _are_framed(messages: list[bytes]) -> bool:

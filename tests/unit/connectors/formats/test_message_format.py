@@ -113,3 +113,9 @@ def test_wrong_settings_are_refused() -> None:
         sl.formats.Json("n BIGINT", nulls="no")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="'n' may have none"):
         sl.formats.Json(pa.schema([pa.field("n", pa.int64(), nullable=False)]), nulls="row")
+
+
+def test_every_format_is_exported() -> None:
+    formats = [getattr(sl.formats, name) for name in ("Avro", "Json", "Protobuf", "Raw")]
+    assert all(issubclass(kind, sl.formats.MessageFormat) for kind in formats)
+    assert set(sl.formats.__all__) > {kind.__name__ for kind in formats}
