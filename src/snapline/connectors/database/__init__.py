@@ -1,0 +1,1 @@
+"""Any database with a Python driver as a sink."""
