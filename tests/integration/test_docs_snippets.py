@@ -36,6 +36,7 @@ PAGES = (
     "process.md",
     "spark.md",
     "connectors.md",
+    "own-connectors.md",
     "operations.md",
     "testing.md",
     "state.md",
@@ -53,6 +54,7 @@ SLOW_PAGES = (
     "process.md",
     "spark.md",
     "connectors.md",
+    "own-connectors.md",
     "operations.md",
     "testing.md",
 )

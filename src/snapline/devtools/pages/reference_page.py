@@ -37,7 +37,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("Sources", ("contracts.source", "connectors.sources")),
-    ("Sinks", ("contracts.sink", "connectors.sinks")),
+    ("Sinks", ("contracts.sink", "contracts.transaction_sink", "connectors.sinks")),
     ("State", ("state",)),
     ("Settings", ("config",)),
     ("Errors", ("errors",)),
