@@ -99,6 +99,10 @@ LATE_IMPORTS: Mapping[tuple[str, str], str] = {
     ("snapline", "f'{__name__}.{_WHERE[name]}'"): "public names, loaded on first use",
     ("snapline.testing", "f'{__name__}.{_WHERE[name]}'"): "public names, loaded on first use",
     ("snapline.api.late_imports", "f'snapline.spark.{module}'"): "the way up from streams and jobs to pyspark",
+    (
+        "snapline.connectors.data_source.late_pyspark",
+        "f'snapline.spark.{module}'",
+    ): "data sources of users, which are pyspark's",
     ("snapline.operators.batch_formats", "package"): "pandas or polars, if the user asks for them",
     ("snapline.devtools.chaos.chaos_driver", "_EMBEDDED_SPARK"): "the only way from devtools to pyspark",
     ("snapline.devtools.pages.machines_page", "info.name"): "every module of protocol/",

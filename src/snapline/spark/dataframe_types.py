@@ -26,9 +26,12 @@ _READABLE: Final[Mapping[pa.DataType, pa.DataType]] = {
 _MAX_PRECISION = 38
 
 
-def readable_schema(schema: pa.Schema) -> pa.Schema:
+def readable_schema(schema: pa.Schema, what: str = "to_dataframe()") -> pa.Schema:
     """Returns the schema to write rows with so that Spark can read them. Raises `ConfigurationError`."""
-    return pa.schema([pa.field(field.name, _readable(field.type, field.name), field.nullable) for field in schema])
+    try:
+        return pa.schema([pa.field(field.name, _readable(field.type, field.name), field.nullable) for field in schema])
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{what}: {error}") from None
 
 
 def _readable(kind: pa.DataType, column: str) -> pa.DataType:
@@ -58,7 +61,5 @@ def _readable(kind: pa.DataType, column: str) -> pa.DataType:
         or (pa.types.is_decimal128(kind) and kind.precision <= _MAX_PRECISION)
     )
     if not is_plain:
-        raise ConfigurationError(
-            f"to_dataframe(): the column {column!r} is {kind}, which Spark cannot read; convert it first"
-        )
+        raise ConfigurationError(f"the column {column!r} is {kind}, which Spark cannot read; convert it first")
     return kind

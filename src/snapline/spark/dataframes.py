@@ -321,6 +321,21 @@ def _default_directory(storage: str) -> Path:
     return Path(os.path.abspath(path)) / _SUBDIRECTORY
 
 
+def staged_rows_directory(storage: str | None) -> str | None:
+    """A directory for rows on their way to the driver: beside the checkpoints, or temporary where these have no place.
+
+    None if checkpoints are in an object store.
+    """
+    if storage is None:
+        # No other run can continue this one.
+        temporary = tempfile.mkdtemp(prefix="snapline-staged-")
+        atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+        return temporary
+    if "://" in storage.removeprefix("file://"):
+        return None
+    return str(_private(_default_directory(storage) / ".staged"))
+
+
 def _local(directory: AnyPath, what: str) -> Path:
     path = os.fspath(directory).removeprefix("file://")
     if "://" in path:

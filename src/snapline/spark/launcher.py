@@ -9,6 +9,7 @@ from snapline.api.job_handle import JobHandle
 from snapline.graph.planner import make_spec
 from snapline.runtime.master.start_master import start_master
 from snapline.spark.dataframes import Materialised
+from snapline.spark.driver_sinks import attach_session, check_free_slots
 from snapline.spark.spark_provider import SparkProvider, check_session
 from snapline.spark.spark_settings import configured
 
@@ -22,10 +23,12 @@ def start_job(spark: SparkSession, job: Job) -> JobHandle:
     check_session(spark)
     settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}
     job = configured(job, settings)
+    attach_session(job, spark)
     spec = make_spec(job)
     provider = SparkProvider(spark, spec.execution)
     try:
         provider.check(spec.plan.slots)
+        check_free_slots(job, spark, spec.plan.slots)
         frames = Materialised(spec)  # after the check: to compute DataFrames may take long
     except BaseException:
         provider.close()

@@ -1,0 +1,1 @@
+"""Data sources that users write for PySpark, as sources and sinks."""
