@@ -14,7 +14,14 @@ import pyarrow.parquet as pq
 
 from snapline.config import StorageOptions
 from snapline.connectors.files.file_listing import NO_OPTIONS, stored_objects
-from snapline.connectors.files.text_records import TextRecords, csv_options, is_damage, json_options, unreadable
+from snapline.connectors.files.text_records import (
+    ObjectLines,
+    TextRecords,
+    csv_options,
+    is_damage,
+    json_options,
+    unreadable,
+)
 from snapline.contracts.dead_letters import row_json, salvaged
 from snapline.contracts.schemas import conform
 from snapline.contracts.source import BadRow, Position, Wait, fail
@@ -244,7 +251,7 @@ def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None) -
     """Iterates over the batches of a text stream and has their schema. Columns not in `schema` are dropped."""
     if format == "csv":
         return pyarrow.csv.open_csv(stream, *csv_options(schema, _BLOCK_BYTES))
-    return pyarrow.json.open_json(stream, *json_options(schema, _BLOCK_BYTES))
+    return pyarrow.json.open_json(pa.PythonFile(ObjectLines(stream), "r"), *json_options(schema, _BLOCK_BYTES))
 
 
 @contextmanager

@@ -30,6 +30,8 @@ _RECORDS = 1000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _CSV_FIELD = rb'(?:"(?:[^"]++|"")*+"[^,\r\n]*+|(?!")[^,\r\n]*+)'
 _CSV_RECORD = re.compile(_CSV_FIELD + rb"(?:," + _CSV_FIELD + rb")*+(?:\r\n|\r|\n|\Z)")
+_NULL_LINE = re.compile(rb"\n[ \t\r]*null")
+_TAIL_BYTES = 64
 _CSV_COLUMN = re.compile(r"CSV column #(\d+)")
 _INNER_PLACE = re.compile(r"In CSV column #\d+: |Row #\d+: | in row \d+$")
 """Where Arrow sees an error: in the records it was given, not in the file."""
@@ -159,6 +161,8 @@ class TextRecords:
         if self._format == "csv":
             table = pyarrow.csv.read_csv(BytesIO(data), *csv_options(self._schema, len(data) + 1, self._names))
         else:
+            if any(not record.data.lstrip().startswith(b"{") for record in some):
+                raise pa.ArrowInvalid("a line is no JSON object")  # Arrow takes null for one, or crashes
             table = pyarrow.json.read_json(BytesIO(data), *json_options(self._schema, len(data) + 1))
         if table.num_rows != len(some):
             raise pa.ArrowInvalid(f"{len(some)} lines have {table.num_rows} rows")
@@ -176,6 +180,29 @@ class TextRecords:
             self._bad_row(BadRow(problem, text, self._path, record.line))
 
         return bad
+
+
+class ObjectLines:
+    """A stream of JSON lines for Arrow, which takes a line with `null` for an object, or crashes: it is refused here.
+
+    Other values than objects Arrow refuses itself.
+    """
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream = stream
+        self._tail = b"\n"
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._stream.read(None if size < 0 else size)
+        if _NULL_LINE.search(self._tail + data) is not None:
+            raise pa.ArrowInvalid("a line is null, and no JSON object")
+        self._tail = (self._tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
+        return data
+
+    def close(self) -> None:
+        """The stream belongs to whoever opened it."""
 
 
 def unreadable(path: str, format: str, error: Exception, place: str = "", shown: str = "") -> UserCodeError:

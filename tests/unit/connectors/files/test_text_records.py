@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from snapline.connectors.files import text_records
-from snapline.connectors.files.text_records import TextRecords, is_damage, records
+from snapline.connectors.files.text_records import ObjectLines, TextRecords, is_damage, records
 from snapline.contracts.source import BadRow, Wait
 
 SCHEMA = pa.schema([("x", pa.int64()), ("y", pa.string())])
@@ -158,3 +158,20 @@ def test_storage_is_not_to_be_blamed_on_the_content() -> None:
     assert is_damage(OSError("Truncated compressed stream"))
     assert not is_damage(OSError(5, "Input/output error"))
     assert not is_damage(FileNotFoundError("it.csv"))
+
+
+@pytest.mark.parametrize("text", ["null\n", '{"a": 1}\n  null\n', "\nnull"])
+def test_a_line_with_null_never_reaches_arrow(text: str) -> None:
+    """Arrow takes it for an object, or crashes."""
+    lines = ObjectLines(pa.BufferReader(text.encode()))
+    with pytest.raises(pa.ArrowInvalid, match="a line is null"):
+        while lines.read(3):
+            pass
+
+
+def test_null_inside_objects_and_texts_is_fine() -> None:
+    text = b'{"a": null, "null": 1,\n "b": "x\\nnull"}\n{"nullable": 2}\n'
+    lines, parts = ObjectLines(pa.BufferReader(text)), list[bytes]()
+    while part := lines.read(4):
+        parts.append(part)
+    assert b"".join(parts) == text
