@@ -165,13 +165,10 @@ def test_a_line_with_null_never_reaches_arrow(text: str) -> None:
     """Arrow takes it for an object, or crashes."""
     lines = ObjectLines(pa.BufferReader(text.encode()))
     with pytest.raises(pa.ArrowInvalid, match="a line is null"):
-        while lines.read(3):
-            pass
+        list(iter(lambda: lines.read(3), b""))
 
 
 def test_null_inside_objects_and_texts_is_fine() -> None:
     text = b'{"a": null, "null": 1,\n "b": "x\\nnull"}\n{"nullable": 2}\n'
-    lines, parts = ObjectLines(pa.BufferReader(text)), list[bytes]()
-    while part := lines.read(4):
-        parts.append(part)
-    assert b"".join(parts) == text
+    lines = ObjectLines(pa.BufferReader(text))
+    assert b"".join(iter(lambda: lines.read(4), b"")) == text
