@@ -2,6 +2,7 @@
 
 from snapline.connectors.collect import Collect
 from snapline.connectors.data_source.stream_sink import DataSource
+from snapline.connectors.database.database_sink import Database
 from snapline.connectors.delta.delta_sink import Delta
 from snapline.connectors.files.file_sink import Files, read_files
 from snapline.connectors.foreach import Foreach, ForeachBatch, Print
@@ -12,6 +13,7 @@ from snapline.connectors.postgres.postgres_sink import Postgres
 __all__ = [
     "Collect",
     "DataSource",
+    "Database",
     "Delta",
     "Files",
     "Foreach",

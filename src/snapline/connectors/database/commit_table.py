@@ -2,9 +2,10 @@
 
 A row names what a writer prepared: lineage, uid, subtask and attempt of the writer, checkpoint, and part of it. The
 writer's own attempt commits in order, so a row with `all_before` stands for all older ones of its writer, which are
-deleted. After a restart, what is left of older attempts may be committed in any order, by any subtask: each gets a row of its
-own. Once every subtask of an attempt has committed something of its own, nothing of older attempts is left to commit,
-and a marker replaces their rows. So the table has a few rows per subtask, however many checkpoints there are.
+deleted. After a restart, what is left of older attempts may be committed in any order, by any subtask: each gets a
+row of its own. Once every subtask of an attempt has committed something of its own, nothing of older attempts is left
+to commit, and a marker replaces their rows. So the table has a few rows per subtask, whatever the number of
+checkpoints.
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ class CommitTable:
     def add(self, cursor: Any, row: CommitRow, *, all_before: bool) -> None:
         """Add the row; the driver's error about unique keys if another transaction has added it, or is about to."""
         self._add(cursor, *row.key, int(all_before))
+
+    def remove(self, cursor: Any, row: CommitRow) -> None:
+        """Take a row back that was added on trial."""
+        self._run(cursor, f"DELETE FROM {self._name} WHERE {_OF_WRITER} AND checkpoint_id = ? AND part = ?", *row.key)
 
     def compact(self, cursor: Any, row: CommitRow) -> None:
         """Let the row, which is there, stand for all older ones of its writer."""

@@ -101,8 +101,8 @@ class Postgres(Sink):
                     if cursor.fetchall()[0][0] == 0:
                         raise ConfigurationError(
                             f"{self._call}: prepared transactions are off at {address!r}: set "
-                            "max_prepared_transactions in postgresql.conf to twice the number of subtasks or more and restart the "
-                            'server, or use mode="commit_table"'
+                            "max_prepared_transactions in postgresql.conf to twice the number of subtasks or more and "
+                            'restart the server, or use mode="commit_table"'
                         )
 
     def committed_until(self, lineage: str, uid: str) -> int | None:

@@ -130,6 +130,6 @@ class PreparedWriter(CopyWriter):
     def _lost(self, gid: str) -> RestoreError:
         return RestoreError(
             f"{self._table.call}: the prepared transaction {gid} cannot be committed: {self._address!r} has it no "
-            "more, and the table of commits does not have it either. Somebody rolled it back, or this is another database: "
-            "its rows are lost here. Connect to the right database, or restore an older snapshot that does not need it"
+            "more, and the table of commits does not have it either. Somebody rolled it back, or this is another "
+            "database: its rows are lost here. Connect to the right database, or restore an older snapshot without it"
         )
