@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,6 +62,7 @@ _SHORT_WAIT_S = 0.002
 _LONG_WAIT_S = 0.02
 _BACKLOG_EVERY_S = 1.0
 _LOOKUP_TIMEOUT_S = 1.0
+_MEETING_TIMEOUT_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class KafkaReader(SourceReader):
         self._wait_s = _SHORT_WAIT_S
         self._away = Trouble()
         self._refused: KafkaError | None = None
+        self._may_miss_topics = False
         self._lost: set[Partition] = set()
         """Partitions whose position is gone, until something is done about it."""
         self._has_backlog = False
@@ -184,6 +187,8 @@ class KafkaReader(SourceReader):
             for message, error in zip(taken, errors, strict=True):
                 if error is not None:
                     self._failed(message, error)
+        if self._may_miss_topics:
+            self._look_for_topics(consumer)
         ended = self._finished()
         for partition in tuple(self._lost):
             self._find(partition)
@@ -273,8 +278,20 @@ class KafkaReader(SourceReader):
             )
         if self._added:
             added, self._added = self._added, []
+            if any(self._reading[partition].next < 0 for partition in added):
+                self._meet_brokers(self._consumer)
             self._consumer.incremental_assign(_partitions(added, self._reading))
         return self._consumer
+
+    def _meet_brokers(self, consumer: Consumer) -> None:
+        """Saves half a second: the client looks for an earliest offset again only then if it knows no leader yet."""
+        from confluent_kafka import KafkaException
+
+        with contextlib.suppress(KafkaException):  # which reading would tell of too
+            if len(self._topics) == 1:
+                consumer.list_topics(next(iter(self._topics)), timeout=_MEETING_TIMEOUT_S)
+            else:
+                consumer.list_topics(timeout=_MEETING_TIMEOUT_S)
 
     def _serve(self) -> None:
         """Let the client answer to commits while there is nothing to read."""
@@ -291,6 +308,9 @@ class KafkaReader(SourceReader):
         """The client tells of its connections; called inside of its other calls, so nothing may be raised."""
         if error_name(error) == "_ALL_BROKERS_DOWN":
             self._is_away(error)
+        elif is_missing_topic(error):
+            # Only its text says which one.
+            self._may_miss_topics = True
         elif error.fatal() or (is_refused(error) and not self._is_of_no_group(error)):
             self._refused = error
 
@@ -312,12 +332,24 @@ class KafkaReader(SourceReader):
             else:
                 self._lost.add(partition)
         elif is_missing_topic(error):
-            if progress is not None:
-                self._missing(partition, progress)
+            self._may_miss_topics = True
         elif is_away(error):
             self._is_away(error)
         elif name != "_MAX_POLL_EXCEEDED" and not self._is_of_no_group(error):
             self._connection.fail(error, f"read partition {partition[1]} of {partition[0]!r}", is_running=True)
+
+    def _look_for_topics(self, consumer: Consumer) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            topics = consumer.list_topics(timeout=_LOOKUP_TIMEOUT_S).topics
+        except KafkaException as error:
+            self._is_away(error)
+            return
+        self._may_miss_topics = False
+        for partition, progress in self._reading.items():
+            if partition[0] not in topics or partition[1] >= len(topics[partition[0]].partitions):
+                self._missing(partition, progress)
 
     def _missing(self, partition: Partition, progress: _Progress) -> None:
         text = f"{self._connection.call}: partition {partition[1]} of topic {partition[0]!r} is gone"
