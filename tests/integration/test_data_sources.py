@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,26 +86,36 @@ def test_killed_processes_and_a_new_driver_lose_and_double_nothing(tmp_path: Pat
     assert committed == sorted(committed)
 
 
-class WatchedStream(kit.NumberStream):
-    """Notes how many rows are out when an offset is committed."""
-
-    def commit(self, end: dict) -> None:
-        kit.said(self.directory / "seen", [end["number"], len(kit.output_numbers(self.directory / "out"))])
-
-
-class Watched(kit.Numbers):
-    def streamReader(self, schema) -> WatchedStream:
-        return WatchedStream(self.options)
-
-
-def test_offsets_are_committed_once_a_checkpoint_holds_their_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [kit.Numbers, kit.SimpleNumbers])
+def test_offsets_are_committed_once_a_checkpoint_holds_their_rows(tmp_path: Path, kind: Any) -> None:
     (tmp_path / "available").write_text("700")
-    handle = copying(tmp_path, numbers_of(tmp_path, Watched, step="100")).start(ThreadCluster())
-    eventually(lambda: kit.heard(tmp_path / "seen")[-1:] and kit.heard(tmp_path / "seen")[-1][0] == 700)
-    (tmp_path / "available").write_text("1500")
-    eventually(lambda: kit.heard(tmp_path / "seen")[-1][0] == 1500)
+    read = tmp_path / "read"
+    job = sl.Job("numbers", parallelism=2, checkpoints=sl.Checkpoints(interval="1h", storage=str(tmp_path / "chk")))
+    sink = sl.sinks.Foreach(lambda row: kit.said(read, row["number"]))
+    job.source(numbers_of(tmp_path, kind, step="100"), uid="numbers").sink(sink, uid="out")
+    handle = job.start(ThreadCluster())
+    for available in (700, 1000):
+        (tmp_path / "available").write_text(str(available))
+        eventually(partial(has_rows, read, available))
+        assert available not in committed(tmp_path)
+        # Subtasks ask for more when they have read what they had; only then it is known to be read.
+        eventually(partial(has_committed, handle, tmp_path, available))
     handle.cancel()
-    assert kit.output_numbers(tmp_path / "out") == list(range(1500))
+    assert committed(tmp_path) == [700, 1000]
+
+
+def has_rows(read: Path, count: int) -> bool:
+    return len(kit.heard(read)) == count
+
+
+def has_committed(handle: sl.JobHandle, directory: Path, number: int) -> bool:
+    """After one more checkpoint."""
+    handle.checkpoint()
+    return committed(directory)[-1:] == [number]
+
+
+def committed(directory: Path) -> list[int]:
+    return [each["number"] for each in kit.heard(directory / "committed")]
 
 
 class FailingOutput(kit.RowOutput):

@@ -187,6 +187,9 @@ class Source(ABC):
         """How often to look for more splits while the job runs. None disables discovery, as for bounded sources."""
         return None
 
+    max_waiting_splits: int | None = None
+    """While more splits than this wait for a reader, `discover` is not called: there is enough to do."""
+
     def discover(self, known: Any) -> tuple[Sequence[Split], Any]:
         """Returns new splits, and what is `known` now. Called on a thread of its own, one call at a time.
 

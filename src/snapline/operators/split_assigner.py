@@ -110,6 +110,11 @@ class SplitAssigner:
         return self._answers()
 
     @property
+    def unassigned(self) -> int:
+        """How many splits nobody has yet."""
+        return sum(map(len, self._unassigned))
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether all splits are assigned and all subtasks have asked for more.
 

@@ -124,7 +124,11 @@ class SplitCoordinator(OperatorCoordinator):
 
     def _look_again(self, number: int) -> None:
         if number == self._next_look and self._drained is None:
-            self._look()
+            limit = self._source.max_waiting_splits
+            if limit is None or self._assigner.unassigned <= limit:
+                self._look()
+            else:
+                self._look_later()
 
     def _look(self) -> None:
         self._is_looking = True

@@ -95,6 +95,20 @@ def test_it_looks_for_more_again_and_again_and_answers_who_has_waited() -> None:
     assert len(setup.later) == 1
 
 
+def test_it_does_not_look_for_more_while_enough_is_waiting() -> None:
+    source = Parts([], bounded=False, in_step=False, found=[(["a", "b", "c"], 1), ([], 2)])
+    source.max_waiting_splits = 2
+    setup = Setup(source)
+    setup.start()
+    ((_, call),) = setup.later
+    setup.later.clear()
+    call()
+    assert (setup.background, len(setup.later)) == ([], 1), "it only looks at the clock again"
+    setup.coordinator.handle_event(0, None)
+    setup.look()
+    assert source.asked == [None, 1]
+
+
 def test_errors_name_the_source_and_the_call() -> None:
     with pytest.raises(UserCodeError, match="splits of the source 'it' failed: TypeError"):
         Setup(Parts(None, bounded=True)).start()

@@ -49,6 +49,9 @@ class DataSource(Source):
     poll_interval: how often to look for new offsets.
     """
 
+    max_waiting_splits = 64
+    """Ranges are planned while they are needed, as in Spark: a job that is behind gets larger ones."""
+
     def __init__(
         self,
         source: Any,
@@ -67,6 +70,7 @@ class DataSource(Source):
         self._schema, self._struct = data_source_types().schemas(self._declared(schema), str(self._user))
         self._guard = threading.Lock()
         self._planner: Any = None
+        self._committed = ""
 
     def __getstate__(self) -> dict[str, Any]:
         # Only the driver plans.
@@ -136,8 +140,13 @@ class DataSource(Source):
             return splits, list(plan)
 
     def all_read(self, known: Any) -> None:
-        with self._guard, self._user.calling("commit()"):
-            self._reader().commit(json.loads(_Plan(*known).end))
+        end = _Plan(*known).end
+        with self._guard:
+            # Told again with every checkpoint, also while nothing is new.
+            if end != self._committed:
+                with self._user.calling("commit()"):
+                    self._reader().commit(json.loads(end))
+                self._committed = end
 
     def reader(self, context: ReaderContext) -> SourceReader:
         what = f"the source {context.uid!r}, {self._user}"
