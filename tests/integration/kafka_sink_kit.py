@@ -60,6 +60,7 @@ def _read(server: KafkaServer, topic: str, ends: dict[int, int]) -> list[Message
     found = []
     deadline_s = time.monotonic() + DEADLINE_S
     try:
+        consumer.list_topics(topic, 10)
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
         while ends:
             assert time.monotonic() < deadline_s, f"{topic} could not be read to {ends}"

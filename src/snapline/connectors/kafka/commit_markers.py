@@ -101,6 +101,8 @@ class CommitMarkers:
 
     def newest_checkpoint(self, lineage: str, uid: str) -> int | None:
         """The newest checkpoint of which any writer of a sink has committed something, None if there is none."""
+        if not KafkaCluster(self._connection).topics().get(self.topic):
+            return None
         found: dict[str, int] = {}
         for key, marker in self._read_all(list(range(MARKER_PARTITIONS))):
             if key.rsplit("/", 2)[0] == f"{lineage}/{uid}":
@@ -125,6 +127,8 @@ class CommitMarkers:
             fetch_wait_max_ms=10,
         )
         try:
+            # Without a connection the client looks for the leaders only every half second.
+            consumer.list_topics(self.topic, REQUEST_TIMEOUT_S)
             consumer.assign([TopicPartition(self.topic, number, OFFSET_BEGINNING) for number in ends])
             while ends:
                 for message in consumer.consume(10_000, _POLL_S):

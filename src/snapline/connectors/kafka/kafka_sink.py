@@ -141,6 +141,8 @@ class Kafka(Sink):
 
         producer = self._connection.producer(transactional_id=f"{ID_PREFIX}check/{self._topic}", **self._settings)
         try:
+            # Without a connection the client looks for the coordinator only every half second.
+            producer.list_topics(self._topic, REQUEST_TIMEOUT_S)
             producer.init_transactions(REQUEST_TIMEOUT_S)
         except KafkaException as error:
             name = getattr(error.args[0], "name", str)()

@@ -85,21 +85,26 @@ class WriterTransactions:
 
     def commit(self, marker: Marker, topic: str = "", chunks: Sequence[bytes] = ()) -> None:
         """Make these messages visible, together with the marker."""
-        producer = self._producer
         try:
-            self._call(producer.begin_transaction)
-            for chunk in chunks:
-                for batch in kept_batches(chunk):
-                    self._call(produce_all, producer, topic, batch, self._wait)
-            # The marker last: until the end of its transaction nobody can read markers behind it.
-            while len(producer):
-                self._wait()
-            self._call(self._markers.produce, producer, self.writer, marker)
-            self._call(self._commit)
+            self._call(self._transact, marker, topic, chunks)
         except SnaplineError:
             self._abort()
             raise
         self.marker = marker
+
+    def _transact(self, marker: Marker, topic: str, chunks: Sequence[bytes]) -> None:
+        producer = self._producer
+        self._problem = None
+        producer.begin_transaction()
+        for chunk in chunks:
+            for batch in kept_batches(chunk):
+                self._moved_s = time.monotonic()
+                produce_all(producer, topic, batch, self._wait)
+        # The marker last: until the end of its transaction nobody can read markers behind it.
+        while len(producer):
+            self._wait()
+        self._markers.produce(producer, self.writer, marker)
+        self._commit()
 
     def close(self) -> None:
         """Let go of the id. What is in the client's queue is lost."""
