@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.integration.kafka_sink_kit import numbers
+from tests.integration.kafka.kafka_sink_kit import numbers
 
 import snapline as sl
 from snapline.devtools.servers.kafka_server import KafkaServer

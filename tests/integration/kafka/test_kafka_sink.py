@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.integration.kafka_sink_kit import DEADLINE_S, Task, numbers, read_committed
+from tests.integration.kafka.kafka_sink_kit import DEADLINE_S, Task, numbers, read_committed
 from tests.servers_kit import or_skip
 
 import snapline as sl
