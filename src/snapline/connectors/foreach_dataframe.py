@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import secrets
@@ -24,7 +25,7 @@ from snapline.contracts.sink import (
     SinkContext,
     SinkWriter,
 )
-from snapline.errors import ConfigurationError, RestoreError, StorageError, UserCodeError
+from snapline.errors import ConfigurationError, RestoreError, StorageError, UserCodeError, is_of_environment
 from snapline.text import error_text
 
 FrameFunction: TypeAlias = Callable[[Any, int], Any]
@@ -35,6 +36,8 @@ FrameReader: TypeAlias = Callable[[Sequence[str], pa.Schema], Any]
 _COMMITTED = ".committed"
 _MAX_FILE_BYTES = 1 << 30
 _STAGED = re.compile(r"\d+-\d+-\d+-[0-9a-f]+\.parquet")
+
+_log = logging.getLogger(__name__)
 
 
 class ForeachDataFrame(Sink):
@@ -163,8 +166,10 @@ class _Committer(GlobalCommitter):
         try:
             self._function(self._frames(list(map(str, paths)), self._schema), batch_id)
         except Exception as error:
-            failed = UserCodeError(f"{self._what} raised {error_text(error)}, for batch {batch_id}")
-            raise failed from error
+            if is_of_environment(error):
+                _log.warning("%s is called again for batch %d: %s", self._what, batch_id, error_text(error))
+                return CommitResult.RETRY_LATER
+            raise UserCodeError(f"{self._what} raised {error_text(error)}, for batch {batch_id}") from error
         self._noted.note(lineage, batch_id)
         _delete(paths)
         return CommitResult.COMMITTED

@@ -54,8 +54,8 @@ class GivenRows:
         return batch
 
     def close(self) -> None:
-        """Ends a generator in the middle."""
-        close = getattr(self._rows, "close", None)
+        """End a generator in the middle."""
+        close = getattr(self._given, "close", None)
         if close is not None:
             close()
 
