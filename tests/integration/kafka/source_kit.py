@@ -36,10 +36,11 @@ def put(
     values: Iterable[int | bytes | Mapping[str, Any]],
     partition: int = 0,
     by: Producer | None = None,
+    login: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> None:
     """Messages {"x": value} or as they are, all delivered on return unless the producer is given as `by`."""
-    client = by or producer(server)
+    client = by or producer(server, **(login or {}))
     for value in values:
         row = {"x": value} if isinstance(value, int) else value
         data = row if isinstance(row, bytes) else json.dumps(row).encode()

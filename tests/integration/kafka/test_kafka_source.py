@@ -400,7 +400,7 @@ def test_no_broker_at_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_discovery_waits_for_a_broker_that_is_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kafka_cluster, "REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(kafka_cluster, "_RUNNING_TIMEOUT_S", 0.5)
     source = sl.sources.Kafka("127.0.0.1:1", "clicks", format=NUMBERS)
     for _ in range(2):
         assert source.discover({"clicks": 3}) == ((), {"clicks": 3})

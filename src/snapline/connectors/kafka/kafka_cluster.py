@@ -20,6 +20,9 @@ T = TypeVar("T")
 Partition: TypeAlias = tuple[str, int]
 """Topic and number."""
 
+_RUNNING_TIMEOUT_S = 3.0
+"""Of a job that runs: it asks again later anyway, and should not wait for the answer when it ends."""
+
 _STEP_S = 1.0
 _PAUSE_S = 0.1
 _MAX_SHOWN = 3
@@ -87,7 +90,7 @@ class TopicChoice:
 
 
 class KafkaCluster:
-    """Asks the brokers. A broker that does not answer is asked again for `REQUEST_TIMEOUT_S`.
+    """Asks the brokers. One that does not answer is asked again for `REQUEST_TIMEOUT_S`, or less if the job runs.
 
     All methods raise `TransientError` if none answers, and `ConfigurationError` for wrong credentials.
     """
@@ -153,7 +156,7 @@ class KafkaCluster:
     def _asked(self, ask: Callable[[], T], doing: str) -> T:
         from confluent_kafka import KafkaException
 
-        deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
+        deadline_s = time.monotonic() + (_RUNNING_TIMEOUT_S if self._is_running else REQUEST_TIMEOUT_S)
         while True:
             try:
                 return ask()
