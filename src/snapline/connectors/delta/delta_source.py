@@ -23,7 +23,7 @@ from snapline.errors import ConfigurationError, RestoreError, TransientError
 MAX_VERSIONS = 1000
 """Versions of the table that one look at its log takes in."""
 
-Conditions: TypeAlias = Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]
+Conditions: TypeAlias = Sequence[tuple[str, str, Any] | Sequence[tuple[str, str, Any]]]
 """Conditions of which all hold, or lists of such of which one holds: `[("day", ">=", "2026-01-01")]`."""
 
 _ON_CHANGE = ("fail", "ignore")
