@@ -34,7 +34,7 @@ def main(root: Path) -> int:
         restart=sl.ExponentialDelay(initial_backoff="10ms", max_backoff="500ms"),
     )
     sink = DeadlySink(target.make_sink(order["place"]), plan)
-    job.source(Numbers(root / "end", ROWS_PER_SECOND), uid="numbers").sink(sink, uid="out")
+    job.source(Numbers(root, ROWS_PER_SECOND), uid="numbers").sink(sink, uid="out")
     return 0 if job.run(ProcessCluster()) is sl.JobStatus.FINISHED else 1
 
 

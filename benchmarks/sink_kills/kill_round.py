@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -14,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sink_kills.deadly_sink import POINTS, KillPlan, wake_zombie
-from benchmarks.sink_kills.kill_targets import TARGETS, Target
+from benchmarks.sink_kills.kill_targets import TARGETS, AwayError, Target
+from benchmarks.sink_kills.numbers_source import furthest
 
 from snapline.devtools.kit.processes import descendants, end
 
 TIMEOUT_S = 120.0
-LAST_ROWS = 2000
-"""How many more rows there are once every point is done."""
+LAST_ROWS = 4000
+"""How many more rows there are once every point is done: the source must not be beyond that when it hears of it."""
+
+MAX_DRIVERS = 50
 
 PATIENCE_S = 5.0
 _POLL_S = 0.05
@@ -70,6 +74,8 @@ class Watcher:
         while not self._stop.wait(_POLL_S) and not self.error:
             try:
                 rows = self._read()
+            except AwayError:
+                continue
             except Exception as error:
                 self.error = f"the reader failed: {type(error).__name__}: {error}"
                 return
@@ -96,7 +102,9 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
     outcome = Outcome(target_name, victim, list(points), seed)
     order = {"target": target_name, "victim": victim, "points": points, "seed": seed, "place": place}
     (root / "order.json").write_text(json.dumps(order))
-    disturber = threading.Thread(target=target.disturb, args=(disturb, place, outcome.disturbances), daemon=True)
+    is_over = threading.Event()
+    arguments = disturb, place, is_over, outcome.disturbances
+    disturber = threading.Thread(target=target.disturb, args=arguments, daemon=True)
     driver = _start(root)
     outcome.drivers = 1
     zombie_file = root / "zombie"
@@ -111,7 +119,8 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
                 if code == 0:
                     break
                 if code is not None:
-                    if code != -9:
+                    # A driver that finds the server away says so and ends; whoever started it starts it again.
+                    if code != -signal.SIGKILL and (not disturb or outcome.drivers >= MAX_DRIVERS):
                         raise RoundError(f"the driver ended with {code}: {_log(root)}")
                     driver = _start(root)
                     outcome.drivers += 1
@@ -122,9 +131,9 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
                 if zombie_file.exists() and not outcome.zombie and _has_recovered(watcher, zombie_file):
                     outcome.zombie = wake_zombie(zombie_file)
                 is_done = len(plan.done()) == len(points) and (not target.has_zombie or bool(outcome.zombie))
-                if is_done and not is_ending and not disturber.is_alive():
+                if is_done and not is_ending and (not disturb or outcome.disturbances):
                     is_ending = True
-                    last = max(watcher.seen, default=0) + LAST_ROWS
+                    last = furthest(root) + LAST_ROWS
                     (root / "end.new").write_text(str(last))
                     (root / "end.new").rename(root / "end")
                 time.sleep(_POLL_S)
@@ -132,7 +141,10 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
             raise RoundError(watcher.error)
         outcome.reads = watcher.reads
         expected = int((root / "end").read_text())
-        found = sorted(target.read(place))
+        is_over.set()
+        if disturb:
+            disturber.join(TIMEOUT_S)
+        found = sorted(target.read_all(place))
         outcome.rows = len(found)
         if found != list(range(expected)):
             missing, extra = set(range(expected)) - set(found), set(found) - set(range(expected))
@@ -145,8 +157,9 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
         driver.kill()
         driver.wait()
         end(below, PATIENCE_S)
+        is_over.set()
         if disturber.is_alive():
-            disturber.join(60)
+            disturber.join(TIMEOUT_S)
     outcome.seconds = time.monotonic() - started_s
     return outcome
 

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from benchmarks.sink_kills.deadly_sink import POINTS, ZOMBIE
+from benchmarks.sink_kills.staged_lines import StagedLines, read_lines
 
 import snapline as sl
 from snapline.contracts.sink import Sink
+from snapline.devtools.servers.kafka_server import KafkaServer
+from snapline.devtools.servers.postgres_server import PostgresServer
+
+MakePlace: TypeAlias = Callable[[str], Any]
+"""Makes an empty place for a round, given a label that no other round has. A place is plain data."""
+
+BROKER_OUTAGE = "broker down for longer than the transaction timeout"
+BROKER_KILLED = "broker killed and restarted again and again"
+SERVER_KILLED = "server killed and restarted again and again"
+TRANSACTION_TIMEOUT_S = 5.0
+"""Of the Kafka sink in these rounds."""
+
+
+class AwayError(Exception):
+    """The server does not answer just now."""
 
 
 class Target(ABC):
-    """One sink. A place is plain data that says where a round writes to."""
+    """One sink: where it writes to, how to read that, and what may happen to its server."""
 
     points: ClassVar[tuple[str, ...]] = POINTS
     disturbances: ClassVar[tuple[str, ...]] = ()
@@ -24,27 +44,27 @@ class Target(ABC):
     def has_zombie(self) -> bool:
         return ZOMBIE in self.points
 
-    @abstractmethod
     @contextlib.contextmanager
-    def places(self, root: Path) -> Iterator[Any]:
-        """Start what the sink needs; yields a function that makes a new, empty place for each round."""
+    def places(self, root: Path) -> Iterator[MakePlace]:
+        """Start what the sink needs; gives what makes a new, empty place for each round."""
+        yield lambda label: str(root / f"out-{label}")
 
     @abstractmethod
     def make_sink(self, place: Any) -> Sink: ...
 
     @abstractmethod
     def read(self, place: Any) -> list[int]:
-        """All rows that a reader sees now."""
+        """All rows that a reader sees now. Raises `AwayError` if the server is not there."""
 
-    def disturb(self, what: str, place: Any, log: list[str]) -> None:  # noqa: B027
+    def read_all(self, place: Any) -> list[int]:
+        """The same, by a reader that starts at the beginning."""
+        return self.read(place)
+
+    def disturb(self, what: str, place: Any, stop: threading.Event, log: list[str]) -> None:  # noqa: B027
         """Do something to the server while a round runs."""
 
 
 class FilesTarget(Target):
-    @contextlib.contextmanager
-    def places(self, root: Path) -> Iterator[Any]:
-        yield lambda number: str(root / f"out-{number}")
-
     def make_sink(self, place: Any) -> Sink:
         return sl.sinks.Files(place)
 
@@ -55,4 +75,188 @@ class FilesTarget(Target):
         return found
 
 
-TARGETS: dict[str, Target] = {"files": FilesTarget()}
+class DatabaseTarget(Target):
+    """SQLite by its DB-API driver, as any other database."""
+
+    @contextlib.contextmanager
+    def places(self, root: Path) -> Iterator[MakePlace]:
+        def make(label: str) -> str:
+            path = str(root / f"{label}.db")
+            with contextlib.closing(sqlite3.connect(path)) as database:
+                database.execute("create table numbers (id integer, text text)")
+            return path
+
+        yield make
+
+    def make_sink(self, place: Any) -> Sink:
+        return sl.sinks.Database(partial(sqlite3.connect, place, timeout=30), "numbers")
+
+    def read(self, place: Any) -> list[int]:
+        with contextlib.closing(sqlite3.connect(place, timeout=30)) as database:
+            return [number for (number,) in database.execute("select id from numbers")]
+
+
+class DeltaTarget(Target):
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+
+    def make_sink(self, place: Any) -> Sink:
+        return sl.sinks.Delta(place, mode=self._mode, key="id" if self._mode == "upsert" else ())
+
+    def read(self, place: Any) -> list[int]:
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(place):
+            return []
+        found: list[int] = DeltaTable(place).to_pyarrow_table(columns=["id"])["id"].to_pylist()
+        return found
+
+
+class DataSourceTarget(Target):
+    """A data source of PySpark that stages lines in files and shows them in its commit."""
+
+    def make_sink(self, place: Any) -> Sink:
+        return sl.sinks.DataSource(StagedLines, options={"path": place})
+
+    def read(self, place: Any) -> list[int]:
+        return read_lines(Path(place))
+
+
+class PostgresTarget(Target):
+    disturbances = (SERVER_KILLED,)
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._server: PostgresServer | None = None
+
+    @contextlib.contextmanager
+    def places(self, root: Path) -> Iterator[MakePlace]:
+        with PostgresServer(root / "postgres") as server:
+            self._server = server
+            yield self._place
+
+    def _place(self, label: str) -> str:
+        import psycopg
+
+        assert self._server is not None
+        dsn = self._server.create_database("round_" + "".join(c if c.isalnum() else "_" for c in label))
+        with psycopg.connect(dsn) as connection:
+            connection.execute("create table numbers (id bigint primary key, text text)")
+        return dsn
+
+    def make_sink(self, place: Any) -> Sink:
+        return sl.sinks.Postgres(place, "numbers", mode=self._mode, key=["id"] if self._mode == "upsert" else [])
+
+    def read(self, place: Any) -> list[int]:
+        import psycopg
+
+        try:
+            with psycopg.connect(place, connect_timeout=5) as connection:
+                return [number for (number,) in connection.execute("select id from numbers")]
+        except psycopg.OperationalError as error:
+            raise AwayError(str(error)) from error
+
+    def disturb(self, what: str, place: Any, stop: threading.Event, log: list[str]) -> None:
+        assert self._server is not None
+        while not stop.wait(2.0):
+            self._server.kill()
+            self._server.start()
+            log.append("server killed")
+
+
+class KafkaTarget(Target):
+    disturbances = (BROKER_OUTAGE, BROKER_KILLED)
+
+    def __init__(self) -> None:
+        self._server: KafkaServer | None = None
+        self._readers: dict[str, tuple[Any, list[int]]] = {}
+
+    @contextlib.contextmanager
+    def places(self, root: Path) -> Iterator[MakePlace]:
+        with KafkaServer(root / "kafka") as server:
+            self._server = server
+            yield self._place
+            for consumer, _ in self._readers.values():
+                consumer.close()
+            self._readers.clear()
+
+    def _place(self, label: str) -> dict[str, str]:
+        assert self._server is not None
+        topic = "round-" + "".join(c if c.isalnum() else "-" for c in label)
+        self._server.create_topic(topic, partitions=2)
+        return {"bootstrap": self._server.bootstrap, "topic": topic}
+
+    def make_sink(self, place: Any) -> Sink:
+        timeout = {"transaction.timeout.ms": round(TRANSACTION_TIMEOUT_S * 1000)}
+        return sl.sinks.Kafka(place["bootstrap"], place["topic"], config=timeout)
+
+    def read(self, place: Any) -> list[int]:
+        topic = place["topic"]
+        if topic not in self._readers:
+            self._readers[topic] = (_consumer(place), [])
+        consumer, numbers = self._readers[topic]
+        numbers += _numbers(consumer.consume(10_000, timeout=0.05))
+        return list(numbers)
+
+    def read_all(self, place: Any) -> list[int]:
+        consumer, numbers, quiet = _consumer(place), list[int](), 0
+        ends = [consumer.get_watermark_offsets(partition, timeout=20)[1] for partition in consumer.assignment()]
+        deadline_s = time.monotonic() + 30
+        while quiet < 10 and time.monotonic() < deadline_s:
+            found = _numbers(consumer.consume(10_000, timeout=0.2))
+            numbers += found
+            at = [position.offset for position in consumer.position(consumer.assignment())]
+            quiet = quiet + 1 if not found and all(a >= e for a, e in zip(at, ends, strict=True)) else 0
+        consumer.close()
+        return numbers
+
+    def disturb(self, what: str, place: Any, stop: threading.Event, log: list[str]) -> None:
+        assert self._server is not None
+        if what == BROKER_OUTAGE:
+            stop.wait(3.0)
+            self._server.kill()
+            stop.wait(TRANSACTION_TIMEOUT_S + 3.0)
+            self._server.start()
+            log.append("broker down")
+            return
+        for _ in range(3):
+            if stop.wait(2.5):
+                return
+            self._server.kill()
+            self._server.start()
+            log.append("broker killed")
+
+
+def _consumer(place: Any) -> Any:
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": place["bootstrap"],
+            "group.id": "reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(place["topic"], partition, 0) for partition in range(2)])
+    return consumer
+
+
+def _numbers(messages: list[Any]) -> list[int]:
+    import json
+
+    return [json.loads(message.value())["id"] for message in messages if message.error() is None]
+
+
+TARGETS: dict[str, Target] = {
+    "files": FilesTarget(),
+    "kafka": KafkaTarget(),
+    "postgres prepared": PostgresTarget("prepared"),
+    "postgres commit_table": PostgresTarget("commit_table"),
+    "postgres upsert": PostgresTarget("upsert"),
+    "database": DatabaseTarget(),
+    "delta append": DeltaTarget("append"),
+    "delta upsert": DeltaTarget("upsert"),
+    "data source": DataSourceTarget(),
+}

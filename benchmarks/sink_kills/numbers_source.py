@@ -17,10 +17,13 @@ BATCH_S = 0.01
 
 
 class Numbers(Source):
-    """Split *i* has the numbers that are *i* modulo `SPLITS`; `end_file` holds the first number that is not there."""
+    """Split *i* has the numbers that are *i* modulo `SPLITS`, and notes in the file `at-<i>` how far it has come.
 
-    def __init__(self, end_file: Path, rows_per_second: int) -> None:
-        self._end_file = str(end_file)
+    `end` is the file with the first number that is not there.
+    """
+
+    def __init__(self, directory: Path, rows_per_second: int) -> None:
+        self._directory = str(directory)
         self._rows_per_second = rows_per_second
 
     @property
@@ -41,12 +44,22 @@ class Numbers(Source):
 
     def reader(self, context: ReaderContext) -> SourceReader:
         del context
-        return _NumbersReader(Path(self._end_file), self._rows_per_second)
+        return _NumbersReader(Path(self._directory), self._rows_per_second)
+
+
+def furthest(directory: Path) -> int:
+    """How far the splits have come."""
+    found = [0]
+    for path in directory.glob("at-*"):
+        with contextlib.suppress(ValueError):  # it is being written
+            found.append(int(path.read_text()))
+    return max(found)
 
 
 class _NumbersReader(SourceReader):
-    def __init__(self, end_file: Path, rows_per_second: int) -> None:
-        self._end_file = end_file
+    def __init__(self, directory: Path, rows_per_second: int) -> None:
+        self._directory = directory
+        self._end_file = directory / "end"
         self._batch_rows = max(1, round(rows_per_second * BATCH_S / SPLITS))
         self._at: dict[int, int] = {}
         self._due_s = 0.0
@@ -69,6 +82,7 @@ class _NumbersReader(SourceReader):
             until = until if self._end is None else min(until, self._end)
             numbers += range(at, until, SPLITS)
             self._at[split] = at + SPLITS * len(range(at, until, SPLITS))
+            (self._directory / f"at-{split}").write_text(str(self._at[split]))
             if self._end is not None and self._at[split] >= self._end:
                 del self._at[split]
         if not numbers:
