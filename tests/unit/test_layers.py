@@ -103,6 +103,7 @@ LATE_IMPORTS: Mapping[tuple[str, str], str] = {
         "snapline.connectors.data_source.late_pyspark",
         "f'snapline.spark.{module}'",
     ): "data sources of users, which are pyspark's",
+    ("snapline.connectors.database.database_driver", "package"): "the modules of a user's database driver",
     ("snapline.operators.batch_formats", "package"): "pandas or polars, if the user asks for them",
     ("snapline.devtools.chaos.chaos_driver", "_EMBEDDED_SPARK"): "the only way from devtools to pyspark",
     ("snapline.devtools.pages.machines_page", "info.name"): "every module of protocol/",

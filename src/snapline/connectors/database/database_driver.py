@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import re
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -148,7 +149,9 @@ def _attribute(connection: Any, name: str) -> Any:
     for kind in type(connection).__mro__:
         package = kind.__module__
         while package:
-            if (found := getattr(sys.modules.get(package), name, None)) is not None:
-                return found
+            # A function of C may have been unpickled without the package that it belongs to.
+            with contextlib.suppress(ImportError):
+                if (found := getattr(importlib.import_module(package), name, None)) is not None:
+                    return found
             package = package.rpartition(".")[0]
     return None

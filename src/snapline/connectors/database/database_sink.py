@@ -48,6 +48,7 @@ class Database(Sink):
         self._commit_table = table_name(call, commit_table)
         self._driver = DatabaseDriver(call, connect, parameter_style)
         self._schemas: list[pa.Schema] = []
+        self._is_checked = False
 
     def check(self, schema: pa.Schema) -> None:
         check_types(self._driver.call, schema)
@@ -55,7 +56,19 @@ class Database(Sink):
             self._schemas.append(schema)
 
     def check_access(self) -> None:
-        """Connects, creates the table of commits if need be, and asks the table for the columns of the rows."""
+        """Connects, creates the table of commits if need be, and asks the table for the columns of the rows.
+
+        A database that is away is an error on the driver only; see `Postgres.check_access`.
+        """
+        try:
+            self._check_access()
+        except TransientError as error:
+            if not self._is_checked:
+                raise
+            _log.warning("%s; the job goes on when it answers", error)
+        self._is_checked = True
+
+    def _check_access(self) -> None:
         connection = self._driver.connect()
         try:
             self._make_commits(connection)
