@@ -21,6 +21,7 @@ from snapline.devtools.pages.reference_page import FOR_THE_ENGINE, GIVEN, public
 NEVER_NAMED = {
     "Accumulator": "what the functions for aggregates make inside",
     "Input": "an edge of the graph, which streams hold",
+    "KafkaSecurity": "the settings of security that the Kafka source and sink take as arguments",
     "Node": "a node of the graph, which jobs hold",
     "Rows": "the keys of a batch, which BatchContext.keys() makes for the methods of states",
     "SparkType": "part of SchemaLike: a schema made with pyspark.sql.types",

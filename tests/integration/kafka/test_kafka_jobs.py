@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -151,6 +153,14 @@ def test_partitions_and_topics_that_appear_are_read(kafka: KafkaServer, topic: s
     eventually(lambda: numbers(sink) == list(range(30)))
     handle.cancel()
     handle.wait("30s")
+
+
+def test_the_example_runs(kafka: KafkaServer) -> None:
+    example = Path(__file__).parents[3] / "examples" / "kafka_source.py"
+    command = [sys.executable, str(example), kafka.bootstrap]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert finished.stdout.splitlines()[:2] == ["0 user-0 40", "0 user-1 40"]
+    assert len(finished.stdout.splitlines()) == 15
 
 
 def test_bad_messages_become_dead_letters(kafka: KafkaServer, topic: str, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ class Trouble:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._since_s: float | None = None
+        self._seen_s = 0.0
         self._due_s = 0.0
         self._pause_s = _FIRST_S
 
@@ -32,7 +33,7 @@ class Trouble:
 
     def seen(self, text: str) -> None:
         """It is there, or still there."""
-        now_s = self._clock()
+        now_s = self._seen_s = self._clock()
         if self._since_s is None:
             self._since_s, self._due_s, self._pause_s = now_s, now_s, _FIRST_S
         if now_s >= self._due_s:
@@ -41,7 +42,8 @@ class Trouble:
             self._due_s = now_s + self._pause_s
             self._pause_s = min(self._pause_s * 2, _LONGEST_S)
 
-    def over(self, text: str) -> None:
-        if self._since_s is not None:
+    def over(self, text: str, settled_s: float = 0.0) -> None:
+        """It is not there any more; ignored if it was seen less than `settled_s` ago."""
+        if self._since_s is not None and self._clock() >= self._seen_s + settled_s:
             _logger.info("%s, after %.0f s", text, self._clock() - self._since_s)
             self._since_s = None

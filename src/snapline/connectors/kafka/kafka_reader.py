@@ -61,8 +61,10 @@ _logger = logging.getLogger("snapline.kafka")
 _SHORT_WAIT_S = 0.002
 _LONG_WAIT_S = 0.02
 _BACKLOG_EVERY_S = 1.0
+_FIND_EVERY_S = 5.0
 _LOOKUP_TIMEOUT_S = 1.0
 _MEETING_TIMEOUT_S = 0.5
+_SETTLED_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class KafkaReader(SourceReader):
         self._may_miss_topics = False
         self._lost: set[Partition] = set()
         """Partitions whose position is gone, until something is done about it."""
+        self._find_due_s = 0.0
         self._has_backlog = False
         self._backlog_due_s = 0.0
 
@@ -190,8 +193,9 @@ class KafkaReader(SourceReader):
         if self._may_miss_topics:
             self._look_for_topics(consumer)
         ended = self._finished()
-        for partition in tuple(self._lost):
-            self._find(partition)
+        if self._lost and time.monotonic() >= self._find_due_s:
+            for partition in tuple(self._lost):
+                self._find(partition)
         if self._away.is_due:
             self._look_for_broker(consumer)
         self._look_at_backlog(consumer)
@@ -341,12 +345,13 @@ class KafkaReader(SourceReader):
     def _look_for_topics(self, consumer: Consumer) -> None:
         from confluent_kafka import KafkaException
 
+        # The client tells of it again if it lasts.
+        self._may_miss_topics = False
         try:
             topics = consumer.list_topics(timeout=_LOOKUP_TIMEOUT_S).topics
         except KafkaException as error:
             self._is_away(error)
             return
-        self._may_miss_topics = False
         for partition, progress in self._reading.items():
             if partition[0] not in topics or partition[1] >= len(topics[partition[0]].partitions):
                 self._missing(partition, progress)
@@ -372,6 +377,7 @@ class KafkaReader(SourceReader):
             if not is_away(error):
                 self._connection.fail(error, f"find the offsets of partition {partition[1]} of {partition[0]!r}")
             self._is_away(error)
+            self._find_due_s = time.monotonic() + _FIND_EVERY_S
             return
         self._lost.discard(partition)
         if not (progress.next < 0 or low <= progress.next <= high):
@@ -390,7 +396,8 @@ class KafkaReader(SourceReader):
         )
 
     def _is_back(self) -> None:
-        self._away.over(f"{self._connection.call}: a broker answers again")
+        # What was fetched before says nothing of now.
+        self._away.over(f"{self._connection.call}: a broker answers again", settled_s=_SETTLED_S)
 
     def _look_for_broker(self, consumer: Consumer) -> None:
         """Where nothing is written, nothing else tells that it is back."""

@@ -21,6 +21,8 @@ def test_trouble_is_told_at_growing_intervals(caplog: pytest.LogCaptureFixture) 
             assert is_due == (second > 0)
     assert told == [0, 10, 30, 70]
     assert trouble.lasts
+    trouble.over("back", settled_s=1)
+    assert trouble.lasts
     trouble.over("back")
     trouble.over("back")
     assert bool(trouble.is_due) is False
