@@ -16,7 +16,7 @@ import snapline as sl
 from snapline.contracts.sink import CommitResult, Committable, Permit, RetryWith, SinkContext
 from snapline.devtools.servers.kafka_server import KafkaServer
 
-DEADLINE_S = 60.0
+DEADLINE_S = 45.0
 POLL_S = 0.05
 
 

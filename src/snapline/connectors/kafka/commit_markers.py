@@ -28,6 +28,8 @@ READ_TIMEOUT_S = 30.0
 """How long reading markers may take; transactions that hang in their partition hold it up until they time out."""
 
 _POLL_S = 0.02
+_OF_GROUP = ("GROUP_AUTHORIZATION_FAILED", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+"""The client looks for the coordinator of its group, which is not used: partitions are assigned by hand."""
 _CONFIG = {
     "cleanup.policy": "compact",
     # Only closed files are compacted: short ones keep reading quick.
@@ -139,6 +141,8 @@ class CommitMarkers:
                         number = message.partition() or 0
                         if (message.offset() or 0) >= ends.get(number, 0):
                             ends.pop(number, None)
+                    elif error_name(error) in _OF_GROUP:
+                        continue
                     elif not error.retriable():
                         raise self._connection.error(error, self._doing("read"), is_running=True)
                 if ends and time.monotonic() > deadline_s:

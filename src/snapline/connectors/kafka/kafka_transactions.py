@@ -157,6 +157,10 @@ class WriterTransactions:
 
     def _meaning(self, error: KafkaException) -> Exception:
         problem = error.args[0]
+        if error_name(problem) == "_STATE":
+            problem = self._failure() or problem
+        # Why connections are refused is told only here.
+        self._producer.poll(0)
         if error_name(problem) in _TAKEN or problem.fatal():
             return FencedProducerError(self._connection.shown(problem))
         # What a transaction says about its failure is often only that some message failed.
@@ -165,6 +169,18 @@ class WriterTransactions:
             if final is not None:
                 return final
         return CommitDelayError(self._cause(problem))
+
+    def _failure(self) -> KafkaError | None:
+        """Why a transaction has failed that takes no more messages."""
+        from confluent_kafka import KafkaException
+
+        try:
+            # It cannot begin again, and only this call says why without ending anything.
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            found: KafkaError = error.args[0]
+            return found
+        return None
 
     def _cause(self, problem: KafkaError | None) -> str:
         told = [self._connection.shown(each) for each in (problem, self._problem) if each is not None]
