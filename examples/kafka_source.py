@@ -10,7 +10,7 @@ import tempfile
 import uuid
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 import snapline as sl
 from snapline.testing import ThreadCluster
