@@ -49,11 +49,7 @@ class Numbers(Source):
 
 def furthest(directory: Path) -> int:
     """How far the splits have come."""
-    found = [0]
-    for path in directory.glob("at-*"):
-        with contextlib.suppress(ValueError):  # it is being written
-            found.append(int(path.read_text()))
-    return max(found)
+    return max((int(path.read_text()) for path in directory.glob("at-*")), default=0)
 
 
 class _NumbersReader(SourceReader):
@@ -82,7 +78,9 @@ class _NumbersReader(SourceReader):
             until = until if self._end is None else min(until, self._end)
             numbers += range(at, until, SPLITS)
             self._at[split] = at + SPLITS * len(range(at, until, SPLITS))
-            (self._directory / f"at-{split}").write_text(str(self._at[split]))
+            new = self._directory / f"new-{split}"
+            new.write_text(str(self._at[split]))
+            new.rename(self._directory / f"at-{split}")
             if self._end is not None and self._at[split] >= self._end:
                 del self._at[split]
         if not numbers:
