@@ -54,6 +54,12 @@ def test_keyed_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_data_sources_of_pyspark() -> None:
+    out = run(str(EXAMPLES / "data_source.py"))
+    assert out.splitlines() == ["JobStatus.FINISHED", "customer-0 334", "customer-1 333", "customer-2 333"]
+
+
+@pytest.mark.slow
 def test_the_benchmark_of_the_protocol_core_runs() -> None:
     result = json.loads(run("-m", "benchmarks.protocol", "--json"))
     assert len(result["costs"]) == 3
