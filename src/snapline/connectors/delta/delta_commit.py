@@ -69,14 +69,12 @@ class DeltaCommitter(GlobalCommitter):
         # The lineage that prepared it, which after a start from a savepoint is not this one.
         app = payloads[0]["app"]
         conflicts = load_deltalake().exceptions.CommitFailedError
-        result = CommitResult.ALREADY_COMMITTED
         for _ in range(MAX_CONFLICTS):
             table = self._newest()
             done = table.transaction_version(app)
             if done is not None and done >= checkpoint_id:
                 self._remove_staged(payloads)
-                return result
-            result = CommitResult.COMMITTED
+                return CommitResult.ALREADY_COMMITTED
             try:
                 self._rules.make_room(table, _schemas(payloads))
                 if payloads[0]["mode"] == "append":
@@ -93,7 +91,9 @@ class DeltaCommitter(GlobalCommitter):
                 # It may have taken effect; the next try sees whether it has.
                 self._table = None
                 raise self._place.failed(f"could not take {name}", error) from error
-            # Also after success: the record in the table is what counts.
+            else:
+                self._remove_staged(payloads)
+                return CommitResult.COMMITTED
         _log.warning("others write the table %s all the time; the commit of %s waits", self._place, name)
         return CommitResult.RETRY_LATER
 

@@ -33,7 +33,7 @@ class Delta(Sink):
     partition_by: columns by which a new table is partitioned; None takes those of the table.
     new_columns: what happens if the rows have columns that the table lacks: "add" them, or "fail" at the start.
     create: create the table if there is none.
-    description, properties: of a table that is created, such as {"delta.logRetentionDuration": "interval 7 days"}.
+    description, properties: of a table that is created, such as {"delta.logRetentionDuration": "interval 1 days"}.
     max_file_size: a larger file is closed and the same checkpoint continues in another one.
     storage_options: how to reach remote storage, such as `sl.S3(...)`.
     """

@@ -69,7 +69,7 @@ def test_a_table_is_created_with_its_description_and_properties(tmp_path: Path) 
     begun(sl.sinks.Delta(tmp_path / "t", partition_by="s", description="rows", properties=properties), ROWS)
     table = deltalake.DeltaTable(tmp_path / "t")
     assert table.metadata().description == "rows"
-    assert table.metadata().configuration == properties
+    assert table.metadata().configuration == {**properties, "delta.logRetentionDuration": "interval 7 days"}
     assert table.metadata().partition_columns == ["s"]
     with pytest.raises(ConfigurationError, match="create=True"):
         begun(sl.sinks.Delta(tmp_path / "other", create=False), ROWS)
