@@ -32,6 +32,9 @@ CHUNK_BYTES = 8 << 20
 MESSAGE_OVERHEAD_BYTES = 512
 """What the client may add to a message."""
 
+WAITING_BYTES = 16 << 20
+"""Writing pauses when more than this waits behind a commit that is under way: brokers set the pace."""
+
 _TAKEOVERS = 3
 """How often in one commit a producer takes its id back: a zombie takes it once, and then sees that it is late."""
 _WARN_S = 10.0
@@ -97,6 +100,11 @@ class ExactlyOnceWriter(SinkWriter):
         self._transactions: WriterTransactions | None = None
         """Of this writer itself. Those of others are closed when their commit is done."""
         self._lock = threading.Lock()
+        self._pace = threading.Condition()
+        self._unconfirmed: dict[int, int] = {}
+        """Bytes that were prepared and are not known to be committed, by checkpoint. Guarded by `_pace`."""
+        self._committing: int | None = None
+        """The checkpoint whose commit is under way. Guarded by `_pace`."""
         self._is_closed = False
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -112,12 +120,14 @@ class ExactlyOnceWriter(SinkWriter):
             )
         if self._batch_bytes >= CHUNK_BYTES:
             self._finish_chunk()
+            self._keep_pace()
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
-        del checkpoint_id
         self._finish_chunk()
         if not self._chunks:
             return ()
+        with self._pace:
+            self._unconfirmed[checkpoint_id] = self._bytes
         chunks, self._chunks, self._bytes = self._chunks, [], 0
         return ({"topic": self._topic, "commit_topic": self._commit_topic, "chunks": chunks},)
 
@@ -126,9 +136,43 @@ class ExactlyOnceWriter(SinkWriter):
             batches, self._batches, self._batch_bytes = self._batches, [], 0
             self._chunks.append(kept_bytes(batches))
 
+    def _keep_pace(self) -> None:
+        """Wait for the commit that is under way if another waits behind it: else memory and checkpoints would grow."""
+        began_s = warned_s = time.monotonic()
+        with self._pace:
+            while self._is_behind():
+                self._pace.wait(_WARN_S)
+                now_s = time.monotonic()
+                if now_s - warned_s >= _WARN_S:
+                    warned_s = now_s
+                    _log.warning(
+                        "%s: writing has waited for a commit for %.0f s", self._connection.call, now_s - began_s
+                    )
+
+    def _is_behind(self) -> bool:
+        if self._committing is None or self._is_closed:
+            return False
+        waiting = sum(size for checkpoint, size in self._unconfirmed.items() if checkpoint != self._committing)
+        return waiting > WAITING_BYTES
+
     # Commits.
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
+        is_own = committable.name.startswith(f"{self._own}/")
+        result = CommitResult.RETRY_LATER
+        with self._pace:
+            self._committing = committable.checkpoint_id
+        try:
+            result = self._attempts(committable, permit)
+        finally:
+            with self._pace:
+                self._committing = None
+                if is_own and result is not CommitResult.RETRY_LATER:
+                    self._unconfirmed.pop(committable.checkpoint_id, None)
+                self._pace.notify_all()
+        return result
+
+    def _attempts(self, committable: Committable, permit: Permit) -> CommitResult:
         try:
             writer, _ = writer_and_place(committable.name)
             payload = committable.payload
@@ -196,7 +240,9 @@ class ExactlyOnceWriter(SinkWriter):
             transactions.close()
 
     def close(self) -> None:
-        self._is_closed = True
+        with self._pace:
+            self._is_closed = True
+            self._pace.notify_all()
         self._batches, self._chunks = [], []
         # A commit that is under way sees it, and lets go of the producer itself.
         if self._lock.acquire(blocking=False):
