@@ -176,6 +176,8 @@ class _Committer(GlobalCommitter):
 
     def _checked(self, path: Any, name: str) -> Path:
         """Paths come from a snapshot, which others may have written: no other file may be read, nor deleted."""
+        if not isinstance(path, str):
+            raise UserCodeError(f"{name} was prepared by another kind of sink; give this one another uid")
         found = Path(path)
         inside = os.path.realpath(found.parent).startswith(f"{os.path.realpath(self._root)}{os.sep}")
         if not inside or found.is_symlink() or not _STAGED.fullmatch(found.name):

@@ -115,6 +115,8 @@ def test_a_snapshot_cannot_name_other_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(RestoreError, match="is no file of this sink"):
             committer(sink).commit(Committable(NAME.format(1), 1, [str(path)]), PERMIT)
+    with pytest.raises(UserCodeError, match="was prepared by another kind of sink"):
+        committer(sink).commit(Committable(NAME.format(1), 1, [{"message": b""}]), PERMIT)
     assert secret.exists()
     assert calls.seen == []
 

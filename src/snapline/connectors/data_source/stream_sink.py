@@ -132,8 +132,17 @@ class _Writer(SinkWriter):
             raise UserCodeError(f"{self._user}: write() gave {shortened(message)}; it must give a WriterCommitMessage")
         with self._user.calling("pickling the message of write()"):
             pickled: bytes = cloudpickle.dumps(message)
-        entry = "" if self._journal is None else self._journal.keep(checkpoint_id, pickled)
-        return [{"message": pickled, "entry": entry}]
+        return [{"message": pickled, "entry": self._kept(checkpoint_id, pickled)}]
+
+    def _kept(self, checkpoint_id: int, message: bytes) -> str:
+        """The name of the message in the journal; without it, only an abort may be missing."""
+        if self._journal is None:
+            return ""
+        try:
+            return self._journal.keep(checkpoint_id, message)
+        except OSError as error:
+            _log.warning("sink %s: a message is not kept for aborts: %s", self._uid, error)
+            return ""
 
     def close(self) -> None:
         writing, self._writing = self._writing, None
@@ -178,8 +187,7 @@ class _Committer(GlobalCommitter):
         line = committable.name.rsplit("/", 4)[0]
         if committable.checkpoint_id <= self._committed.get(line, NO_CHECKPOINT):
             return CommitResult.ALREADY_COMMITTED
-        # Pickles of this job's own writers: they come from them, or from its checkpoints.
-        messages = [pickle.loads(payload["message"]) for payload in committable.payload]  # noqa: S301
+        messages = [self._message(payload, committable.name) for payload in committable.payload]
         try:
             writer = self._writer()
             with self._user.calling("commit()"):
@@ -204,6 +212,13 @@ class _Committer(GlobalCommitter):
 
     def close(self) -> None:
         """Aborts that still run end by themselves."""
+
+    def _message(self, payload: Any, name: str) -> Any:
+        if not (isinstance(payload, dict) and "message" in payload):
+            raise UserCodeError(f"{name} was prepared by another kind of sink; give this one another uid")
+        with self._user.calling("unpickling a message of write()"):
+            # Of this job's own writers: it comes from them, or from a checkpoint.
+            return pickle.loads(payload["message"])  # noqa: S301
 
     def _writer(self) -> Any:
         with self._user.calling("streamWriter()"):

@@ -26,7 +26,7 @@ from snapline.text import shortened
 _MAX_RANGES = 16
 """How many ranges of a reader that limits them are planned in one go while it is behind."""
 
-_MAX_BOUNDED_RANGES = 1_000_000
+_MAX_BOUNDED_RANGES = 100_000
 
 
 class _Kind(Enum):
@@ -200,13 +200,16 @@ class DataSource(Source):
         plan = _Plan(self._initial(), 0)
         splits: list[Split] = []
         # Without an end of its own the reader may always find more: one range, as in Spark.
-        for _ in range(_MAX_BOUNDED_RANGES if has_end else 1):
+        for _ in range(_MAX_BOUNDED_RANGES):
             found, after = self._next_range(plan, everything=not has_end)
             splits += found
-            if after == plan:
-                break
+            if after == plan or not has_end:
+                return splits
             plan = after
-        return splits
+        raise UserCodeError(
+            f"{self._user}: latestOffset() still rises after {_MAX_BOUNDED_RANGES} ranges; with bounded=True it must "
+            "stop at what was there when prepareForTriggerAvailableNow() was called"
+        )
 
     def _batch_splits(self) -> list[Split]:
         reader = self._made()

@@ -103,6 +103,25 @@ def test_commits_are_tried_again_while_something_outside_is_away(tmp_path: Path)
         committer.commit(Committable("job.1/out.commit/0/1/14/0", 14, []), permit)
 
 
+def test_what_another_sink_prepared_is_refused() -> None:
+    sink = sl.sinks.DataSource(Keeping)
+    sink.check(pa.schema([("x", pa.int64())]))
+    with pytest.raises(UserCodeError, match="was prepared by another kind of sink"):
+        sink.global_committer(CONTEXT).commit(Committable("job.1/out.commit/0/1/1/0", 1, ["/x"]), Permit(1, 1))
+
+
+def test_messages_that_cannot_be_kept_for_aborts_are_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    sink = sl.sinks.DataSource(Keeping, directory=tmp_path / "file")
+    sink.check(pa.schema([("x", pa.int64())]))
+    writer = sink.writer(CONTEXT)
+    writer.write(pa.record_batch({"x": [1]}))
+    assert [payload["entry"] for payload in writer.prepare(1)] == [""]
+    assert "a message is not kept for aborts" in caplog.text
+
+
 def test_a_driver_commits_a_batch_once(tmp_path: Path) -> None:
     sink = sl.sinks.DataSource(Keeping)
     sink.check(pa.schema([("x", pa.int64())]))

@@ -101,6 +101,13 @@ def test_a_reader_with_a_limit_catches_up_in_several_ranges(tmp_path: Path) -> N
     assert source.discover(known)[0] == []
 
 
+def test_a_bounded_reader_must_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapline.connectors.data_source.stream_source._MAX_BOUNDED_RANGES", 3)
+    source = made(kit.LimitedNumbers, tmp_path, 10_000, bounded=True)
+    with pytest.raises(UserCodeError, match="still rises after 3 ranges; with bounded=True it must stop"):
+        source.splits(1)
+
+
 @pytest.mark.parametrize(
     ("method", "gives", "says"),
     [
