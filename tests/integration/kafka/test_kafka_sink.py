@@ -427,3 +427,11 @@ class TestErrors:
         task = Task(sl.sinks.Kafka(kafka.bootstrap, topic, max_size="10kb"), lineage)
         with pytest.raises(UserCodeError, match=r"more than 10.*interval=.*max_size="):
             task.write(*range(2000))
+
+
+def test_the_example_runs(kafka: KafkaServer) -> None:
+    example = Path(__file__).parents[3] / "examples" / "kafka_sink.py"
+    command = [sys.executable, str(example), kafka.bootstrap]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    expected = sl.sources.Rate(20_000, rows=30_000, users=3).expected_counts()
+    assert finished.stdout.splitlines() == ["FINISHED", *(f"{user} {expected[user]}" for user in sorted(expected))]
