@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -130,7 +131,7 @@ class RowConverter:
             )
         if any(issubclass(kind, Row) for kind in kinds):
             rows = [self._in_order(row) for row in rows]
-        columns = [self._column(number, values) for number, values in enumerate(zip(*rows, strict=True))]
+        columns = [self._column(number, list(map(itemgetter(number), rows))) for number in range(len(self._names))]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _in_order(self, row: Any) -> Sequence[Any]:
