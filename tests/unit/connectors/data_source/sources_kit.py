@@ -36,6 +36,13 @@ def heard(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def offer(directory: Path, numbers: int) -> None:
+    """So many numbers are available from now on."""
+    hidden = directory / ".available"
+    hidden.write_text(str(numbers))
+    hidden.replace(directory / "available")
+
+
 @dataclass
 class Range(InputPartition):
     start: int
