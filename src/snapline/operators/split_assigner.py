@@ -21,12 +21,13 @@ Answer: TypeAlias = dict[str, Any]
 class _State(msgspec.Struct, frozen=True):
     """What a checkpoint holds: the splits that are not assigned, and what the source knows of all it has discovered.
 
-    `found` says for each discovery that is not read yet how many of the splits are its own, and what was known then.
+    `found` says for each discovery that is not read yet how many of the splits are its own, and what was known then;
+    None in snapshots of versions that did not know.
     """
 
     splits: list[Any]
     known: Any
-    found: list[tuple[int, Any]] = []
+    found: list[tuple[int, Any]] | None = None
 
 
 @dataclass(slots=True)
@@ -78,7 +79,10 @@ class SplitAssigner:
         self._share_out(state.splits)
         # Any subtask may have restored a split of any of them.
         everyone = range(self._parallelism)
-        self._found.extend(_Found(known, unassigned, set(everyone)) for unassigned, known in state.found)
+        self._found.extend(_Found(known, unassigned, set(everyone)) for unassigned, known in state.found or ())
+        if state.found == [] and not self._source.in_step:
+            # The attempt before may have ended before it told the source.
+            self.read_until = state.known
 
     def snapshot(self) -> dict[str, Any]:
         """What is not assigned yet, and what is known."""

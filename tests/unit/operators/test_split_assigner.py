@@ -189,3 +189,16 @@ def test_everything_is_read_when_all_ask_in_vain() -> None:
     assert is_exhausted(assigner)
     assert assigner.discovered((["b"], None)) != []
     assert not is_exhausted(assigner)
+
+
+def test_what_was_all_read_is_known_after_a_restore() -> None:
+    before = started([], 1, bounded=False, in_step=False, found=[(["a"], 1)])
+    source = Parts(None, bounded=False, in_step=False, found=[])
+    for expected in (None, 1):
+        before.assign(0)
+        after = SplitAssigner(source, 2)
+        after.restore(before.snapshot())
+        assert after.read_until == expected
+    older = SplitAssigner(source, 2)
+    older.restore({"splits": [], "known": 1})
+    assert older.read_until is None, "a subtask may have restored a part of it"

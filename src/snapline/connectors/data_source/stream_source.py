@@ -140,10 +140,10 @@ class DataSource(Source):
             return splits, list(plan)
 
     def all_read(self, known: Any) -> None:
-        end = _Plan(*known).end
+        end, partitions = known
         with self._guard:
             # Told again with every checkpoint, also while nothing is new.
-            if end != self._committed:
+            if partitions and end != self._committed:
                 with self._user.calling("commit()"):
                     self._reader().commit(json.loads(end))
                 self._committed = end
