@@ -29,22 +29,23 @@ def data_files(path: Path) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_operator_processes_are_killed_while_others_read(tmp_path: Path, mode: str) -> None:
-    path, rows = tmp_path / "table", 8_000
+    path, rows = tmp_path / "table", 8000 if mode == "append" else 4000
     sink = sl.sinks.Delta(path, mode=mode, key=["value", "side"] if mode == "upsert" else [])
     job = sides_job(tmp_path, sink, rows=rows, rate=3000, restart=RESTART, execution=FAST)
     cluster = ProcessCluster(slots=2)
     handle = job.start(cluster)
     seen: dict[int, int] = {}
-    for kills in range(3):
+    for kills in range(3 if mode == "append" else 2):
         enough = rows // 5 * (kills + 1)
         wait_until(lambda enough=enough: _grown(path, seen, enough), "growth")  # type: ignore[misc]
+        wait_until(lambda: len(cluster.worker_pids()) == 2, "both processes run")
         os.kill(cluster.worker_pids()[kills % 2], signal.SIGKILL)
     while handle.status() not in (sl.JobStatus.FINISHED, sl.JobStatus.FAILED):
         seen |= numbers_seen(path)
     assert handle.wait("60s") is sl.JobStatus.FINISHED
     seen |= numbers_seen(path)
     assert max(seen.values()) == rows
-    assert len(seen) > 5, "readers saw many versions"
+    assert len(seen) > 3, "readers saw many versions"
     assert list(seen.values()) == sorted(seen.values())
     if mode == "append":
         table = deltalake.DeltaTable(path)
@@ -118,7 +119,7 @@ def test_keyed_counts_are_kept_up_to_date_in_a_table(tmp_path: Path) -> None:
 def test_a_table_is_followed_through_restarts(tmp_path: Path) -> None:
     """One job writes a table, another one follows it and writes a second; processes of the follower are killed."""
     first, second = tmp_path / "first", tmp_path / "second"
-    writer = sides_job(tmp_path / "writer", sl.sinks.Delta(first), rows=6000, rate=3000)
+    writer = sides_job(tmp_path / "writer", sl.sinks.Delta(first), rows=4000, rate=3000)
     writing = writer.start(ThreadCluster())
     wait_until(lambda: deltalake.DeltaTable.is_deltatable(str(first)), "the table is created")
     follower = sl.Job(
@@ -132,16 +133,15 @@ def test_a_table_is_followed_through_restarts(tmp_path: Path) -> None:
     stream.sink(sl.sinks.Delta(second), uid="copy")
     cluster = ProcessCluster(slots=2)
     following = follower.start(cluster)
-    for part in (1, 2):
-        wait_until(lambda part=part: _rows(second) > 6000 * SIDES * part // 4, "rows are copied")  # type: ignore[misc]
-        os.kill(cluster.worker_pids()[0], signal.SIGKILL)
+    wait_until(lambda: _rows(second) > 1000 * SIDES, "rows are copied")
+    os.kill(cluster.worker_pids()[0], signal.SIGKILL)
     assert writing.wait("60s") is sl.JobStatus.FINISHED
     deltalake.DeltaTable(first).optimize.compact()
-    wait_until(lambda: _rows(second) >= 6000 * SIDES, "everything is copied")
-    deltalake.write_deltalake(first, pa.table({"value": [6000] * SIDES, "side": list(range(SIDES))}), mode="append")
-    wait_until(lambda: _rows(second) > 6000 * SIDES, "the row behind OPTIMIZE is copied")
+    wait_until(lambda: _rows(second) >= 4000 * SIDES, "everything is copied")
+    deltalake.write_deltalake(first, pa.table({"value": [4000] * SIDES, "side": list(range(SIDES))}), mode="append")
+    wait_until(lambda: _rows(second) > 4000 * SIDES, "the row behind OPTIMIZE is copied")
     following.cancel()
-    assert sum(numbers_seen(second).values()) == 6001
+    assert sum(numbers_seen(second).values()) == 4001
 
 
 def _rows(path: Path) -> int:
