@@ -40,7 +40,7 @@ def written(kafka: KafkaServer) -> str:
 
 @pytest.mark.parametrize("bounded", [True, False])
 class TestKafka(SourceContract):
-    quiet_s = 1.0
+    quiet_s = 0.6
 
     @pytest.fixture(autouse=True)
     def _server(self, kafka: KafkaServer, written: str, bounded: bool) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from snapline.connectors.kafka.kafka_client import KafkaConnection
@@ -17,6 +18,10 @@ MAX_CHECKPOINTS = 1000
 """Checkpoints whose outcome is open; more hardly happen, and the oldest ones are forgotten."""
 
 
+FINISH_TIMEOUT_S = 2.0
+_POLL_S = 0.05
+
+
 class GroupOffsets:
     """Commits the positions of a checkpoint once that has completed, and no others. Used by the task's thread only.
 
@@ -28,6 +33,7 @@ class GroupOffsets:
         self._connection = connection
         self._positions: OrderedDict[int, dict[Partition, int]] = OrderedDict()
         self._committed: dict[Partition, int] = {}
+        self._unanswered = 0
         self._trouble = Trouble()
 
     def record(self, checkpoint_id: int, positions: Mapping[Partition, int]) -> None:
@@ -55,16 +61,24 @@ class GroupOffsets:
             consumer.commit(
                 offsets=[TopicPartition(*partition, at) for partition, at in new.items()], asynchronous=True
             )
+            self._unanswered += 1
         except KafkaException as error:
             self._failed(error, list(new))
 
     def answered(self, error: Any, partitions: list[Any]) -> None:
         """The client's answer to a commit; called inside of its other calls."""
+        self._unanswered -= 1
         problem = error or next((each.error for each in partitions if each.error is not None), None)
         if problem is None:
             self._trouble.over(f"{self._connection.call}: the offsets of the group {self._group!r} are committed again")
         else:
             self._failed(problem, [(each.topic, each.partition) for each in partitions])
+
+    def finish(self, consumer: Consumer, is_away: Callable[[], bool]) -> None:
+        """Wait a little for the answers to commits: those of a job that ends would otherwise be lost."""
+        deadline_s = time.monotonic() + FINISH_TIMEOUT_S
+        while self._unanswered > 0 and not is_away() and time.monotonic() < deadline_s:
+            consumer.poll(_POLL_S)
 
     def _failed(self, problem: object, partitions: list[Partition]) -> None:
         for partition in partitions:

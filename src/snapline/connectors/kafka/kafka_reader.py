@@ -21,6 +21,7 @@ from snapline.connectors.kafka.kafka_client import (
 )
 from snapline.connectors.kafka.kafka_cluster import Partition
 from snapline.connectors.kafka.kafka_columns import MetadataColumns
+from snapline.connectors.kafka.kafka_consumer import CONSUMER_SETTINGS, drop
 from snapline.connectors.kafka.kafka_group import GroupOffsets
 from snapline.connectors.kafka.kafka_notices import Trouble
 from snapline.connectors.kafka.kafka_rows import message_rows, runs_of
@@ -32,34 +33,10 @@ from snapline.errors import ConfigurationError, RestoreError
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
 
-CONSUMER_SETTINGS: Mapping[str, Any] = {
-    "enable_auto_commit": False,
-    "enable_auto_offset_store": False,
-    "auto_offset_reset": "error",
-    "enable_partition_eof": True,
-    "allow_auto_create_topics": False,
-    # A task that is held back by those behind it does not poll.
-    "max_poll_interval_ms": 24 * 3600 * 1000,
-    # By default a full queue makes the client pause for a second, which leaves the reader without messages.
-    "fetch_queue_backoff_ms": 10,
-    # A partition that is added waits until the fetch that is under way has ended.
-    "fetch_wait_max_ms": 200,
-    "reconnect_backoff_max_ms": 2000,
-}
-
-RESERVED: Mapping[str, str] = {
-    "group.id": "use group=",
-    "enable.auto.commit": "offsets are committed with checkpoints; use group=",
-    "enable.auto.offset.store": "offsets are committed with checkpoints; use group=",
-    "auto.offset.reset": "use start= and reset=",
-    "enable.partition.eof": "the source needs it to find ends",
-    "isolation.level": "use isolation=",
-}
-
 _logger = logging.getLogger("snapline.kafka")
 
 _SHORT_WAIT_S = 0.002
-_LONG_WAIT_S = 0.02
+_LONG_WAIT_S = 0.01
 _BACKLOG_EVERY_S = 1.0
 _FIND_EVERY_S = 5.0
 _LOOKUP_TIMEOUT_S = 1.0
@@ -94,6 +71,10 @@ class _Progress:
     @property
     def has_ended(self) -> bool:
         return self.is_over or (self.stop is not None and self.next >= self.stop)
+
+    def lag(self, low: int, high: int) -> int:
+        """How many offsets are left to read of those that there are."""
+        return max(0, (high if self.stop is None else self.stop) - max(self.next, low, 0))
 
 
 class KafkaReader(SourceReader):
@@ -165,9 +146,13 @@ class KafkaReader(SourceReader):
 
     def close(self) -> None:
         consumer, self._consumer = self._consumer, None
-        # Closing waits for commits that are under way, and would wait long for a broker that is away.
-        if consumer is not None and not self._away.lasts:
-            consumer.close()
+        if consumer is None:
+            return
+        if self._group is not None:
+            self._group.finish(consumer, lambda: self._away.lasts)
+        last = [consumer]
+        del consumer
+        drop(last)
 
     # Rows.
 
@@ -417,12 +402,15 @@ class KafkaReader(SourceReader):
         limit, now_s = self._settings.backlog_rows, time.monotonic()
         if limit is None or now_s < self._backlog_due_s:
             return
+        known = {
+            partition: consumer.get_watermark_offsets(_partitions([partition])[0], cached=True)
+            for partition in self._reading
+        }
+        fetched = {partition: ends for partition, ends in known.items() if ends is not None and ends[1] >= 0}
+        if not fetched:
+            return
         self._backlog_due_s = now_s + _BACKLOG_EVERY_S
-        lag = 0
-        for partition, progress in self._reading.items():
-            known = consumer.get_watermark_offsets(_partitions([partition])[0], cached=True)
-            if known is not None and known[1] >= 0:
-                lag += max(0, (known[1] if progress.stop is None else progress.stop) - max(progress.next, known[0], 0))
+        lag = sum(self._reading[partition].lag(low, high) for partition, (low, high) in fetched.items())
         # Half of it is little enough; else it would switch to and fro.
         has_backlog = lag > (limit // 2 if self._has_backlog else limit)
         if has_backlog != self._has_backlog:

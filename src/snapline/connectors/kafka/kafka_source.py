@@ -14,8 +14,9 @@ from snapline.connectors.formats.message_format import MessageFormat
 from snapline.connectors.kafka.kafka_client import KafkaConnection, KafkaSecurity
 from snapline.connectors.kafka.kafka_cluster import KafkaCluster, Partition, TopicChoice
 from snapline.connectors.kafka.kafka_columns import MetadataColumns
+from snapline.connectors.kafka.kafka_consumer import RESERVED
 from snapline.connectors.kafka.kafka_notices import Trouble
-from snapline.connectors.kafka.kafka_reader import RESERVED, KafkaReader, ReadSettings
+from snapline.connectors.kafka.kafka_reader import KafkaReader, ReadSettings
 from snapline.connectors.kafka.kafka_start import EARLIEST, RESETS, Reset, Start, StartRule
 from snapline.contracts.dead_letters import checked_on_error
 from snapline.contracts.source import ReaderContext, Source, SourceReader, Split
