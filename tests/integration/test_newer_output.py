@@ -41,6 +41,10 @@ def test_an_older_savepoint_is_refused_where_newer_output_is(tmp_path: Path) -> 
     wait_until(lambda: newest.checkpoints().counts.completed > 1, "it runs from the newest")
     newest.cancel()
 
+    again = make_job(tmp_path, "fifth", restore_from=new).start(ThreadCluster())
+    with pytest.raises(sl.JobFailedError, match="holds output of a job that was started from"):
+        again.wait("20s")
+
 
 def test_ids_are_not_compared_across_lineages(tmp_path: Path) -> None:
     """A job whose checkpoints are deleted starts from scratch, and its output is not taken for that of the first."""

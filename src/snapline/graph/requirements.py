@@ -35,20 +35,31 @@ def check_sinks(operators: Iterable[tuple[str, ChainMember]]) -> None:
             raise ConfigurationError(f"the sink {uid!r} cannot be written: {type(error).__name__}: {error}") from error
 
 
-def check_newer_output(sinks: Mapping[str, Sink], start: Snapshot, *, is_allowed: bool) -> None:
+def check_newer_output(
+    sinks: Mapping[str, Sink], start: Snapshot, forks: Iterable[str] = (), *, is_allowed: bool
+) -> None:
     """Raises `RestoreError` if a sink, given by its uid, has committed output that is newer than the snapshot.
 
-    A job that starts from the snapshot would write it again. Blocks: it asks the systems outside.
+    A job that starts from the snapshot would write it again. `forks` are lineages that began with the same snapshot:
+    all of their output is newer. Blocks: it asks the systems outside.
     """
     for uid, sink in sinks.items():
-        newest = sink.committed_until(start.lineage.id, uid)
-        if newest is None or newest <= start.id:
+        newest = sink.committed_until(start.lineage.id, uid) if start.lineage.id else None
+        if newest is not None and newest > start.id:
+            found = f"output up to checkpoint {newest} of the job that took {start.location}"
+        elif (fork := next((fork for fork in forks if sink.committed_until(fork, uid) is not None), None)) is not None:
+            found = f"output of a job that was started from {start.location} before ({fork})"
+        else:
             continue
-        what = f"the sink {uid!r} holds output up to checkpoint {newest} of the job that took {start.location}"
         if not is_allowed:
             raise RestoreError(
-                f"{what}, which is only checkpoint {start.id}: starting from it would write the rows in between again. "
-                "Start from the newest checkpoint or savepoint of that job; or remove the newer output and set "
-                "Checkpoints(allow_newer_output=True)"
+                f"the sink {uid!r} holds {found}, and that is only checkpoint {start.id}: starting from it would write "
+                "the rows after it again. Start from the newest checkpoint or savepoint; or remove the newer output "
+                "and set Checkpoints(allow_newer_output=True)"
             )
-        _log.warning("%s: rows after checkpoint %d are written again, as allow_newer_output permits", what, start.id)
+        _log.warning(
+            "the sink %r holds %s: rows after checkpoint %d are written again, as allow_newer_output permits",
+            uid,
+            found,
+            start.id,
+        )

@@ -36,7 +36,8 @@ from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatist
 from snapline.runtime.master.job_log import EventLog
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.storage.archive import Archive
-from snapline.types import NO_CHECKPOINT, JobStatus, SubtaskId
+from snapline.storage.snapshot_forks import forks, note_fork
+from snapline.types import NO_CHECKPOINT, ClaimMode, JobStatus, SubtaskId
 
 _log = logging.getLogger(__name__)
 
@@ -141,11 +142,19 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int, regions: frozen
         fresh=f"{spec.job_id}.{storage.archive.token[:_LINEAGE_DIGITS]}",
         job_id=spec.job_id,
     )
-    if start is not None and lineage.parent:
-        check_newer_output(spec.sinks, start, is_allowed=spec.checkpoints.allow_newer_output)
+    if start is not None and start is given:
+        _check_forks(spec, storage, start, lineage)
     return Recovery(
         attempt, recovered.snapshots, given, start, plan, recovered.journal.prepared_until, lineage, regions
     )
+
+
+def _check_forks(spec: JobSpec, storage: MasterStorage, start: Snapshot, lineage: Lineage) -> None:
+    """Raises `RestoreError` if sinks hold newer output of the lineage that a job starts from, or of others since."""
+    since = [fork for fork in forks(storage.objects, start.location) if fork != lineage.id]
+    check_newer_output(spec.sinks, start, since, is_allowed=spec.checkpoints.allow_newer_output)
+    if spec.checkpoints.claim_mode is not ClaimMode.CLAIM:  # nobody else can start from one that is claimed
+        note_fork(storage.objects, start.location, lineage.id)
 
 
 def _plan(spec: JobSpec, start: Snapshot | None) -> RestorePlan:
