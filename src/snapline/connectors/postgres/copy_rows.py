@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import select
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,7 +101,7 @@ class CopiedRows:
         parse = pa.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
         read = pa.csv.ReadOptions(column_names=self._names, block_size=len(text) + 1, use_threads=False)
         try:
-            table = pa.csv.read_csv(io.BytesIO(text), read, parse, self._convert)
+            table = pa.csv.read_csv(pa.BufferReader(text), read, parse, self._convert)
             arrays = [
                 _converted(column.combine_chunks(), field.type)
                 for column, field in zip(table.columns, self._schema, strict=True)

@@ -89,7 +89,7 @@ def _array_text(array: pa.Array, column: PostgresColumn) -> pa.Array:
             text = pc.replace_substring(text, special, f"\\{special}")
         text = pc.binary_join_element_wise(_scalar('"'), text, _scalar('"'), _scalar(""))
     text = pc.fill_null(text, "NULL")
-    joined = pc.binary_join(pa.LargeListArray.from_arrays(lists.offsets, text), ",")
+    joined = pc.binary_join(pa.LargeListArray.from_arrays(lists.offsets, text), _scalar(","))
     joined = pc.binary_join_element_wise(_scalar("{"), joined, _scalar("}"), _scalar(""))
     return pc.if_else(lists.is_valid(), joined, pa.scalar(None, _TEXT))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ from snapline.connectors.postgres.prepared_writer import CopyWriter, PreparedWri
 from snapline.connectors.postgres.row_changes import ColumnChoice, KeyedRows
 from snapline.connectors.postgres.stored_writer import KeyedWriter, StoredWriter, UpsertCommitter
 from snapline.contracts.sink import CommitScope, GlobalCommitter, Sink, SinkContext, SinkWriter
-from snapline.errors import ConfigurationError
+from snapline.errors import ConfigurationError, TransientError
+
+_log = logging.getLogger(__name__)
 
 MODES = ("prepared", "commit_table", "upsert")
 GUARANTEES = ("exactly_once", "at_least_once")
@@ -73,6 +76,7 @@ class Postgres(Sink):
         self._choice = ColumnChoice(call, columns)
         self._keyed = KeyedRows(call, key, delete_column)
         self._schemas: list[pa.Schema] = []
+        self._is_checked = False
         self.two_phase = guarantee == "exactly_once"
         self.commit_scope = CommitScope.JOB if mode == "upsert" else CommitScope.SUBTASK
 
@@ -86,7 +90,20 @@ class Postgres(Sink):
             self._schemas.append(chosen)
 
     def check_access(self) -> None:
-        """Connects, creates what is missing and may be created, and compares the table with the rows."""
+        """Connects, creates what is missing and may be created, and compares the table with the rows.
+
+        A server that is away is an error on the driver only. A process that starts later, perhaps after a failure,
+        leaves it to its writers, which fail over until the server is back.
+        """
+        try:
+            self._check_access()
+        except TransientError as error:
+            if not self._is_checked:
+                raise
+            _log.warning("%s; the job goes on when it answers", error)
+        self._is_checked = True
+
+    def _check_access(self) -> None:
         address, table = self._table.address, self._table
         with address.connect(application="snapline check", autocommit=True) as connection:
             for schema in self._schemas:

@@ -160,7 +160,7 @@ def arrow_type(kind: str, modifier: int = -1) -> pa.DataType:
     if kind.startswith("_") and _category(kind[1:]) != "U":
         inner = arrow_type(kind[1:], modifier)
         # Elements come as JSON, which is exact for these.
-        simple = pt.is_integer(inner) or pt.is_boolean(inner) or pt.is_floating(inner) or _is_text(inner)
+        simple = pt.is_integer(inner) or pt.is_boolean(inner) or pt.is_floating(inner) or _category(kind[1:]) == "S"
         return pa.list_(inner) if simple else pa.string()
     if kind == "numeric" and modifier >= 4:
         precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
