@@ -159,16 +159,28 @@ class WriterTransactions:
         problem = error.args[0]
         if error_name(problem) == "_STATE":
             problem = self._failure() or problem
-        # Why connections are refused is told only here.
-        self._producer.poll(0)
-        if error_name(problem) in _TAKEN or problem.fatal():
-            return FencedProducerError(self._connection.shown(problem))
+        heard = self._heard()
         # What a transaction says about its failure is often only that some message failed.
-        for cause in (problem, self._problem):
-            final = None if cause is None else final_error(self._connection, cause)
+        for cause in (problem, heard, self._problem):
+            if cause is None:
+                continue
+            final = final_error(self._connection, cause)
             if final is not None:
                 return final
+            if error_name(cause) in _TAKEN or cause.fatal():
+                return FencedProducerError(self._connection.shown(cause))
         return CommitDelayError(self._cause(problem))
+
+    def _heard(self) -> KafkaError | None:
+        """Let the client tell why connections are refused, which calls that fail do not say; or what it fails with."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            found: KafkaError = error.args[0]
+            return found
+        return None
 
     def _failure(self) -> KafkaError | None:
         """Why a transaction has failed that takes no more messages."""

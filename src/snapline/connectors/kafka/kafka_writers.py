@@ -283,16 +283,21 @@ class AtLeastOnceWriter(SinkWriter):
         self._moved_s = time.monotonic()
         try:
             produce_all(producer, self._topic, self._encoding.messages(batch), self._wait)
+            producer.poll(0)
         except KafkaException as error:
             raise self._meaning(self._lost or error) from None
-        producer.poll(0)
         self._check()
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         del checkpoint_id
+        from confluent_kafka import KafkaException
+
         self._moved_s = time.monotonic()
-        while len(self._opened):
-            self._wait()
+        try:
+            while len(self._opened):
+                self._wait()
+        except KafkaException as error:
+            raise self._meaning(self._lost or error) from None
         self._check()
         return ()
 
