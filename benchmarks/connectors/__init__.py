@@ -1,0 +1,1 @@
+"""Kafka to Kafka beside the peers, and what exactly once costs each sink."""
