@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -128,3 +130,11 @@ def test_a_server_that_is_killed_and_comes_back(tmp_path: Path, mode: str) -> No
             assert handle.wait("60s") is sl.JobStatus.FINISHED
         assert problems == []
         check_content(server.dsn, mode)
+
+
+def test_the_example(database: str) -> None:
+    root = Path(__file__).parents[3]
+    command = [sys.executable, str(root / "examples" / "postgres.py"), database]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    lines = ["customer-0 1000 1501500", "customer-1 1000 1499500", "customer-2 1000 1500500"]
+    assert done.stdout.splitlines() == ["JobStatus.FINISHED", *lines]
