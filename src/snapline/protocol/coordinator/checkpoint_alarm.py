@@ -8,6 +8,9 @@ FIRST_PAUSE_MS = 10_000
 LONGEST_PAUSE_MS = 600_000
 """The pause between two warnings doubles from the first to this one, until a checkpoint completes."""
 
+MOST_PASSING = 5
+"""So many checkpoints in a row that tasks decline are worth a warning."""
+
 OVERDUE_INTERVALS = 5
 LEAST_OVERDUE_MS = 5_000
 """A running job warns when no checkpoint has completed for this many intervals, and at least this long."""
@@ -49,12 +52,15 @@ class CheckpointAlarm:
         self._is_running = False
 
     def failed(self, checkpoint_id: int, reason: FailureReason, message: str, now_ms: int) -> str | None:
-        """A checkpoint failed, or did not start (`NO_CHECKPOINT`). The first of those that tasks decline may pass."""
+        """A checkpoint failed, or did not start (`NO_CHECKPOINT`). A few that tasks decline may pass.
+
+        At its end a job may be waiting for its last commits, when no further checkpoint can be taken.
+        """
         if reason.is_routine:
             return None
         self.failures += 1
         self._last = failure_text(checkpoint_id, reason, message)
-        if (reason.is_passing and self.failures < 2) or not self._is_due(now_ms):
+        if (reason.is_passing and self.failures < MOST_PASSING) or not self._is_due(now_ms):
             return None
         others = f" ({self.failures} have failed since one last completed)" if self.failures > 1 else ""
         return (

@@ -10,6 +10,7 @@ from snapline.protocol.coordinator.checkpoint_alarm import (
     FIRST_PAUSE_MS,
     LEAST_OVERDUE_MS,
     LONGEST_PAUSE_MS,
+    MOST_PASSING,
     OVERDUE_INTERVALS,
     CheckpointAlarm,
 )
@@ -80,8 +81,9 @@ def test_what_belongs_to_a_restart_or_an_end_is_no_failure(reason: FailureReason
 
 def test_what_may_pass_is_warned_of_when_it_does_not() -> None:
     alarm = CheckpointAlarm()
-    assert alarm.failed(1, R.CHECKPOINT_DECLINED_TASK_CLOSING, "it ends", 0) is None
-    text = alarm.failed(2, R.CHECKPOINT_DECLINED_TASK_CLOSING, "it ends", 1)
+    for number in range(1, MOST_PASSING):
+        assert alarm.failed(number, R.CHECKPOINT_DECLINED_TASK_CLOSING, "it ends", 0) is None
+    text = alarm.failed(MOST_PASSING, R.CHECKPOINT_DECLINED_TASK_CLOSING, "it ends", 1)
     assert text is not None
     assert "2 have failed" in text
 
