@@ -116,7 +116,10 @@ def test_group_offsets_are_never_ahead_of_the_last_checkpoint(kafka: KafkaServer
     handle.wait("30s")
 
 
-def test_a_partition_that_is_much_ahead_makes_no_row_late(kafka: KafkaServer, topic: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("align", [None, "group"])
+def test_a_partition_that_is_much_ahead_makes_no_row_late(
+    kafka: KafkaServer, topic: str, tmp_path: Path, align: str | None
+) -> None:
     kafka.create_topic(topic, 3)
     hour_ms, rows = 3_600_000, 3000
     for partition, ahead_ms in ((0, hour_ms), (1, 0), (2, 0)):
@@ -125,7 +128,7 @@ def test_a_partition_that_is_much_ahead_makes_no_row_late(kafka: KafkaServer, to
         kafka.bootstrap, topic, format=sl.formats.Json("key STRING, t BIGINT"), bounded=True, batch_rows=100
     )
     job = sl.Job("skewed", parallelism=1, checkpoints=sl.Checkpoints(interval="50ms", storage=str(tmp_path / "chk")))
-    stream = job.source(source, uid="kafka", watermarks=sl.Watermarks("t"))
+    stream = job.source(source, uid="kafka", watermarks=sl.Watermarks("t", align=align, max_drift="10m"))
     counts = stream.key_by("key").window(sl.Tumbling("1m")).late_output("late").aggregate(uid="counts", n=sl.count())
     windows, late = sl.sinks.Collect(tmp_path / "windows"), sl.sinks.Collect(tmp_path / "late")
     counts.sink(windows, uid="windows")

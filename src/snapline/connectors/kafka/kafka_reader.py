@@ -138,10 +138,12 @@ class KafkaReader(SourceReader):
     def pause_splits(self, splits: Sequence[Split]) -> None:
         wanted = {(split[0], split[1]) for split in splits} & self._reading.keys()
         consumer = self._assigned()
+        # Not the client's own pause: it takes a second to resume, and drops what it has fetched as well.
         if stopped := wanted - self._paused:
-            consumer.pause(_partitions(stopped))
+            consumer.incremental_unassign(_partitions(stopped))
+            self._lost -= stopped
         if resumed := (self._paused - wanted) & self._reading.keys():
-            consumer.resume(_partitions(resumed))
+            consumer.incremental_assign(_partitions(resumed, self._reading))
         self._paused = wanted
 
     def close(self) -> None:
@@ -209,9 +211,13 @@ class KafkaReader(SourceReader):
             (self._reading[partition].split, count) for (partition, _, _), count in zip(runs, counts, strict=True)
         ]
 
+    def _read_now(self, partition: Partition) -> _Progress | None:
+        """None if messages of this partition are not wanted now."""
+        return None if partition in self._paused else self._reading.get(partition)
+
     def _is_whole(self, partition: Partition, first: Any, last: Any) -> bool:
         """Whether all messages of a run are to be read."""
-        progress = self._reading.get(partition)
+        progress = self._read_now(partition)
         if progress is None or first.offset() < progress.next:
             return False
         return progress.stop is None or last.offset() < progress.stop
@@ -223,7 +229,7 @@ class KafkaReader(SourceReader):
         kept: list[Any] = []
         kept_runs: list[tuple[Partition, int, int]] = []
         for partition, start, end in runs:
-            progress = self._reading.get(partition)
+            progress = self._read_now(partition)
             if progress is None:
                 continue
             begin = len(kept)
@@ -244,13 +250,13 @@ class KafkaReader(SourceReader):
         over = {partition: each for partition, each in self._reading.items() if each.has_ended}
         if not over:
             return []
+        self._assigned().incremental_unassign(_partitions(over.keys() - self._paused))
         for partition, each in over.items():
             del self._reading[partition]
             self._lost.discard(partition)
             self._paused.discard(partition)
             if each.next >= 0:
                 self._ended[partition] = each.next if each.stop is None else each.stop
-        self._assigned().incremental_unassign(_partitions(over))
         return [each.split for each in over.values()]
 
     # The consumer.
@@ -310,7 +316,7 @@ class KafkaReader(SourceReader):
     def _failed(self, message: Any, error: KafkaError) -> None:
         """The client gives an error instead of a message."""
         partition = message.topic(), message.partition()
-        progress = self._reading.get(partition)
+        progress = self._read_now(partition)
         name = error_name(error)
         if name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE", "_PARTITION_EOF"):
             if progress is None:
@@ -404,7 +410,7 @@ class KafkaReader(SourceReader):
             return
         known = {
             partition: consumer.get_watermark_offsets(_partitions([partition])[0], cached=True)
-            for partition in self._reading
+            for partition in self._reading.keys() - self._paused
         }
         fetched = {partition: ends for partition, ends in known.items() if ends is not None and ends[1] >= 0}
         if not fetched:
