@@ -31,7 +31,8 @@ from snapline.text import shortened
 from snapline.types import MAX_WATERMARK
 
 _REPORT_EVERY_MS = 100
-"""How often a subtask of an alignment group may report its event time."""
+_REPORT_GAP_MS = 10
+"""How often a subtask of an alignment group reports its event time: sooner if that has moved a good deal."""
 
 _GRACE_MS = 1000
 """How long a subtask waits for the first word of its alignment group."""
@@ -68,7 +69,7 @@ class SourceHead:
         self._first: tuple[int, int] | None = None
         """The event time of the first rows, and when they were read."""
         self._reported: tuple[int | None, bool] | None = None
-        self._report_due_ms = 0
+        self._reported_ms = 0
         self._paused: frozenset[bytes] = frozenset()
         self._has_backlog = False
         self._last_read_ms = self._now_ms = 0
@@ -246,9 +247,10 @@ class SourceHead:
 
     def _align(self, watermarks: Watermarks, now_ms: int) -> None:
         """Report the event time of this subtask if it has changed, and pause and resume splits."""
-        if now_ms >= self._report_due_ms:
+        gap_ms = _REPORT_GAP_MS if self._has_moved(watermarks) else _REPORT_EVERY_MS
+        if now_ms >= self._reported_ms + gap_ms:
             self._report_time(is_idle=self._is_dry or self.is_idle(now_ms))
-            self._report_due_ms = now_ms + _REPORT_EVERY_MS
+            self._reported_ms = now_ms
         if self._tells_splits_apart and self._opened.can_pause_splits:
             limit_ms = self._limit_ms
             beyond_ms = None if limit_ms is None else limit_ms + watermarks.delay_ms + 1
@@ -256,6 +258,11 @@ class SourceHead:
             if paused != self._paused:
                 self._paused = paused
                 self._opened.pause_splits([msgspec.msgpack.decode(key) for key in sorted(paused)])
+
+    def _has_moved(self, watermarks: Watermarks) -> bool:
+        """Whether event time is so far beyond what was reported that others may be waiting for it."""
+        reported_ms, own_ms = self._reported[0] if self._reported else None, self.watermark_ms
+        return own_ms is not None and (reported_ms is None or 4 * (own_ms - reported_ms) >= watermarks.max_drift_ms)
 
     def _report_time(self, *, is_idle: bool) -> None:
         report = self.watermark_ms, is_idle

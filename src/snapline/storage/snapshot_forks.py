@@ -23,6 +23,4 @@ def note_fork(objects: ObjectStore, location: str, lineage: str) -> None:
     try:
         objects.write(f"{location}/{_PREFIX}{lineage}", b"")
     except StorageError as error:
-        _log.warning(
-            "a second start from %s will not be noticed: this one cannot be noted: %s", location, error
-        )
+        _log.warning("a second start from %s will not be noticed: this one cannot be noted: %s", location, error)

@@ -13,7 +13,7 @@ from snapline.testing import SinkContract
 
 
 class Folders(sl.TransactionSink):
-    """A transaction is a file: in `open` while it is written, in `ready` once pre-committed, in `done` when committed."""
+    """A transaction is a file: in `open` while written, in `ready` once pre-committed, in `done` when committed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -7,7 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.connectors.formats.message_format import BatchDecoder, MessageEncoder, MessageFormat, Nulls, checked_nulls
+from snapline.connectors.formats.message_format import (
+    BatchDecoder,
+    MessageDecoder,
+    MessageEncoder,
+    MessageFormat,
+    Nulls,
+    checked_nulls,
+)
 from snapline.connectors.formats.type_tree import can_cast
 from snapline.contracts.schemas import checked_schema
 from snapline.errors import ConfigurationError, UserCodeError
@@ -43,10 +50,10 @@ class Protobuf(MessageFormat):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def decoder(self) -> _ProtobufDecoder:
+    def decoder(self) -> MessageDecoder:
         return _ProtobufDecoder(self._schema, self._nulls, self._class())
 
-    def encoder(self, schema: pa.Schema) -> _ProtobufEncoder:
+    def encoder(self, schema: pa.Schema) -> MessageEncoder:
         self.check(schema)
         return _ProtobufEncoder(self._class())
 
