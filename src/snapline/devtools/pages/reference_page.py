@@ -37,6 +37,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("Sources", ("contracts.source", "connectors.sources")),
+    ("Formats", ("connectors.formats",)),
     ("Sinks", ("contracts.sink", "contracts.transaction_sink", "connectors.sinks")),
     ("State", ("state",)),
     ("Settings", ("config",)),
