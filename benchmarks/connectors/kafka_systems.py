@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.connectors.messages import PARTITIONS, expected, fill, read_sums
+from benchmarks.connectors.messages import PARTITIONS, Sums, expected, fill, read_sums
 from benchmarks.peers.running import PeerError, missing, run
 
 from snapline.devtools.servers.kafka_server import KAFKA_ARTIFACTS, KafkaServer
@@ -93,6 +93,7 @@ class Comparison:
         self.absent: list[str] = []
         self.errors: list[str] = []
         self.size_bytes = 0
+        self._expected: Sums | None = None
 
     def fill(self) -> None:
         """Fill the topic that all systems read, and one for the warm-up of JVMs."""
@@ -126,15 +127,12 @@ class Comparison:
 
     def _run(self, way: Way, *, has_sink: bool) -> dict[str, Any]:
         arguments = ["--bootstrap", self._kafka.bootstrap, "--input", "input", "--rows", str(self._rows)]
-        if way.peer != "snapline":
-            arguments += ["--warm-up", "warm-up"]
+        arguments += ["--warm-up", "warm-up"]
         if way.peer in self._jars:
             given = ",".join(str(path) for path in self._jars[way.peer])
             arguments += ["--jar" if way.peer == "flink" else "--jars", given]
         number = next(self._numbers)
         outputs = {"--output": f"output-{number}", "--warm-up-output": f"warm-output-{number}"} if has_sink else {}
-        if way.peer == "snapline":
-            outputs.pop("--warm-up-output", None)
         for option, topic in outputs.items():
             self._kafka.create_topic(topic, PARTITIONS, message__timestamp__type="LogAppendTime")
             arguments += [option, topic]
@@ -153,7 +151,9 @@ class Comparison:
 
     def _checked(self, topic: str, way: Way) -> dict[str, Any]:
         found, seconds = read_sums(self._kafka.bootstrap, topic)
-        wanted = expected(self._rows)
+        if self._expected is None:
+            self._expected = expected(self._rows)
+        wanted = self._expected
         if found != wanted:
             self._fail(f"{way.system}, {way.guarantee}, {way.name}: wrong rows: {found}, not {wanted}")
         return {"rows written": found.rows, "seconds from first to last row in the output topic": seconds}

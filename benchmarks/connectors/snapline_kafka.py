@@ -1,7 +1,8 @@
 """Kafka to Kafka, and JSON alone, in Snapline on Spark `local[2]`.
 
-`python -m benchmarks.connectors.snapline_kafka --bootstrap B --input T --output T --rows N` prints one JSON object.
-Without `--output` the decoded rows are dropped.
+`python -m benchmarks.connectors.snapline_kafka --bootstrap B --input T --output T --warm-up T --rows N` prints one JSON
+object. A first job over the topic of the warm-up is not timed, as with the peers. Without `--output` the decoded rows
+are dropped.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--input", required=True)
     parser.add_argument("--output")
+    parser.add_argument("--warm-up", required=True)
+    parser.add_argument("--warm-up-output")
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--guarantee", choices=("exactly_once", "at_least_once"), default="exactly_once")
     options = parser.parse_args()
     spark = spark_session(f"local[{PARALLELISM}]")
     try:
+        measure(spark, options.bootstrap, options.warm_up, options.warm_up_output, 0, options.guarantee)
         made = measure(spark, options.bootstrap, options.input, options.output, options.rows, options.guarantee)
     finally:
         spark.stop()
