@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "versions": _versions(),
     }
     print(json.dumps(result)) if options.json else _table(result)
-    return 1 if result["errors"] or result["absent"] else 0
+    return 1 if result["errors"] else 0
 
 
 def _compare(options: argparse.Namespace) -> dict[str, Any]:
