@@ -28,10 +28,10 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     failed = 0
     for name in options.targets:
-        with tempfile.TemporaryDirectory(prefix="sink-kills-") as folder, TARGETS[name].places(Path(folder)) as place:
+        with tempfile.TemporaryDirectory(prefix="sink-kills-") as folder, TARGETS[name].serving(Path(folder)):
             for victim in options.victims:
                 for disturbance in ("", *TARGETS[name].disturbances):
-                    result = _rounds(name, victim, disturbance, options, place, Path(folder))
+                    result = _rounds(name, victim, disturbance, options, Path(folder))
                     results.append(result)
                     failed += len(result["failures"])
                     _say(result)
@@ -40,18 +40,15 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _rounds(
-    name: str, victim: str, disturbance: str, options: argparse.Namespace, place: Any, folder: Path
-) -> dict[str, Any]:
+def _rounds(name: str, victim: str, disturbance: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     outcomes, failures, started_s = [], list[str](), time.monotonic()
     for number in range(options.rounds):
         label = f"{name}-{victim}-{disturbance.replace(' ', '-')}-{number}"
         root = folder / f"round-{label}"
         root.mkdir()
         try:
-            outcomes.append(
-                asdict(run_round(name, victim, options.seed + number, place(label), root, disturb=disturbance))
-            )
+            place = TARGETS[name].place(label, folder)
+            outcomes.append(asdict(run_round(name, victim, options.seed + number, place, root, disturb=disturbance)))
         except RoundError as error:
             failures.append(f"round {number}: {error}")
             print(f"{label}: {error}", file=sys.stderr)

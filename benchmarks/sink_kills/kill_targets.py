@@ -7,21 +7,17 @@ import sqlite3
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from benchmarks.sink_kills.deadly_sink import POINTS, ZOMBIE
-from benchmarks.sink_kills.staged_lines import StagedLines, read_lines
 
 import snapline as sl
 from snapline.contracts.sink import Sink
 from snapline.devtools.servers.kafka_server import KafkaServer
 from snapline.devtools.servers.postgres_server import PostgresServer
-
-MakePlace: TypeAlias = Callable[[str], Any]
-"""Makes an empty place for a round, given a label that no other round has. A place is plain data."""
 
 BROKER_OUTAGE = "broker down for longer than the transaction timeout"
 BROKER_KILLED = "broker killed and restarted again and again"
@@ -45,9 +41,13 @@ class Target(ABC):
         return ZOMBIE in self.points
 
     @contextlib.contextmanager
-    def places(self, root: Path) -> Iterator[MakePlace]:
-        """Start what the sink needs; gives what makes a new, empty place for each round."""
-        yield lambda label: str(root / f"out-{label}")
+    def serving(self, root: Path) -> Iterator[None]:
+        """Start what the sink needs, with its data in `root`, and stop it at the end."""
+        yield
+
+    def place(self, label: str, root: Path) -> Any:
+        """A new, empty place for a round: plain data. `label` is not used twice."""
+        return str(root / f"out-{label}")
 
     @abstractmethod
     def make_sink(self, place: Any) -> Sink: ...
@@ -78,15 +78,11 @@ class FilesTarget(Target):
 class DatabaseTarget(Target):
     """SQLite by its DB-API driver, as any other database."""
 
-    @contextlib.contextmanager
-    def places(self, root: Path) -> Iterator[MakePlace]:
-        def make(label: str) -> str:
-            path = str(root / f"{label}.db")
-            with contextlib.closing(sqlite3.connect(path)) as database:
-                database.execute("create table numbers (id integer, text text)")
-            return path
-
-        yield make
+    def place(self, label: str, root: Path) -> str:
+        path = str(root / f"{label}.db")
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("create table numbers (id integer, text text)")
+        return path
 
     def make_sink(self, place: Any) -> Sink:
         return sl.sinks.Database(partial(sqlite3.connect, place, timeout=30), "numbers")
@@ -116,10 +112,14 @@ class DataSourceTarget(Target):
     """A data source of PySpark that stages lines in files and shows them in its commit."""
 
     def make_sink(self, place: Any) -> Sink:
+        from benchmarks.sink_kills.staged_lines import StagedLines  # here, since PySpark takes long to load
+
         return sl.sinks.DataSource(StagedLines, options={"path": place})
 
     def read(self, place: Any) -> list[int]:
-        return read_lines(Path(place))
+        done = Path(place) / "done"
+        paths = list(done.iterdir()) if done.exists() else []
+        return [int(line) for path in paths for line in path.read_text().split()]
 
 
 class PostgresTarget(Target):
@@ -127,19 +127,18 @@ class PostgresTarget(Target):
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
-        self._server: PostgresServer | None = None
+        self.server: PostgresServer | None = None
 
     @contextlib.contextmanager
-    def places(self, root: Path) -> Iterator[MakePlace]:
-        with PostgresServer(root / "postgres") as server:
-            self._server = server
-            yield self._place
+    def serving(self, root: Path) -> Iterator[None]:
+        with PostgresServer(root / "postgres") as self.server:
+            yield
 
-    def _place(self, label: str) -> str:
+    def place(self, label: str, root: Path) -> str:
         import psycopg
 
-        assert self._server is not None
-        dsn = self._server.create_database("round_" + "".join(c if c.isalnum() else "_" for c in label))
+        assert self.server is not None
+        dsn = self.server.create_database("round_" + "".join(c if c.isalnum() else "_" for c in label))
         with psycopg.connect(dsn) as connection:
             connection.execute("create table numbers (id bigint primary key, text text)")
         return dsn
@@ -157,10 +156,10 @@ class PostgresTarget(Target):
             raise AwayError(str(error)) from error
 
     def disturb(self, what: str, place: Any, stop: threading.Event, log: list[str]) -> None:
-        assert self._server is not None
+        assert self.server is not None
         while not stop.wait(2.0):
-            self._server.kill()
-            self._server.start()
+            self.server.kill()
+            self.server.start()
             log.append("server killed")
 
 
@@ -168,23 +167,22 @@ class KafkaTarget(Target):
     disturbances = (BROKER_OUTAGE, BROKER_KILLED)
 
     def __init__(self) -> None:
-        self._server: KafkaServer | None = None
+        self.server: KafkaServer | None = None
         self._readers: dict[str, tuple[Any, list[int]]] = {}
 
     @contextlib.contextmanager
-    def places(self, root: Path) -> Iterator[MakePlace]:
-        with KafkaServer(root / "kafka") as server:
-            self._server = server
-            yield self._place
+    def serving(self, root: Path) -> Iterator[None]:
+        with KafkaServer(root / "kafka") as self.server:
+            yield
             for consumer, _ in self._readers.values():
                 consumer.close()
             self._readers.clear()
 
-    def _place(self, label: str) -> dict[str, str]:
-        assert self._server is not None
+    def place(self, label: str, root: Path) -> dict[str, str]:
+        assert self.server is not None
         topic = "round-" + "".join(c if c.isalnum() else "-" for c in label)
-        self._server.create_topic(topic, partitions=2)
-        return {"bootstrap": self._server.bootstrap, "topic": topic}
+        self.server.create_topic(topic, partitions=2)
+        return {"bootstrap": self.server.bootstrap, "topic": topic}
 
     def make_sink(self, place: Any) -> Sink:
         timeout = {"transaction.timeout.ms": round(TRANSACTION_TIMEOUT_S * 1000)}
@@ -211,19 +209,19 @@ class KafkaTarget(Target):
         return numbers
 
     def disturb(self, what: str, place: Any, stop: threading.Event, log: list[str]) -> None:
-        assert self._server is not None
+        assert self.server is not None
         if what == BROKER_OUTAGE:
             stop.wait(3.0)
-            self._server.kill()
+            self.server.kill()
             stop.wait(TRANSACTION_TIMEOUT_S + 3.0)
-            self._server.start()
+            self.server.start()
             log.append("broker down")
             return
         for _ in range(3):
             if stop.wait(2.5):
                 return
-            self._server.kill()
-            self._server.start()
+            self.server.kill()
+            self.server.start()
             log.append("broker killed")
 
 

@@ -49,9 +49,3 @@ class StagedWriter(DataSourceStreamWriter):
         for message in messages:
             if message is not None:
                 (self._root / "staged" / message.name).unlink(missing_ok=True)
-
-
-def read_lines(root: Path) -> list[int]:
-    done = root / "done"
-    paths = list(done.iterdir()) if done.exists() else []
-    return [int(line) for path in paths for line in path.read_text().split()]
