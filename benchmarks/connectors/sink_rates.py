@@ -156,12 +156,12 @@ def _files(places: Places, guarantee: str) -> Place:
 CASES: dict[str, Case] = {
     case.name: case
     for case in (
-        Case("kafka", 1.0, _kafka),
-        Case("postgres prepared", 0.5, partial(_postgres, "prepared")),
-        Case("postgres commit_table", 0.5, partial(_postgres, "commit_table")),
-        Case("postgres upsert", 0.5, _upsert, "the same statements in each subtask ahead of the checkpoint", KEYS),
-        Case("delta", 5.0, _delta, "write_deltalake in each subtask ahead of the checkpoint"),
-        Case("files", 5.0, _files, "Parquet files written in their place"),
+        Case("kafka", 1.5, _kafka),
+        Case("postgres prepared", 2.0, partial(_postgres, "prepared")),
+        Case("postgres commit_table", 2.0, partial(_postgres, "commit_table")),
+        Case("postgres upsert", 1.0, _upsert, "the same statements in each subtask ahead of the checkpoint", KEYS),
+        Case("delta", 8.0, _delta, "write_deltalake in each subtask ahead of the checkpoint"),
+        Case("files", 8.0, _files, "Parquet files written in their place"),
     )
 }
 
