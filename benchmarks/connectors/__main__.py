@@ -4,8 +4,8 @@
 JSON messages are decoded, filtered, changed, encoded and written. (json) Messages are decoded and dropped, in the same
 systems. (sinks) Rows per second of each sink at least once and exactly once.
 
-Everything runs alone, one after another, with parallelism 2 and a checkpoint every second. Before a figure counts, the
-output topic or table is read: its rows must be complete and right.
+Everything runs alone, one after another, with parallelism 2 and a checkpoint every second. Before a figure
+of (kafka) or (sinks) counts, the output is read: rows must be complete. What (json) drops cannot be looked at.
 
 The command fetches the connectors of the peers from Maven Central. It installs no peers: it names those that are
 missing and the command that installs them.

@@ -139,7 +139,7 @@ class Comparison:
         try:
             figures = run(self._pythons[way.peer], way.module, [*arguments, *way.arguments])
             if has_sink:
-                figures |= self._checked(outputs["--output"], way)
+                figures |= self._checked(outputs["--output"])
         finally:
             self._delete(list(outputs.values()))
         return figures
@@ -149,13 +149,13 @@ class Comparison:
         for answer in admin.delete_topics(topics).values() if topics else ():
             answer.result()
 
-    def _checked(self, topic: str, way: Way) -> dict[str, Any]:
+    def _checked(self, topic: str) -> dict[str, Any]:
         found, seconds = read_sums(self._kafka.bootstrap, topic)
         if self._expected is None:
             self._expected = expected(self._rows)
         wanted = self._expected
         if found != wanted:
-            self._fail(f"{way.system}, {way.guarantee}, {way.name}: wrong rows: {found}, not {wanted}")
+            raise PeerError(f"wrong rows in the output topic: {found}, not {wanted}")
         return {"rows written": found.rows, "seconds from first to last row in the output topic": seconds}
 
     def _can_run(self, way: Way) -> bool:
