@@ -14,7 +14,15 @@ import pytest
 # Operator processes search the same path: this is how they find `runtime_kit`.
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from tests.integration.runtime.runtime_kit import Start, child_pids, has_ended, listening_ports, open_files, wait_until
+from tests.integration.runtime.runtime_kit import (
+    Start,
+    child_pids,
+    has_ended,
+    listening_ports,
+    open_files,
+    ports_of_child,
+    wait_until,
+)
 
 from snapline.api.job import Job
 from snapline.runtime.master.master_handle import MasterHandle
@@ -29,13 +37,15 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setattr(tempfile, "tempdir", None)
     # Others of the same process may have a Spark or a server for all of their tests.
-    children, threads, ports, files = set(child_pids()), set(threading.enumerate()), listening_ports(), open_files()
+    children, threads, ports = set(child_pids()), set(threading.enumerate()), listening_ports()
+    servers = ports.union(*map(ports_of_child, children))
+    files = open_files(servers)
     yield temporary
     wait_until(lambda: not set(child_pids()) - children, "all processes have ended")
     wait_until(lambda: not set(threading.enumerate()) - threads, "all threads have ended")
     wait_until(lambda: not listening_ports() - ports, "nobody listens any more")
     gc.collect()
-    wait_until(lambda: not open_files() - files, "everything is closed again", 10.0)
+    wait_until(lambda: not open_files(servers) - files, "everything is closed again", 10.0)
     assert list(temporary.iterdir()) == []
 
 

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -81,13 +81,33 @@ def listening_ports(pid: int | None = None) -> set[int]:
     return ports
 
 
-def open_files() -> set[str]:
-    """What this process has open."""
+def ports_of_child(pid: int) -> set[int]:
+    """The same of a process that may have ended."""
+    with contextlib.suppress(OSError):
+        return listening_ports(pid)
+    return set()
+
+
+def open_files(servers: Collection[int] = ()) -> set[str]:
+    """What this process has open, but for connections to these ports.
+
+    Clients of servers for all tests come and go with their connections, whatever a test does.
+    """
     found: set[str] = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             found.add(os.readlink(descriptor))
-    return {name for name in found if not name.startswith("/proc/")}
+    return {name for name in found if not name.startswith("/proc/")} - _connections_to(servers)
+
+
+def _connections_to(ports: Collection[int]) -> set[str]:
+    found: set[str] = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if int(fields[2].rsplit(":", 1)[1], 16) in ports:
+                found.add(f"socket:[{fields[9]}]")
+    return found
 
 
 def resident_bytes(pid: int) -> int:

@@ -251,6 +251,7 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         OperatorEvents,
         "snapshotted",
         _no_unconfirmed,
+        fault=Fault.MESSAGE_LATE,
     ),
     Mutant(
         "unpublished",

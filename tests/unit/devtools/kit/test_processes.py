@@ -14,7 +14,7 @@ def test_a_process_without_an_executor_above_it() -> None:
     assert executor_above(os.getpid()) is None
     assert operator_processes(os.getpid()) == []
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        [found] = descendants(os.getpid())
+        [found] = [process for process in descendants(os.getpid()) if process.pid == child.pid]
         assert (found.pid, found.parent) == (child.pid, os.getpid())
         assert send(child.pid, signal.SIGKILL)
     assert look(child.pid) is None
@@ -24,5 +24,5 @@ def test_a_process_without_an_executor_above_it() -> None:
 
 def test_what_does_not_end_in_time_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        end(descendants(os.getpid()), 0)
+        end([process for process in descendants(os.getpid()) if process.pid == child.pid], 0)
         assert child.wait(60) == -signal.SIGKILL
