@@ -7,9 +7,12 @@ from pathlib import Path
 
 import deltalake
 import pyarrow as pa
+import pytest
 
 import snapline as sl
 from snapline.testing import SinkContract, SourceContract
+
+pytestmark = pytest.mark.slow
 
 
 class _OfDelta(SinkContract):

@@ -11,6 +11,8 @@ import pytest
 import snapline as sl
 from snapline.testing import SinkContract
 
+pytestmark = pytest.mark.slow
+
 
 class TestPostgresSink(SinkContract):
     @pytest.fixture(autouse=True, params=["prepared", "commit_table", "upsert"])

@@ -11,6 +11,8 @@ import pytest
 import snapline as sl
 from snapline.testing import SourceContract
 
+pytestmark = pytest.mark.slow
+
 ROWS = 2000
 KINDS = {
     "primary key": "",

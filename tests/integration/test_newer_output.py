@@ -10,6 +10,8 @@ from tests.integration.test_source_contract import wait_until
 import snapline as sl
 from snapline.testing import ThreadCluster
 
+pytestmark = pytest.mark.slow
+
 
 def make_job(root: Path, id: str, **checkpoints: object) -> sl.Job:
     settings = sl.Checkpoints(interval="50ms", storage=root / "checkpoints", **checkpoints)  # type: ignore[arg-type]

@@ -14,6 +14,8 @@ import pytest
 import snapline as sl
 from snapline.testing import ThreadCluster
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = pa.schema([("split", pa.string()), ("time", pa.int64())])
 HOUR_MS = 3_600_000
 DEADLINE_S = 30.0
