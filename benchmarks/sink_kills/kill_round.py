@@ -127,7 +127,8 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
                 if watcher.error:
                     raise RoundError(watcher.error)
                 if time.monotonic() > deadline_s:
-                    raise RoundError(f"no end within {TIMEOUT_S:g} s; done are {plan.done()}: {_log(root)}")
+                    state = f"done are {plan.done()}, {len(watcher.seen)} rows seen, {outcome}"
+                    raise RoundError(f"no end within {TIMEOUT_S:g} s; {state}: {_log(root)}")
                 if zombie_file.exists() and not outcome.zombie and _has_recovered(watcher, zombie_file):
                     outcome.zombie = wake_zombie(zombie_file)
                 is_done = len(plan.done()) == len(points) and (not target.has_zombie or bool(outcome.zombie))

@@ -28,6 +28,8 @@ from enum import Enum
 from snapline.protocol.snapshot import Snapshot
 from snapline.types import NO_CHECKPOINT, JobStatus, SnapshotKind
 
+_LINEAGE_DIGITS = 12
+
 
 class RecordKind(Enum):
     """The kinds of journal records."""
@@ -57,7 +59,8 @@ _RECORD_OF = {
 class Record:
     """One object of the journal, created once under its `name`. `token` tells drivers apart.
 
-    Snapshots have `checkpoint_id` and `location`, the end of the job has `status`.
+    Snapshots have `checkpoint_id` and `location`, the end of the job has `status`. Claims and ends have the `lineage`
+    that the job began with, which every driver takes over: "" in journals of versions that had none.
     """
 
     kind: RecordKind
@@ -67,6 +70,7 @@ class Record:
     checkpoint_id: int | None = None
     location: str | None = None
     status: JobStatus | None = None
+    lineage: str = ""
 
     @property
     def name(self) -> str:
@@ -121,6 +125,11 @@ class Journal:
         return 0 if self._newest is None else self._newest.attempt
 
     @property
+    def lineage(self) -> str:
+        """What the job's own lineage is called; "" if no claim says so."""
+        return "" if self._newest is None else self._newest.lineage
+
+    @property
     def ended(self) -> JobStatus | None:
         """How the job ended, or None."""
         return None if self._newest is None else self._newest.status
@@ -173,13 +182,13 @@ class Journal:
         """The next record on the way to a new attempt: the seal of the newest row if it is missing, else the claim."""
         if self.attempt and not self._is_sealed(self.attempt):
             return self._seal(token)
-        return Record(RecordKind.CLAIM, self.attempt + 1, token)
+        return Record(RecordKind.CLAIM, self.attempt + 1, token, lineage=self.lineage or token[:_LINEAGE_DIGITS])
 
     def close(self, token: str, status: JobStatus) -> Record:
         """The next record on the way to the end of the job."""
         if not self._is_sealed(self.attempt):
             return self._seal(token)
-        return Record(RecordKind.END, self.attempt + 1, token, status=status)
+        return Record(RecordKind.END, self.attempt + 1, token, status=status, lineage=self.lineage)
 
     def publish(self, snapshot: Snapshot, token: str) -> Record:
         """The record that makes a snapshot canonical."""

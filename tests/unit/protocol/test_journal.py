@@ -69,7 +69,7 @@ def obsolete(read: Journal, *retained: int) -> list[Record]:
 def test_an_empty_journal_belongs_to_nobody() -> None:
     empty = journal()
     assert (empty.attempt, empty.ended, empty.latest, empty.canonical) == (0, None, None, ())
-    assert empty.take_over("me") == Record(RecordKind.CLAIM, 1, "me")
+    assert empty.take_over("me") == Record(RecordKind.CLAIM, 1, "me", lineage="me")
 
 
 def test_names_tell_records_apart_and_sort_like_their_numbers() -> None:
@@ -88,7 +88,7 @@ def test_records_are_read_in_order_of_their_names() -> None:
 def test_a_driver_that_takes_over_seals_the_newest_row_and_then_claims() -> None:
     assert journal("c1", "1: 1 2").take_over("me") == Record(RecordKind.SEAL, 1, "me", 2)
     assert journal("c1").take_over("me") == Record(RecordKind.SEAL, 1, "me", 0)
-    assert journal("c1", "1: 1 2 =").take_over("me") == Record(RecordKind.CLAIM, 2, "me")
+    assert journal("c1", "1: 1 2 =").take_over("me") == Record(RecordKind.CLAIM, 2, "me", lineage="me")
 
 
 def test_the_newest_claim_owns_the_job_and_only_for_its_own_driver() -> None:
@@ -124,7 +124,7 @@ def test_a_job_that_failed_has_ended_but_is_not_closed() -> None:
 def test_a_driver_goes_on_behind_a_failure_as_behind_any_attempt() -> None:
     failed = journal("c1", "1: 1 =", "f2")
     assert failed.take_over("me") == Record(RecordKind.SEAL, 2, "me", 0)
-    assert journal("c1", "1: 1 =", "f2", "2: =").take_over("me") == Record(RecordKind.CLAIM, 3, "me")
+    assert journal("c1", "1: 1 =", "f2", "2: =").take_over("me") == Record(RecordKind.CLAIM, 3, "me", lineage="me")
     read = journal("c1", "1: 1 =", "f2", "2: =", "c3")
     assert (read.attempt, read.ended, latest_id(read)) == (3, None, 1)
     assert read.owns(3, "driver-3")
@@ -372,3 +372,15 @@ def test_a_seal_stays_as_long_as_something_in_its_row_is_kept() -> None:
 def test_the_seals_of_the_newest_row_and_the_one_before_stay() -> None:
     assert obsolete(journal("c3", "1: =", "2: =", "3: 3 ="), 3) == [entry(1, 0, "=")]
     assert obsolete(journal("c3", "2: =", "3: =")) == []
+
+
+def test_the_lineage_goes_from_claim_to_claim_and_through_ends() -> None:
+    first = Journal().take_over("a driver with a long name")
+    assert first.lineage == "a driver wit"
+    seal = Journal([first]).take_over("second")
+    claimed = Journal([first, seal]).take_over("second")
+    assert (claimed.kind, claimed.lineage) == (RecordKind.CLAIM, first.lineage)
+    sealed = Record(RecordKind.SEAL, 2, "second", 0)
+    ended = Journal([first, seal, claimed, sealed]).close("second", JobStatus.FAILED)
+    assert (ended.kind, ended.lineage) == (RecordKind.END, first.lineage)
+    assert Journal([first, seal, claimed, sealed, ended]).lineage == first.lineage

@@ -41,8 +41,6 @@ from snapline.types import NO_CHECKPOINT, ClaimMode, JobStatus, SubtaskId
 
 _log = logging.getLogger(__name__)
 
-_LINEAGE_DIGITS = 12
-
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
@@ -139,7 +137,7 @@ def recover(spec: JobSpec, storage: MasterStorage, attempt: int, regions: frozen
         None if start is None else start.lineage,
         NO_CHECKPOINT if start is None else start.id,
         is_own=start is not given,
-        fresh=f"{spec.job_id}.{storage.archive.token[:_LINEAGE_DIGITS]}",
+        fresh=f"{spec.job_id}.{recovered.journal.lineage}",
         job_id=spec.job_id,
     )
     if start is not None and start is given:

@@ -94,6 +94,7 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     checkpoint_id: int | None = None
     location: str | None = None
     status: JobStatus | None = None
+    lineage: str = ""
 
 
 _SNAPSHOTS = frozenset({RecordKind.CHECKPOINT, RecordKind.STOP, RecordKind.SAVEPOINT})
