@@ -22,9 +22,11 @@ from tests.integration.runtime.runtime_kit import (
     open_files,
     ports_of_child,
     wait_until,
+    wait_until_closed,
 )
 
 from snapline.api.job import Job
+from snapline.devtools.servers.server_process import given_ports
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 
@@ -38,14 +40,14 @@ def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setattr(tempfile, "tempdir", None)
     # Others of the same process may have a Spark or a server for all of their tests.
     children, threads, ports = set(child_pids()), set(threading.enumerate()), listening_ports()
-    servers = ports.union(*map(ports_of_child, children))
+    servers = ports.union(given_ports, *map(ports_of_child, children))
     files = open_files(servers)
     yield temporary
     wait_until(lambda: not set(child_pids()) - children, "all processes have ended")
     wait_until(lambda: not set(threading.enumerate()) - threads, "all threads have ended")
     wait_until(lambda: not listening_ports() - ports, "nobody listens any more")
     gc.collect()
-    wait_until(lambda: not open_files(servers) - files, "everything is closed again", 10.0)
+    wait_until_closed(servers, files)
     assert list(temporary.iterdir()) == []
 
 

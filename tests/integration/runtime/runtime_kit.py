@@ -100,6 +100,19 @@ def open_files(servers: Collection[int] = ()) -> set[str]:
     return {name for name in found if not name.startswith("/proc/")} - _connections_to(servers)
 
 
+def wait_until_closed(servers: Collection[int], before: set[str], timeout_s: float = 10.0) -> None:
+    """Wait until nothing is open that was not before; fails with what still is."""
+    deadline_s = time.monotonic() + timeout_s
+    while left := open_files(servers) - before:
+        assert time.monotonic() < deadline_s, f"still open after {timeout_s:g} s: {sorted(left)}, {_tcp_lines(left)}"
+        time.sleep(0.005)
+
+
+def _tcp_lines(names: set[str]) -> list[str]:
+    lines = [line for table in ("tcp", "tcp6") for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]]
+    return [" ".join(line.split()[1:4]) for line in lines if f"socket:[{line.split()[9]}]" in names]
+
+
 def _connections_to(ports: Collection[int]) -> set[str]:
     found: set[str] = set()
     for table in ("tcp", "tcp6"):

@@ -141,11 +141,16 @@ class ServerProcess(ABC):
         """Whether the server serves clients now. Returns within a few seconds."""
 
 
+given_ports: set[int] = set()
+"""The ports of all servers that this process has started: clients that are left may try them for long."""
+
+
 def free_port() -> int:
     """A port of 127.0.0.1 that nothing listens on at this moment."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
+        given_ports.add(port)
         return port
 
 
