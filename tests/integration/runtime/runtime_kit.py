@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -97,7 +98,9 @@ def open_files(servers: Collection[int] = ()) -> set[str]:
     for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
             found.add(os.readlink(descriptor))
-    return {name for name in found if not name.startswith("/proc/")} - _connections_to(servers)
+    # Threads of Kafka clients that other tests have left open and close pipes as they please.
+    ignored = ("/proc/", "pipe:") if "confluent_kafka" in sys.modules else ("/proc/",)
+    return {name for name in found if not name.startswith(ignored)} - _connections_to(servers)
 
 
 def wait_until_closed(servers: Collection[int], before: set[str], timeout_s: float = 10.0) -> None:
