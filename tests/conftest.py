@@ -16,5 +16,12 @@ settings.load_profile("ci")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests on Spark first: of several processes the first gets them all, so that no two Sparks run at a time."""
+    """Tests on Spark first: of several processes the first gets them all, so that no two Sparks run at a time.
+
+    Those with Kafka clients are marked: its threads live on for a while, with connections and pipes of their own, so
+    `make test` runs them in processes apart from tests that look for leaks.
+    """
     items.sort(key=lambda item: "tests/spark/" not in item.nodeid)
+    for item in items:
+        if any(word in item.nodeid.lower() for word in ("kafka", "broker", "connectors_benchmark")):
+            item.add_marker("kafka")
