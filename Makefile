@@ -7,7 +7,8 @@ STAMP := $(VENV)/.stamp
 
 # Override on the command line: make test PYTEST_ARGS="-k barriers -x"
 PYTEST_ARGS ?=
-PYTEST_WORKERS ?= 2
+# One more than two cores: a third of the time tests wait for processes, clocks and servers.
+PYTEST_WORKERS ?= 3
 SEEDS ?= 2000
 # Override on the command line: make demo ARGS="--duration 20s --no-kill"
 ARGS ?=
@@ -50,12 +51,12 @@ java:
 	    exit 1; \
 	fi
 
-servers: setup  ## fetch or install the servers that the tests need: Kafka, PostgreSQL
+servers: setup  ## fetch or install what the tests need: Kafka, PostgreSQL, Chromium
 	@$(BIN)/python -m snapline.devtools.servers
 
 test: servers  ## run all tests
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not kafka" $(PYTEST_ARGS) || [ $$? -eq 5 ]
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m kafka $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not apart" $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile -m apart $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 test-fast: setup  ## run the tests that take less than a minute together
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
@@ -67,11 +68,14 @@ check: setup  ## lint, formatting, types, layers, fresh pages, and known vulnera
 	$(BIN)/python -m pytest tests/unit/test_layers.py
 	$(BIN)/python -m snapline.devtools.pages.machines_page --check
 	$(BIN)/python -m snapline.devtools.pages.reference_page --check
+	$(BIN)/python -m snapline.devtools.pages.functions_page --check
 	$(BIN)/python -m snapline.devtools.audit
 
-docs: setup  ## make docs/machines.md from the transition tables and docs/reference.md from the docstrings
+docs: setup  ## make docs/machines.md from the transition tables, docs/reference.md from the docstrings, docs/functions.md from the expressions, and pictures
 	$(BIN)/python -m snapline.devtools.pages.machines_page
 	$(BIN)/python -m snapline.devtools.pages.reference_page
+	$(BIN)/python -m snapline.devtools.pages.functions_page
+	$(BIN)/python examples/explain.py docs/images/plan.svg >/dev/null
 
 sim: setup  ## run the simulator over SEEDS seeds (2000)
 	$(BIN)/python -m snapline.testing.sim --seeds $(SEEDS)

@@ -86,18 +86,18 @@ def by_keys(
     first_ns: float | None = None
     for count in keys:
         wanted = max(events, count * EVENTS_PER_KEY)
-        rate = _median(
-            [
-                measure("totals by batch", wanted, count, where, PARALLELISM, backend, interval, cache_entries)
-                for _ in range(repeat)
-            ]
-        )
+        runs = [
+            measure("totals by batch", wanted, count, where, PARALLELISM, backend, interval, cache_entries)
+            for _ in range(repeat)
+        ]
+        rate = _median(runs)
         cost_ns = 1e9 / rate
         first_ns = cost_ns if first_ns is None else first_ns
         found[str(count)] = {
             "events": wanted,
             "events_per_second": rate,
             "ns_per_event": cost_ns,
+            "cpu_ns_per_event": float(statistics.median(run["cpu_ns_per_event"] for run in runs)),
             "ratio": cost_ns / first_ns,
         }
     return found

@@ -202,6 +202,7 @@ def single_keys() -> dict[str, Comparison | Share]:
             for row in range(calls):
                 backend.select(keys, row)
                 action(row)
+            backend.select_none()
 
         return _timed(run)
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+import snapline as sl
+from snapline.connectors.files.parquet_groups import ParquetGroups
 from snapline.connectors.postgres.postgres_connection import PostgresAddress
 from snapline.connectors.postgres.postgres_table import PostgresTable
 from snapline.connectors.postgres.row_changes import KeyedRows
@@ -39,34 +40,34 @@ class _FileWriter(SinkWriter):
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._file: Any = None
-        self._writer: Any = None
+        self._groups: ParquetGroups | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         directory.mkdir(parents=True, exist_ok=True)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if self._writer is None:
+        if self._groups is None:
             self._file = (self._directory / f"{secrets.token_hex(8)}.parquet").open("xb")
-            self._writer = pq.ParquetWriter(self._file, batch.schema)
+            self._groups = ParquetGroups(self._file, batch.schema)
         self._waiting.append(batch)
         self._rows += batch.num_rows
         if self._rows >= _GROUP_ROWS:
             self._flush()
 
     def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting))
+        if self._waiting and self._groups is not None:
+            self._groups.write(self._waiting)
         self._waiting, self._rows = [], 0
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         del checkpoint_id
-        if self._writer is not None:
+        if self._groups is not None:
             self._flush()
-            self._writer.close()
+            self._groups.close()
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            self._file = self._writer = None
+            self._file = self._groups = None
         return ()
 
     def close(self) -> None:
@@ -75,34 +76,50 @@ class _FileWriter(SinkWriter):
 
 
 class PlainDelta(Sink):
-    """Each subtask appends to the table ahead of each checkpoint, with `deltalake.write_deltalake`."""
+    """Each subtask writes the same files as the sink, and adds them to the table itself ahead of each checkpoint."""
 
     two_phase = False
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+        self._same = sl.sinks.Delta(directory)
+
+    def check(self, schema: pa.Schema) -> None:
+        self._same.check(schema)
+
+    def starting(self, job_id: str) -> None:
+        self._same.starting(job_id)
 
     def writer(self, context: SinkContext) -> SinkWriter:
-        return _DeltaWriter(self._directory)
+        return _DeltaWriter(self._directory, self._same.writer(context))
 
 
 class _DeltaWriter(SinkWriter):
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, files: SinkWriter) -> None:
         self._directory = directory
-        self._waiting: list[pa.RecordBatch] = []
+        self._files = files
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(batch)
+        self._files.write(batch)
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
-        import deltalake
+        from deltalake import DeltaTable
+        from deltalake.transaction import AddAction
 
-        del checkpoint_id
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            rows = pa.RecordBatchReader.from_batches(waiting[0].schema, waiting)
-            deltalake.write_deltalake(self._directory, rows, mode="append")
+        for payload in self._files.prepare(checkpoint_id):
+            table = DeltaTable(self._directory)
+            table.create_write_transaction(
+                [
+                    AddAction(file["path"], file["size"], file["partition"], file["time"], True, file["stats"])
+                    for file in payload["files"]
+                ],
+                "append",
+                table.schema(),
+            )
         return ()
+
+    def close(self) -> None:
+        self._files.close()
 
 
 class PlainUpsert(Sink):

@@ -158,10 +158,10 @@ CASES: dict[str, Case] = {
     for case in (
         Case("kafka", 1.5, _kafka),
         Case("postgres prepared", 2.0, partial(_postgres, "prepared")),
-        Case("postgres commit_table", 2.0, partial(_postgres, "commit_table")),
-        Case("postgres upsert", 1.0, _upsert, "the same statements in each subtask ahead of the checkpoint", KEYS),
-        Case("delta", 8.0, _delta, "write_deltalake in each subtask ahead of the checkpoint"),
-        Case("files", 8.0, _files, "Parquet files written in their place"),
+        Case("postgres commit_table", 6.0, partial(_postgres, "commit_table")),
+        Case("postgres upsert", 6.0, _upsert, "the same statements in each subtask ahead of the checkpoint", KEYS),
+        Case("delta", 32.0, _delta, "the same files, added to the table by each subtask ahead of the checkpoint"),
+        Case("files", 32.0, _files, "the same Parquet files, written in their place"),
     )
 }
 

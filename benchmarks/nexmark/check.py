@@ -1,8 +1,9 @@
-"""Whether the answers are right: `python -m benchmarks.nexmark.check [--events 1000000] [--queries q0,q5] [--json]`.
+"""Whether the answers are right: `python -m benchmarks.nexmark.check [--sql] [--events 1000000] [--queries q0,q5]`.
 
-Every query runs as a job at each of the given parallelisms, with an exactly-once sink. Its operator processes are
-killed (`kill -9`) while it runs, each time after two more checkpoints have completed. The output is compared, row by
-row, with the answers of Spark SQL for the same events. Spark's answers are kept in `--work`, so they are computed once.
+Every query, written with the API or with `--sql` from its SQL text over streaming views, runs as a job at each of the
+given parallelisms, with an exactly-once sink. Its operator processes are killed (`kill -9`) while it runs, each time
+after two more checkpoints have completed. The output is compared, row by row, with the answers of Spark SQL for the
+same events. Spark's answers are kept in `--work`, so they are computed once.
 The exit code is 1 if anything differs.
 """
 
@@ -25,6 +26,7 @@ from benchmarks.nexmark.generator import EVENTS_PER_SECOND
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.nexmark.running import CheckError, run_for_answers
 from benchmarks.nexmark.spark_sql import Oracle
+from benchmarks.nexmark.sql_queries import SqlQueries, folded
 from benchmarks.parts import conditions, spark_session
 
 from snapline.errors import SnaplineError
@@ -63,21 +65,21 @@ def check(
     parallelism: int,
     crashes: int = 0,
     events_per_second: int = EVENTS_PER_SECOND,
+    sql: SqlQueries | None = None,
 ) -> Verdict:
-    """Runs a query and compares its answers with the oracle's."""
+    """Runs a query, from its SQL text if `sql` is given, and compares its answers with the oracle's."""
     expected = oracle.answer(query)
     directory = Path(tempfile.mkdtemp(prefix=f"nexmark-{query}-"))
     began_s = time.monotonic()
     try:
         run = run_for_answers(
-            query, events, parallelism, where, directory, crashes=crashes, events_per_second=events_per_second
+            query, events, parallelism, where, directory, crashes=crashes, events_per_second=events_per_second, sql=sql
         )
-    except (CheckError, SnaplineError) as error:
+        rows = folded(run.rows) if sql else reduced(run.rows, QUERIES[query].reduction, QUERIES[query].key)
+    except (CheckError, SnaplineError, ValueError) as error:
         return Verdict(query, parallelism, 0, 0, time.monotonic() - began_s, 0, (), f"{type(error).__name__}: {error}")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    how = QUERIES[query]
-    rows = reduced(run.rows, how.reduction, how.key)
     problem = difference(rows, expected)
     crashed_after = tuple(crash.checkpoints for crash in run.crashes)
     return Verdict(
@@ -85,12 +87,13 @@ def check(
     )
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nexmark.check", description=__doc__)
+    parser.add_argument("--sql", action="store_true", help="run the queries from their SQL texts")
     parser.add_argument("--events", type=int, default=1_000_000, help="persons, auctions and bids together (1000000)")
     parser.add_argument("--queries", type=query_names, default=list(QUERIES), help="such as q0,q5 (all)")
     parser.add_argument("--parallelism", type=_numbers, default=[2], help="such as 1,2,4 (2)")
-    parser.add_argument("--crashes", type=int, default=2, help="operator processes killed in each run (2)")
+    parser.add_argument("--crashes", "--kills", type=int, default=2, help="operator processes killed in each run (2)")
     parser.add_argument("--on", choices=["spark", "process"], default="spark", help="where jobs run (spark)")
     parser.add_argument(
         "--events-per-second", type=int, default=EVENTS_PER_SECOND, help=f"of event time ({EVENTS_PER_SECOND})"
@@ -99,9 +102,10 @@ def main() -> int:
         "--work", type=Path, default=Path(tempfile.gettempdir()) / "nexmark", help="keeps the answers of Spark"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     verdicts = []
     with contextlib.closing(_Places(options.on, max(options.parallelism))) as places:
+        sql = SqlQueries(places.spark()) if options.sql else None
         oracle = Oracle(places.spark, options.work, options.events, options.events_per_second)
         for query in options.queries:
             for parallelism in options.parallelism:
@@ -113,12 +117,14 @@ def main() -> int:
                     parallelism=parallelism,
                     crashes=options.crashes,
                     events_per_second=options.events_per_second,
+                    sql=sql,
                 )
                 print(verdict, file=sys.stderr if options.json else sys.stdout, flush=True)
                 verdicts.append(verdict)
     if options.json:
         results = [asdict(verdict) for verdict in verdicts]
-        print(json.dumps({"events": options.events, "nexmark check": results, "conditions": conditions()}))
+        figures = {"events": options.events, "from": "sql" if options.sql else "api", "nexmark check": results}
+        print(json.dumps({**figures, "conditions": conditions()}))
     return 1 if any(verdict.problem for verdict in verdicts) else 0
 
 

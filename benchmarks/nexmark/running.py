@@ -14,6 +14,7 @@ import pyarrow as pa
 from benchmarks.nexmark.generator import EVENTS_PER_SECOND
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.nexmark.sources import Sources
+from benchmarks.nexmark.sql_queries import SqlQueries
 from benchmarks.parts import Discard
 
 import snapline as sl
@@ -62,24 +63,27 @@ def make_job(
     events_per_second: int = EVENTS_PER_SECOND,
     rate: float | None = None,
     checkpoints: sl.Checkpoints | None = None,
+    sql: SqlQueries | None = None,
 ) -> sl.Job:
-    """Builds the job of a query. `rate` limits the events per second."""
+    """Builds the job of a query, from its SQL text if `sql` is given. `rate` limits the events per second."""
     job = sl.Job(
         f"nexmark {query}",
         parallelism=parallelism,
         checkpoints=checkpoints,
         restart=None if checkpoints is None else sl.ExponentialDelay(initial_backoff="50ms", max_backoff="1s"),
     )
-    QUERIES[query].build(Sources(job, events, events_per_second, rate)).sink(sink, uid="answers")
+    sources = Sources(job, events, events_per_second, rate)
+    answers = QUERIES[query].build(sources) if sql is None else sql.stream(query, job, sources)
+    answers.sink(sink, uid="answers")
     return job
 
 
-def run_query(name: str, events: int, parallelism: int, spark: Any) -> float:
+def run_query(name: str, events: int, parallelism: int, spark: Any, *, sql: SqlQueries | None = None) -> float:
     """Runs a query at full speed, without checkpoints, discarding its answers; returns the seconds it takes.
 
     They count from when all tasks run, so that the start of processes is excluded.
     """
-    handle = make_job(name, events, parallelism, Discard()).start(spark)
+    handle = make_job(name, events, parallelism, Discard(), sql=sql).start(spark)
     return _seconds(handle)
 
 
@@ -93,6 +97,7 @@ def run_for_answers(
     crashes: int = 0,
     events_per_second: int = EVENTS_PER_SECOND,
     seed: int = 0,
+    sql: SqlQueries | None = None,
 ) -> Run:
     """Runs a query with checkpoints and an exactly-once sink, and kills an operator process `crashes` times.
 
@@ -107,6 +112,7 @@ def run_for_answers(
         events_per_second=events_per_second,
         rate=events / (SECONDS_PER_CRASH * crashes) if crashes else None,
         checkpoints=sl.Checkpoints(interval=f"{INTERVAL_S * 1000:.0f}ms", storage=str(directory / "checkpoints")),
+        sql=sql,
     )
     handle = job.start(where)
     try:

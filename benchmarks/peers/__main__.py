@@ -1,8 +1,9 @@
 """Snapline beside Flink, Spark Structured Streaming and bytewax: `python -m benchmarks.peers [--json]`.
 
 Every system does the same work on the same rows, one after another, with a checkpoint every second: (a) count and sum
-by key, (b) a Python function with state, (c) queries of Nexmark. Where a system can run in several ways, the
-best one counts, and all are reported. Before the measurement, a run on few rows compares the results of all systems.
+by key, (b) a Python function with state, (c) queries of Nexmark, (sql) all queries of Nexmark from SQL texts. Where a
+system can run in several ways, the best one counts, and all are reported. Before the measurement, a run on few rows
+compares the results of all systems.
 
 The command installs nothing: it names missing peers and the command that installs them.
 """
@@ -19,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks.peers.entries import (
+    ALL_QUERIES,
     CHECK_EVENTS,
     CHECK_KEYS,
     DEFAULT_EVENTS,
@@ -35,7 +37,8 @@ from benchmarks.peers.running import PeerError, interpreters, missing, run
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--only", type=_parts, default=list(PARTS), help="such as a,b (a,b,c)")
+    parser.add_argument("--only", type=_parts, default=list(PARTS), help="such as a,b (a,b,c,sql)")
+    parser.add_argument("--queries", type=_queries, default=None, help="of the part sql, such as q0,q5 (all)")
     parser.add_argument(
         "--events", type=int, default=DEFAULT_EVENTS, help="of most; fast ones get more, slow ones less (10000000)"
     )
@@ -54,9 +57,10 @@ def main() -> int:
             tell.part(part)
             made: dict[str, Any] = {}
             if not options.skip_check:
-                made["results"] = _check(part, there, pythons, tell)
+                made["results"] = _check(part, there, pythons, options.queries, tell)
                 tell.results(made["results"])
-            made["systems"] = _measure(part, there, pythons, options.events, options.repeat, tell)
+            made["refused"] = {}
+            made["systems"] = _measure(part, there, pythons, options, made["refused"], tell)
             made["ratios"] = _ratios(part, made["systems"])
             tell.ratios(part, made["ratios"])
             result["parts"][part] = made
@@ -83,21 +87,46 @@ def _there(part: str, pythons: Mapping[str, str], said: list[str]) -> list[Syste
     return found
 
 
-def _check(part: str, systems: Sequence[System], pythons: Mapping[str, str], tell: _Teller) -> dict[str, Any]:
+def _check(
+    part: str, systems: Sequence[System], pythons: Mapping[str, str], queries: Sequence[str] | None, tell: _Teller
+) -> dict[str, Any]:
     """Returns the checksums of all systems for the same few rows, and whether they are equal."""
     checksums: dict[str, Any] = {}
-    keyed = () if part == "c" else ("--keys", str(CHECK_KEYS))
+    keyed = ("--keys", str(CHECK_KEYS)) if part in ("a", "b") else ()
     for system in systems:
-        arguments = [*system.check, "--events", str(CHECK_EVENTS[part]), *keyed, "--check"]
+        if system.check is None:
+            continue
+        chosen = _chosen(part, system, queries)
+        arguments = [*system.check, "--events", str(CHECK_EVENTS[part]), *keyed, *chosen, "--check"]
         try:
             made = run(pythons[system.peer], system.module, arguments)
         except PeerError as error:
             tell.error(f"{system.name}: {error}")
             continue
-        checksums[system.name] = _by_workload(made, "result")
+        if part in ALL_QUERIES:
+            checksums[system.name] = {query: figures["result"] for query, figures in made.items()}
+        else:
+            checksums[system.name] = _by_workload(made, "result")
     # a system that could not run is an error of its own
-    distinct = {json.dumps(item, sort_keys=True) for item in checksums.values()}
-    return {"events": CHECK_EVENTS[part], "equal": len(distinct) <= 1, "checksums": checksums}
+    return {"events": CHECK_EVENTS[part], "equal": _are_equal(part, checksums), "checksums": checksums}
+
+
+def _are_equal(part: str, checksums: Mapping[str, Any]) -> bool:
+    """Whether all systems agree, query by query where not all have the same queries."""
+    if part not in ALL_QUERIES:
+        return len({json.dumps(item, sort_keys=True) for item in checksums.values()}) <= 1
+    by_query: dict[str, set[str]] = {}
+    for item in checksums.values():
+        for query, checksum in item.items():
+            by_query.setdefault(query, set()).add(json.dumps(checksum, sort_keys=True))
+    return all(len(distinct) == 1 for distinct in by_query.values())
+
+
+def _chosen(part: str, system: System, queries: Sequence[str] | None) -> list[str]:
+    """The argument for the queries of a system, in parts that have it."""
+    if part not in ALL_QUERIES:
+        return []
+    return ["--queries", ",".join(query for query in queries or ALL_QUERIES[part] if query not in system.leaves_out)]
 
 
 def _by_workload(made: Mapping[str, Any], what: str) -> Any:
@@ -112,11 +141,11 @@ def _measure(
     part: str,
     systems: Sequence[System],
     pythons: Mapping[str, str],
-    events: int,
-    repeat: int,
+    options: argparse.Namespace,
+    refused: dict[str, dict[str, str]],
     tell: _Teller,
 ) -> dict[str, Any]:
-    """Returns all variants per system and workload, and which is the best."""
+    """Returns all variants per system and workload, and which is the best; notes what a system refuses to run."""
     made: dict[str, Any] = {system.name: {} for system in systems}
     by_name = {system.name: system for system in systems}
     for variant in VARIANTS[part]:
@@ -124,11 +153,15 @@ def _measure(
             continue
         system = by_name[variant.system]
         try:
-            figures = _repeated(system, variant, pythons[system.peer], events, repeat)
+            chosen = _chosen(part, system, options.queries)
+            figures = _repeated(system, variant, pythons[system.peer], options.events, options.repeat, chosen)
         except PeerError as error:
             tell.error(f"{variant.system}, {variant.name}: {error}")
             continue
         for workload, figure in figures.items():
+            if "refused" in figure:
+                refused.setdefault(variant.system, {})[workload] = figure["refused"]
+                continue
             made[variant.system].setdefault(workload, {"variants": {}})["variants"][variant.name] = figure
             tell.figure(variant, workload, figure)
     for workloads in made.values():
@@ -139,17 +172,21 @@ def _measure(
     return made
 
 
-def _repeated(system: System, variant: Variant, python: str, events: int, repeat: int) -> dict[str, dict[str, Any]]:
+def _repeated(
+    system: System, variant: Variant, python: str, events: int, repeat: int, chosen: Sequence[str]
+) -> dict[str, dict[str, Any]]:
     """Returns the figures per workload of a variant: those of the run with the median rate, and the rates of all."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for _ in range(repeat):
-        made = run(python, system.module, [*variant.arguments, "--events", str(variant.events(events))])
+        made = run(python, system.module, [*variant.arguments, *chosen, "--events", str(variant.events(events))])
         for workload, figures in ({"": made} if "events_per_second" in made else made).items():
             runs.setdefault(workload if workload.startswith("q") else "", []).append(figures)
     return {workload: _median(figures) for workload, figures in runs.items()}
 
 
 def _median(figures: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    if "refused" in figures[0]:
+        return figures[0]
     rates = [item["events_per_second"] for item in figures]
     middle = statistics.median_low(rates)
     return {**figures[rates.index(middle)], "rates": rates}
@@ -224,6 +261,14 @@ def _parts(text: str) -> list[str]:
     if unknown:
         raise argparse.ArgumentTypeError(f"there is no part {', '.join(unknown)}; choose of {', '.join(PARTS)}")
     return parts
+
+
+def _queries(text: str) -> list[str]:
+    queries = text.split(",")
+    unknown = [query for query in queries if query not in ALL_QUERIES["sql"]]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"there is no {', '.join(unknown)}; there are {', '.join(ALL_QUERIES['sql'])}")
+    return queries
 
 
 def _pythons(text: str) -> dict[str, str]:

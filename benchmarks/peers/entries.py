@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.peers.nexmark_events import QUERIES
+from benchmarks.peers.nexmark_events import QUERIES, SQL_QUERIES
 
 DEFAULT_EVENTS = 10_000_000
-CHECK_EVENTS = {"a": 40_000, "b": 20_000, "c": 40_000}
+ALL_QUERIES = {"sql": SQL_QUERIES}
+"""The queries of the parts that take `--queries`."""
+CHECK_EVENTS = {"a": 40_000, "b": 20_000, "c": 40_000, "sql": 40_000}
 CHECK_KEYS = 1000
 
 PARTS = {
     "a": "count and sum by key, 100,000 keys",
     "b": "a Python function of each row with state, 100,000 keys",
     "c": "Nexmark",
+    "sql": "Nexmark from SQL texts",
 }
 
 
@@ -35,19 +38,24 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system in one part. Its best variant counts; `check` returns the arguments of the run that is compared."""
+    """A system in one part. Its best variant counts; `check` has the arguments of the run that is compared, if one is.
+
+    `leaves_out` are the queries that it has no text for.
+    """
 
     name: str
     peer: str
     module: str
     modules: tuple[str, ...]
-    check: tuple[str, ...]
+    check: tuple[str, ...] | None
+    leaves_out: tuple[str, ...] = ()
 
 
 SNAPLINE = ("snapline", "benchmarks.peers.snapline_jobs", ("snapline", "pyspark"))
 FLINK = ("flink", "benchmarks.peers.flink_sql", ("pyflink",))
 PYFLINK = ("flink", "benchmarks.peers.flink_python", ("pyflink",))
 SPARK = ("spark", "benchmarks.peers.structured_streaming", ("pyspark",))
+SPARK_SQL = ("spark", "benchmarks.peers.structured_sql", ("pyspark",))
 STATEFUL_SPARK = (SPARK[0], SPARK[1], ("pyspark", "pandas", "google.protobuf", "grpc"))
 BYTEWAX = ("bytewax", "benchmarks.peers.bytewax_state", ("bytewax",))
 
@@ -69,6 +77,12 @@ SYSTEMS: dict[str, tuple[System, ...]] = {
     "c": (
         System("Snapline", *SNAPLINE, ("nexmark", "--queries", ",".join(QUERIES))),
         System("Flink SQL", *FLINK, ("nexmark", "--queries", ",".join(QUERIES))),
+    ),
+    "sql": (
+        System("Snapline SQL", *SNAPLINE, ("nexmark", "--sql")),
+        System("Snapline API", *SNAPLINE, ("nexmark",)),
+        System("Flink SQL", *FLINK, ("nexmark",), ("q13",)),
+        System("Structured Streaming", *SPARK_SQL, None),
     ),
 }
 """The others are compared with the first of each part."""
@@ -99,6 +113,12 @@ VARIANTS: dict[str, tuple[Variant, ...]] = {
         Variant("Snapline", "default", ("nexmark",)),
         Variant("Flink SQL", "mini-batch off", ("nexmark",), 0.5),
         Variant("Flink SQL", "mini-batch on", ("nexmark", "--mini-batch"), 0.5),
+    ),
+    "sql": (
+        Variant("Snapline SQL", "default", ("nexmark", "--sql")),
+        Variant("Snapline API", "default", ("nexmark",)),
+        Variant("Flink SQL", "mini-batch off", ("nexmark",), 0.5),
+        Variant("Structured Streaming", "HDFS-backed store", ("nexmark",), 0.25),
     ),
 }
 

@@ -115,7 +115,8 @@ def environments(cluster: Cluster) -> tuple[Any, Any]:
 def number_view(environments: tuple[Any, Any], name: str, rows: int, columns: Mapping[str, str] | None = None) -> None:
     """Creates a view of the numbers n from 0, with more columns by expressions over n.
 
-    If one of them is `time_ms`, the view has the time attribute `dateTime`, and no row is ever late.
+    If one of them is `time_ms`, the view has the time attribute `dateTime`, and no row is ever late. Others whose names
+    end with `_ms` become timestamps.
 
     The source is Flink's own number sequence. With a sequence of the connector `datagen`, hardly any checkpoint
     completes within ten seconds.
@@ -132,6 +133,8 @@ def number_view(environments: tuple[Any, Any], name: str, rows: int, columns: Ma
         if column == "time_ms":
             schema = schema.column_by_expression("dateTime", f"TO_TIMESTAMP_LTZ({expression}, 3)")
             schema = schema.watermark("dateTime", "`dateTime` - INTERVAL '0.001' SECOND")
+        elif column.endswith("_ms"):
+            schema = schema.column_by_expression(column.removesuffix("_ms"), f"TO_TIMESTAMP_LTZ({expression}, 3)")
         else:
             schema = schema.column_by_expression(column, expression)
     tables.create_temporary_view(name, tables.from_data_stream(stream, schema.build()))

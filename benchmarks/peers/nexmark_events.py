@@ -13,6 +13,9 @@ from typing import Any
 from benchmarks.peers.arithmetic import Sql, if_below, one_of
 
 QUERIES = ("q1", "q3", "q5", "q7", "q8", "q11", "q18")
+SQL_QUERIES = tuple(f"q{number}" for number in (*range(6), *range(7, 10), *range(11, 21)))
+LONGEST_AUCTION_MS = 428
+"""Twice the time in which as many auctions arrive as bids go to."""
 EVENTS_IN_GROUP = 50
 ROWS_IN_GROUP = {"person": 1, "auction": 3, "bid": 46}
 EVENTS_PER_MS = 10
@@ -45,13 +48,17 @@ _URLS = tuple(f"https://www.nexmark.com/item/{name}/item.htm?query=1" for name i
 _EXTRAS = tuple(f"{word} as the rest of a row" for word in ("plain", "fresh", "quiet", "round"))
 
 
+_ITEMS = tuple(f"{word} of some use" for word in ("chair", "table", "clock", "lamp"))
+_DESCRIPTIONS = tuple(f"{word}, with a few words on how it came to be sold here" for word in ("old", "new", "rare"))
+
+
 def row_count(kind: str, events: int) -> int:
     """Returns how many of the first `events` events are of this kind; whole groups only."""
     return events // EVENTS_IN_GROUP * ROWS_IN_GROUP[kind]
 
 
 def columns(kind: str, row: Any) -> Mapping[str, Callable[[], Any]]:
-    """Returns the columns of the row with this number of its kind; `time_ms` is the time of the event."""
+    """Returns the columns of the row with this number of its kind; `time_ms` and `expires_ms` are times."""
     rows = ROWS_IN_GROUP[kind]
     group, place = row // rows, row % rows
     event = group * EVENTS_IN_GROUP + place + _FIRST_IN_GROUP[kind]
@@ -80,8 +87,15 @@ def _persons(row: Any, event: Any, group: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _auctions(row: Any, event: Any, group: Any) -> dict[str, Callable[[], Any]]:
+    lasts_ms = _below(_chance(event, 4), LONGEST_AUCTION_MS)
     return {
         "id": lambda: row + _FIRST_ID,
+        "itemName": lambda: one_of(_ITEMS, _below(_chance(event, 3), len(_ITEMS))),
+        "description": lambda: one_of(_DESCRIPTIONS, _below(_chance(event, 3), len(_DESCRIPTIONS))),
+        "initialBid": lambda: _below(_chance(event, 1), 100_000),
+        "reserve": lambda: _below(_chance(event, 1), 100_000) + _below(_chance(event, 3), 100_000),
+        "expires_ms": lambda: event // EVENTS_PER_MS + _BEGIN_MS + lasts_ms,
+        "extra": lambda: one_of(_EXTRAS, _below(_chance(event, 5), len(_EXTRAS))),
         "seller": lambda: _person(event, group),
         "category": lambda: _below(_chance(event, 2), _CATEGORIES) + _FIRST_CATEGORY,
     }

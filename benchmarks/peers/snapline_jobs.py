@@ -1,7 +1,7 @@
 """The workloads in Snapline, on Spark `local[2]`: `python -m benchmarks.peers.snapline_jobs WORKLOAD --events N`.
 
 Prints one JSON object of the form {workload: figures}. Workloads: `totals`, running aggregates; `function`, a Python
-function of each row; `vectorised`, a function of whole batches; and `nexmark`.
+function of each row; `vectorised`, a function of whole batches; and `nexmark`, with `--sql` from its SQL texts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from benchmarks.nexmark.comparing import reduced
+from benchmarks.nexmark.generator import SCHEMAS
 from benchmarks.nexmark.queries import QUERIES as NEXMARK
-from benchmarks.parts import Discard, spark_session, temporary
+from benchmarks.nexmark.sql_queries import SqlQueries, folded
+from benchmarks.parts import Discard, processor_s, spark_session, temporary
 from benchmarks.peers.checking import Row, answer, checksum, last_rows
-from benchmarks.peers.nexmark_events import QUERIES, columns, row_count
+from benchmarks.peers.nexmark_events import LONGEST_AUCTION_MS, QUERIES, columns, row_count
 from benchmarks.peers.nexmark_sql import ANSWER
 from benchmarks.peers.workload import KEYS, PARALLELISM, key, value
 
@@ -33,7 +36,8 @@ from snapline.types import JobStatus
 ROWS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 TOTALS = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("s", pa.int64())])
 WORKLOADS = ("totals", "totals by batch", "function", "vectorised")
-_TEXT = frozenset({"name", "city", "state", "channel", "url", "extra"})
+_TEXT = frozenset({"name", "city", "state", "channel", "url", "extra", "itemName", "description"})
+_TIMES = {"dateTime": "time_ms", "expires": "expires_ms"}
 _POLL_S = 0.01
 
 
@@ -45,16 +49,18 @@ def main() -> None:
     parser.add_argument("--parallelism", type=int, default=PARALLELISM)
     parser.add_argument("--backend", choices=("memory", "rocksdb"), default="memory")
     parser.add_argument("--queries", default=",".join(QUERIES))
+    parser.add_argument("--sql", action="store_true", help="run queries of Nexmark from their SQL texts")
     parser.add_argument("--check", action="store_true", help="read the results instead of measuring")
     options = parser.parse_args()
     names = options.queries.split(",") if options.workload == "nexmark" else [options.workload]
     spark = spark_session(f"local[{PARALLELISM}]")
+    sql = SqlQueries(spark) if options.sql else None
     try:
         if options.check:
-            made = {name: check(name, options.events, options.keys, spark) for name in names}
+            made = {name: check(name, options.events, options.keys, spark, sql=sql) for name in names}
         else:
             made = {
-                name: measure(name, options.events, options.keys, spark, options.parallelism, options.backend)
+                name: measure(name, options.events, options.keys, spark, options.parallelism, options.backend, sql=sql)
                 for name in names
             }
     finally:
@@ -71,16 +77,21 @@ def measure(
     backend: str = "memory",
     interval: str = "1s",
     cache_entries: int = 2_000_000,
+    sql: SqlQueries | None = None,
 ) -> dict[str, Any]:
-    """Runs a job at full speed and discards its results.
+    """Runs a job at full speed and discards its results; with `sql` a query of Nexmark from its SQL text.
 
     The seconds count from the first generated rows to its end; the driver learns only later that all tasks run.
     """
-    with _job(workload, events, keys, Discard(), parallelism, backend, interval, cache_entries) as (job, first):
+    with _job(workload, events, keys, Discard(), parallelism, backend, interval, cache_entries, sql) as (job, first):
         handle = job.start(where)
         while handle.status() is JobStatus.INITIALIZING:
             time.sleep(_POLL_S)
-        running_s = time.time()
+        running_s, started_cpu_s = time.time(), processor_s()
+        cpu_s = started_cpu_s
+        while not handle.status().is_globally_terminal:
+            time.sleep(_POLL_S * 10)
+            cpu_s = max(cpu_s, processor_s())  # once processes have ended, what was known
         handle.wait()
         ended_s = time.time()
         if handle.attempt != 1:
@@ -90,6 +101,7 @@ def measure(
         "events": events,
         "seconds": seconds,
         "events_per_second": events / seconds,
+        "cpu_ns_per_event": (cpu_s - started_cpu_s) / events * 1e9,
         "version": _version(),
         "timed": "from when the first rows are made to the end of the job",
         "conditions": {
@@ -103,11 +115,18 @@ def measure(
     }
 
 
-def check(workload: str, events: int, keys: int, where: Any, parallelism: int = PARALLELISM) -> dict[str, Any]:
+def check(
+    workload: str,
+    events: int,
+    keys: int,
+    where: Any,
+    parallelism: int = PARALLELISM,
+    sql: SqlQueries | None = None,
+) -> dict[str, Any]:
     """Runs a job with a readable sink and returns the checksum of its results."""
     directory = temporary()
     try:
-        with _job(workload, events, keys, sl.sinks.Files(directory), parallelism, "memory") as (job, _):
+        with _job(workload, events, keys, sl.sinks.Files(directory), parallelism, "memory", sql=sql) as (job, _):
             job.run(where)
         rows = read_files(directory)
     finally:
@@ -115,7 +134,8 @@ def check(workload: str, events: int, keys: int, where: Any, parallelism: int = 
     made = {"events": events, "version": _version()}
     if workload in NEXMARK:
         query = NEXMARK[workload]
-        return {**made, "result": answer(workload, _answers(rows, ANSWER[workload], query.reduction, query.key))}
+        left = folded(rows) if sql else reduced(rows, query.reduction, query.key)
+        return {**made, "result": answer(workload, _tuples(left, ANSWER[workload]))}
     return {**made, "result": checksum(last_rows(_tuples(rows, TOTALS.names)))}
 
 
@@ -129,6 +149,7 @@ def _job(
     backend: str,
     interval: str = "1s",
     cache_entries: int = 2_000_000,
+    sql: SqlQueries | None = None,
 ) -> Iterator[tuple[sl.Job, Path]]:
     """Returns the job of a workload, and a file that records when its first rows were generated."""
     directory = temporary()
@@ -140,13 +161,17 @@ def _job(
         execution=sl.Execution(state_backend=backend, state_cache_entries=cache_entries),
     )
     try:
-        _results(job, workload, events, keys, first).sink(sink, uid="results")
+        _results(job, workload, events, keys, first, sql).sink(sink, uid="results")
         yield job, first
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _results(job: sl.Job, workload: str, events: int, keys: int, first: Path) -> sl.Stream:
+def _results(
+    job: sl.Job, workload: str, events: int, keys: int, first: Path, sql: SqlQueries | None = None
+) -> sl.Stream:
+    if workload in NEXMARK and sql is not None:
+        return sql.stream(workload, job, Events(job, events, first))
     if workload in NEXMARK:
         return NEXMARK[workload].build(Events(job, events, first))  # type: ignore[arg-type]
     source = sl.sources.Generate(partial(_keyed_rows, keys=keys, first=first), events, schema=ROWS)
@@ -211,10 +236,15 @@ class Events:
         return self._stream("person", names or ("id", "name", "city", "state", "dateTime"))
 
     def auctions(self, *names: str) -> sl.Stream:
-        return self._stream("auction", names or ("id", "seller", "category", "dateTime"))
+        return self._stream("auction", names or SCHEMAS["auction"].names)
 
     def bids(self, *names: str) -> sl.Stream:
         return self._stream("bid", names or ("auction", "bidder", "price", "channel", "url", "dateTime", "extra"))
+
+    @property
+    def longest_auction(self) -> datetime.timedelta:
+        """No auction is open for longer."""
+        return datetime.timedelta(milliseconds=LONGEST_AUCTION_MS)
 
     def _stream(self, kind: str, names: Sequence[str]) -> sl.Stream:
         schema = pa.schema([(name, _type(name)) for name in names])
@@ -230,8 +260,8 @@ def event_rows(kind: str, schema: pa.Schema, first: Path, start: int, count: int
     makers = columns(kind, np.arange(start, start + count, dtype=np.int64))
     arrays = []
     for name in schema.names:
-        if name == "dateTime":
-            arrays.append(pa.array(makers["time_ms"]().view("datetime64[ms]")))
+        if name in _TIMES:
+            arrays.append(pa.array(makers[_TIMES[name]]().view("datetime64[ms]")))
         else:
             made = makers[name]()
             arrays.append(made if isinstance(made, pa.Array) else pa.array(made))
@@ -239,21 +269,9 @@ def event_rows(kind: str, schema: pa.Schema, first: Path, start: int, count: int
 
 
 def _type(name: str) -> pa.DataType:
-    if name == "dateTime":
+    if name in _TIMES:
         return pa.timestamp("ms")
     return pa.string() if name in _TEXT else pa.int64()
-
-
-def _answers(rows: pa.Table, names: Sequence[str], reduction: str, key_names: Sequence[str]) -> list[Row]:
-    """Returns the final rows of a query's answers: all of them, or the last of each key."""
-    if reduction == "last":
-        latest: dict[Row, Row] = {}
-        places = [names.index(name) for name in key_names]
-        # in the order of time, in which they replace each other
-        for row in sorted(_tuples(rows, names), key=lambda row: str(row[names.index("dateTime")])):
-            latest[tuple(row[place] for place in places)] = row
-        return list(latest.values())
-    return _tuples(rows, names)
 
 
 def _tuples(rows: pa.Table, names: Sequence[str]) -> list[Row]:

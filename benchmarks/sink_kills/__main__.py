@@ -7,11 +7,12 @@ import json
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sink_kills.kill_round import RoundError, run_round
+from benchmarks.sink_kills.kill_round import TIMEOUT_S, RoundError, run_round
 from benchmarks.sink_kills.kill_targets import TARGETS
 
 VICTIMS = ("operator", "driver")
@@ -22,6 +23,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="rounds for each sink and victim; each has every point")
     parser.add_argument("--targets", nargs="*", default=list(TARGETS), choices=list(TARGETS), help="which sinks")
     parser.add_argument("--victims", nargs="*", default=list(VICTIMS), choices=VICTIMS)
+    parser.add_argument("--jobs", type=int, default=1, help="rounds at a time, but for those that disturb a server (1)")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help=f"seconds for a round ({TIMEOUT_S:g})")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     options = parser.parse_args()
@@ -41,17 +44,25 @@ def main() -> int:
 
 
 def _rounds(name: str, victim: str, disturbance: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    outcomes, failures, started_s = [], list[str](), time.monotonic()
-    for number in range(options.rounds):
+    outcomes, failures, started_s = list[dict[str, Any]](), list[str](), time.monotonic()
+
+    def run(number: int) -> None:
         label = f"{name}-{victim}-{disturbance.replace(' ', '-')}-{number}"
         root = folder / f"round-{label}"
         root.mkdir()
         try:
             place = TARGETS[name].place(label, folder)
-            outcomes.append(asdict(run_round(name, victim, options.seed + number, place, root, disturb=disturbance)))
+            outcome = run_round(
+                name, victim, options.seed + number, place, root, disturb=disturbance, timeout_s=options.timeout
+            )
+            outcomes.append(asdict(outcome))
         except RoundError as error:
             failures.append(f"round {number}: {error}")
             print(f"{label}: {error}", file=sys.stderr)
+
+    # What is done to a server concerns all rounds on it.
+    with ThreadPoolExecutor(1 if disturbance else options.jobs) as pool:
+        list(pool.map(run, range(options.rounds)))
     return {
         "sink": name,
         "victim": victim,

@@ -13,7 +13,7 @@ from benchmarks.sink_kills.kill_targets import TARGETS
 from benchmarks.sink_kills.numbers_source import Numbers
 
 import snapline as sl
-from snapline.testing import ProcessCluster
+from snapline.testing import ProcessCluster, ThreadCluster
 
 PARALLELISM = 2
 INTERVAL = "150ms"
@@ -35,7 +35,8 @@ def main(root: Path) -> int:
     )
     sink = DeadlySink(target.make_sink(order["place"]), plan)
     job.source(Numbers(root, ROWS_PER_SECOND), uid="numbers").sink(sink, uid="out")
-    return 0 if job.run(ProcessCluster()) is sl.JobStatus.FINISHED else 1
+    cluster = ThreadCluster() if order["in_threads"] else ProcessCluster()
+    return 0 if job.run(cluster) is sl.JobStatus.FINISHED else 1
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ from benchmarks.sink_kills.deadly_sink import POINTS, KillPlan, wake_zombie
 from benchmarks.sink_kills.kill_targets import TARGETS, AwayError, Target
 from benchmarks.sink_kills.numbers_source import furthest
 
+from snapline.devtools.kit.forked_programs import ForkedProgram, ForkServer
 from snapline.devtools.kit.processes import descendants, end
 
-TIMEOUT_S = 120.0
-LAST_ROWS = 4000
+TIMEOUT_S = 240.0
+LAST_ROWS = 2000
 """How many more rows there are once every point is done: the source must not be beyond that when it hears of it."""
 
 MAX_DRIVERS = 50
@@ -91,24 +92,37 @@ class Watcher:
             self.seen = now
 
 
-def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, disturb: str = "") -> Outcome:
+def run_round(
+    target_name: str,
+    victim: str,
+    seed: int,
+    place: Any,
+    root: Path,
+    disturb: str = "",
+    timeout_s: float = TIMEOUT_S,
+    in_threads: bool = False,
+    server: ForkServer | None = None,
+) -> Outcome:
     """Run a round in the empty directory `root`. Raises `RoundError` with what went wrong.
 
-    `disturb` names something that the target does to its server while the job runs.
+    `disturb` names something that the target does to its server while the job runs. With `in_threads` the operators are
+    threads of the driver, and die with it. Drivers are started by `server`, which is faster, or as new interpreters.
     """
+    assert not in_threads or victim == "driver", "threads cannot be killed"
     target, started_s = TARGETS[target_name], time.monotonic()
     points = tuple(point for point in POINTS if point in target.points)
     plan = KillPlan(str(root), victim, points, seed)
     outcome = Outcome(target_name, victim, list(points), seed)
     order = {"target": target_name, "victim": victim, "points": points, "seed": seed, "place": place}
+    order["in_threads"] = in_threads
     (root / "order.json").write_text(json.dumps(order))
     is_over = threading.Event()
     arguments = disturb, place, is_over, outcome.disturbances
     disturber = threading.Thread(target=target.disturb, args=arguments, daemon=True)
-    driver = _start(root)
+    driver = _start(root, server)
     outcome.drivers = 1
     zombie_file = root / "zombie"
-    deadline_s = started_s + TIMEOUT_S
+    deadline_s = started_s + timeout_s
     is_ending = False
     if disturb:
         disturber.start()
@@ -122,13 +136,15 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
                     # A driver that finds the server away says so and ends; whoever started it starts it again.
                     if code != -signal.SIGKILL and (not disturb or outcome.drivers >= MAX_DRIVERS):
                         raise RoundError(f"the driver ended with {code}: {_log(root)}")
-                    driver = _start(root)
+                    if isinstance(driver, ForkedProgram):
+                        driver.close()
+                    driver = _start(root, server)
                     outcome.drivers += 1
                 if watcher.error:
                     raise RoundError(watcher.error)
                 if time.monotonic() > deadline_s:
                     state = f"done are {plan.done()}, {len(watcher.seen)} rows seen, {outcome}"
-                    raise RoundError(f"no end within {TIMEOUT_S:g} s; {state}: {_log(root)}")
+                    raise RoundError(f"no end within {timeout_s:g} s; {state}: {_log(root)}")
                 if zombie_file.exists() and not outcome.zombie and _has_recovered(watcher, zombie_file):
                     outcome.zombie = wake_zombie(zombie_file)
                 is_done = len(plan.done()) == len(points) and (not target.has_zombie or bool(outcome.zombie))
@@ -156,7 +172,9 @@ def run_round(target_name: str, victim: str, seed: int, place: Any, root: Path, 
     finally:
         below = descendants(driver.pid)
         driver.kill()
-        driver.wait()
+        driver.wait(TIMEOUT_S)
+        if isinstance(driver, ForkedProgram):
+            driver.close()
         end(below, PATIENCE_S)
         is_over.set()
         if disturber.is_alive():
@@ -174,10 +192,12 @@ def _has_recovered(watcher: Watcher, zombie_file: Path) -> bool:
     return len(watcher.seen) > int(mark.read_text())
 
 
-def _start(root: Path) -> subprocess.Popen[bytes]:
+def _start(root: Path, server: ForkServer | None) -> subprocess.Popen[bytes] | ForkedProgram:
+    arguments = ["-m", "benchmarks.sink_kills.kill_driver", str(root)]
     with (root / "driver.log").open("ab") as log:
-        command = [sys.executable, "-m", "benchmarks.sink_kills.kill_driver", str(root)]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if server is not None:
+            return server.start(arguments, output=log)
+        return subprocess.Popen([sys.executable, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def _log(root: Path) -> str:

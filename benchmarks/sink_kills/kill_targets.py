@@ -138,7 +138,8 @@ class PostgresTarget(Target):
         import psycopg
 
         assert self.server is not None
-        dsn = self.server.create_database("round_" + "".join(c if c.isalnum() else "_" for c in label))
+        # PostgreSQL cuts names after 63 characters; the round is at the end.
+        dsn = self.server.create_database("round_" + "".join(c if c.isalnum() else "_" for c in label)[-55:])
         with psycopg.connect(dsn) as connection:
             connection.execute("create table numbers (id bigint primary key, text text)")
         return dsn

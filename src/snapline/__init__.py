@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from snapline.api.job_handle import JobFailedError as JobFailedError
     from snapline.api.job_handle import JobHandle as JobHandle
     from snapline.api.job_handle import SnapshotFailedError as SnapshotFailedError
+    from snapline.api.job_plan import JobPlan as JobPlan
     from snapline.api.keyed_stream import KeyedStream as KeyedStream
     from snapline.api.stream import Stream as Stream
+    from snapline.api.streaming_queries import write_stream as write_stream
     from snapline.api.windowed_stream import WindowedStream as WindowedStream
     from snapline.api.windows import EventTimeInterval as EventTimeInterval
     from snapline.api.windows import EveryRows as EveryRows
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from snapline.config import ExponentialDelay as ExponentialDelay
     from snapline.config import FailureRate as FailureRate
     from snapline.config import FixedDelay as FixedDelay
+    from snapline.config import Monitoring as Monitoring
     from snapline.config import NoRestart as NoRestart
     from snapline.config import RestartStrategy as RestartStrategy
     from snapline.config import Secret as Secret
@@ -103,6 +106,8 @@ if TYPE_CHECKING:
     from snapline.errors import UserCodeError as UserCodeError
     from snapline.operators.aggregates.custom_accumulators import MergeableFunction as MergeableFunction
     from snapline.protocol import statistics as statistics
+    from snapline.runtime.job_logs import JobLogFilter as JobLogFilter
+    from snapline.runtime.job_logs import JsonLogFormatter as JsonLogFormatter
     from snapline.state.collection_states import ListState as ListState
     from snapline.state.collection_states import MapState as MapState
     from snapline.state.collection_states import Spans as Spans
@@ -125,22 +130,26 @@ if TYPE_CHECKING:
     from snapline.types import ExternalizedRetention as ExternalizedRetention
     from snapline.types import FailureReason as FailureReason
     from snapline.types import JobStatus as JobStatus
+    from snapline.types import Partitioning as Partitioning
     from snapline.types import SavepointFormat as SavepointFormat
     from snapline.types import SnapshotKind as SnapshotKind
     from snapline.types import SubtaskId as SubtaskId
+    from snapline.types import TaskStatus as TaskStatus
 
 _MODULES = {
     "api.aggregates": "Aggregate aggregate collect count count_distinct first last max mean min sum top_n",
     "api.connected_streams": "ConnectedStreams",
     "api.job": "Job",
     "api.job_handle": "JobFailedError JobHandle SnapshotFailedError",
+    "api.job_plan": "JobPlan",
     "api.keyed_stream": "KeyedStream",
     "api.stream": "Stream",
+    "api.streaming_queries": "write_stream",
     "api.windowed_stream": "WindowedStream",
     "api.windows": "EventTimeInterval EveryRows GivenWindow GlobalWindow Session Sliding Tumbling WhenComplete",
     "config": (
-        "CheckpointMode Checkpoints Duration Encryption Execution ExponentialDelay FailureRate FixedDelay NoRestart "
-        "RestartStrategy S3 Secret SecretLike Size StateBackend StorageOptions StorageOptionsLike"
+        "CheckpointMode Checkpoints Duration Encryption Execution ExponentialDelay FailureRate FixedDelay Monitoring "
+        "NoRestart RestartStrategy S3 Secret SecretLike Size StateBackend StorageOptions StorageOptionsLike"
     ),
     "contracts.contexts": "BatchContext BroadcastMap ProcessContext Time",
     "contracts.functions": "AsyncFunction BatchProcessFunction CoProcessFunction ProcessFunction",
@@ -160,6 +169,7 @@ _MODULES = {
         "UserCodeError"
     ),
     "operators.aggregates.custom_accumulators": "MergeableFunction",
+    "runtime.job_logs": "JobLogFilter JsonLogFormatter",
     "state.collection_states": "ListState MapState Spans",
     "state.groups": "Groups",
     "state.operator_state": "BroadcastState OperatorList OperatorStates RawOperatorState",
@@ -167,8 +177,8 @@ _MODULES = {
     "state.ttl": "Ttl",
     "state.value_states": "AggregateFunction AggregatingState ReducingState ValueState",
     "types": (
-        "CheckpointScope ClaimMode ExecutionId ExternalizedRetention FailureReason JobStatus SavepointFormat "
-        "SnapshotKind SubtaskId"
+        "CheckpointScope ClaimMode ExecutionId ExternalizedRetention FailureReason JobStatus Partitioning "
+        "SavepointFormat SnapshotKind SubtaskId TaskStatus"
     ),
 }
 """Where each public name is defined; the imports above say the same to type checkers."""

@@ -111,6 +111,11 @@ def duration_text(duration_ms: float) -> str:
     return f"{duration_ms / 86_400_000:,.0f} d"
 
 
+def fine_duration_text(duration_ms: float) -> str:
+    """The same, with one decimal below 10 s."""
+    return f"{duration_ms / 1000:.1f} s" if 1000 <= duration_ms < 9950 else duration_text(duration_ms)
+
+
 def time_text(timestamp_ms: int, timespec: str = "seconds") -> str:
     """A time in UTC in ISO 8601; the bare number if the calendar does not have it."""
     try:

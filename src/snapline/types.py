@@ -90,7 +90,8 @@ class Barrier:
 
     `timeout_ms` is how long alignment may take before the checkpoint turns unaligned; it is set for
     ALIGNED_WITH_TIMEOUT, and for a FORCED_ALIGNED barrier that regains that kind after the edge. `location` is where
-    the objects of the snapshot go, None if the driver keeps them; a savepoint also has a `format`.
+    the objects of the snapshot go, None if the driver keeps them; a savepoint also has a `format`. A `full` snapshot
+    holds all keyed state anew. One that stands `alone` refers to nothing that an older one wrote.
     """
 
     id: int
@@ -102,6 +103,7 @@ class Barrier:
     full: bool = False
     location: str | None = None
     format: SavepointFormat | None = None
+    alone: bool = True
 
     @property
     def is_unaligned(self) -> bool:

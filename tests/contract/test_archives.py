@@ -109,7 +109,7 @@ class Driver:
         return snapshot
 
     def finish(self, status: JobStatus, policy: ExternalizedRetention, claimed: Snapshot | None = None) -> None:
-        self.archive.finish(self.attempt, status, policy, self.retained, claimed)
+        self.archive.finish(self.attempt, status, policy, self.retained, claimed, limit=self.retained.limit)
 
     def leftovers(self, *snapshots: Snapshot) -> list[str]:
         """What else is in the job's directory; the snapshots themselves must be intact."""
@@ -572,10 +572,26 @@ def test_the_end_of_a_job_can_be_tidied_up_by_whoever_finds_it(small: Job) -> No
     driver.complete(shared=["a"])
     driver.archive.close(1, JobStatus.FINISHED)
     late = small.driver("late")
-    late.archive.finish(0, JobStatus.FINISHED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+    late.archive.finish(0, JobStatus.FINISHED, ExternalizedRetention.RETAIN_ON_CANCELLATION, limit=1)
     assert late.leftovers() == []
     with pytest.raises(FencedError):
-        late.archive.finish(0, JobStatus.FAILED, ExternalizedRetention.RETAIN_ON_CANCELLATION)
+        late.archive.finish(0, JobStatus.FAILED, ExternalizedRetention.RETAIN_ON_CANCELLATION, limit=1)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_whoever_tidies_up_keeps_no_more_checkpoints_than_the_job_retains(small: Job, limit: int) -> None:
+    """The driver that recorded the end may have had no time to delete what the newest checkpoint replaced."""
+    driver = small.driver("driver").start(retain=limit)
+    published = [driver.prepare(shared=[name]) for name in "abc"]
+    for snapshot in published:
+        driver.archive.publish(snapshot)
+    driver.archive.close(1, JobStatus.CANCELED)
+    late = small.driver("late")
+    for _ in range(2):
+        late.archive.finish(0, JobStatus.CANCELED, ExternalizedRetention.RETAIN_ON_CANCELLATION, limit=limit)
+        assert late.leftovers(*published[-limit:]) == []
+        ids = [record.checkpoint_id for record in late.archive.read_journal().recovery_points]
+        assert ids == [snapshot.id for snapshot in published[-limit:]]
 
 
 def test_a_driver_that_tidies_up_late_leaves_a_job_alone_that_goes_on(small: Job) -> None:
@@ -643,7 +659,24 @@ def test_what_a_claimed_checkpoint_shared_stays_though_its_old_job_is_tidied_up_
     new = small.driver("new").start(given=given, mode=ClaimMode.CLAIM)
     two, retirement = new.complete(after=given.id, reused=given.shared().values())
     assert [entry.id for entry in retirement.delete] == [given.id]
-    small.driver("late", f"{small.root}/old").archive.finish(0, JobStatus.CANCELED, policy)
+    small.driver("late", f"{small.root}/old").archive.finish(0, JobStatus.CANCELED, policy, limit=1)
+    assert damage(small.objects, two) == []
+
+
+def test_what_a_claimed_checkpoint_shared_stays_for_the_job_that_has_claimed_its_successor(small: Job) -> None:
+    """A driver may be so slow between the record of the end and the deletions that the next job is at work by then."""
+    policy = ExternalizedRetention.RETAIN_ON_CANCELLATION
+    old = small.driver("old", f"{small.root}/old").start()
+    given, _ = old.complete(shared=["a"])
+    old.finish(JobStatus.CANCELED, policy)
+    slow = small.driver("slow").start(given=given, mode=ClaimMode.CLAIM)
+    one, _ = slow.complete(after=given.id, reused=given.shared().values())
+    slow.archive.close(slow.attempt, JobStatus.CANCELED)
+    small.driver("late").archive.finish(0, JobStatus.CANCELED, policy, limit=1)
+    new = small.driver("new", f"{small.root}/new").start(given=one, mode=ClaimMode.CLAIM)
+    two, retirement = new.complete(after=one.id, reused=one.shared().values())
+    assert [entry.id for entry in retirement.delete] == [one.id]
+    slow.finish(JobStatus.CANCELED, policy, given)
     assert damage(small.objects, two) == []
 
 

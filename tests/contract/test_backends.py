@@ -54,9 +54,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> 
         if request.param == "memory":
             backend: KeyedBackend = MemoryBackend(key, **common)
         else:
-            entries = 2_000_000 if request.param == "rocksdb" else 3
-            directory = tmp_path / f"db-{next(numbers)}"
-            backend = RocksDbBackend(key, directory=directory, max_cached_entries=entries, **common)
+            # The large one logs even few changes instead of writing them to the database.
+            cache: dict[str, Any] = {"least_logged": 1} if request.param == "rocksdb" else {"max_cached_entries": 3}
+            backend = RocksDbBackend(key, directory=tmp_path / f"db-{next(numbers)}", **common, **cache)
         made.append(backend)
         return backend
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,9 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from tests.program_kit import programs
+
 from snapline.devtools.kit.processes import end, operator_processes, send
 
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 KEY = "AKIA-the-access-key"
 SECRET = "5ecret-swordfish-0f-the-st0re"
 REFUSED = b"<Error><Code>InvalidAccessKeyId</Code><Message>The access key you gave is not known.</Message></Error>"
@@ -41,7 +41,7 @@ if __name__ == "__main__":
         "stored",
         given["directory"],
         rows=given["rows"],
-        rows_per_second=5000,
+        rows_per_second=given["rows_per_second"],
         checkpoints=lambda _: sl.Checkpoints(
             interval="200ms",
             storage=given["storage"],
@@ -55,7 +55,7 @@ if __name__ == "__main__":
             zookeeper_auth=sl.Secret.env("JOURNAL_AUTH") if zookeeper else None,
             externalized="RETAIN_ON_CANCELLATION",
         ),
-        execution=sl.Execution(heartbeat_interval="200ms", heartbeat_timeout="3s", cancel_timeout="1s"),
+        execution=sl.Execution(heartbeat_interval="200ms", heartbeat_timeout="60s", cancel_timeout="1s"),
         restart=sl.ExponentialDelay(initial_backoff="10ms", max_backoff="100ms"),
         id="stored",
     )
@@ -131,18 +131,12 @@ class DriverProcess:
     """A driver, its reports and its log. `kill` ends it like a power cut, with its operator processes."""
 
     def __init__(self, directory: Path, settings: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        script = directory / "driver.py"
-        script.write_text(DRIVER, encoding="utf-8")
         self.reports: list[dict[str, Any]] = []
         self.texts: list[str] = []
         self._log = directory / "driver.log"
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, str(script), json.dumps(dict(settings))],
-                env={**os.environ, **environment},
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
+            self._process = programs().start(
+                ["-c", DRIVER, json.dumps(dict(settings))], environment={**os.environ, **environment}, errors=log
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -189,8 +183,7 @@ class DriverProcess:
 
     def _end_reading(self) -> None:
         self._reader.join(DEADLINE_S)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._process.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None

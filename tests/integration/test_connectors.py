@@ -21,7 +21,7 @@ from snapline.types import JobStatus
 SCHEMA = pa.schema([("x", pa.int64())])
 
 
-def eventually(holds: Callable[[], bool], timeout_s: float = 30) -> None:
+def eventually(holds: Callable[[], bool], timeout_s: float = 120) -> None:
     deadline_s = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline_s, "it never came true"
@@ -98,7 +98,7 @@ def test_draining_a_watched_directory_reads_what_was_there(tmp_path: Path) -> No
     eventually(lambda: len(values(sink)) == 1000)
     for number in range(1, 9):
         put(incoming, f"{number}.csv", 1000 * number)
-    handle.stop(tmp_path / "savepoints", drain=True, timeout="30s")
+    handle.stop(tmp_path / "savepoints", drain=True, timeout="120s")
     assert handle.status() is JobStatus.FINISHED
     assert values(sink) == list(range(9000))
 

@@ -227,11 +227,11 @@ def test_a_crash_at_any_step_of_the_end_can_be_made_up_for(
         archive = place.archive("driver", faulty)
         store_objects(place.objects, archive, 1, 2, shared=["lost"])
         try:
-            archive.finish(1, JobStatus.CANCELED, policy, retained)
+            archive.finish(1, JobStatus.CANCELED, policy, retained, limit=1)
         except StorageError:
             assert fail_at is not None
         late = place.archive("late driver")
-        late.finish(0, JobStatus.CANCELED, policy)
+        late.finish(0, JobStatus.CANCELED, policy, limit=1)
         assert late.claim()[0].ended is JobStatus.CANCELED
         kept = [late.read_snapshot(late.location(1))] if keeps(policy, JobStatus.CANCELED) else []
         assert [damage(place.objects, snapshot) for snapshot in kept] == [[] for _ in kept]

@@ -345,7 +345,7 @@ def test_a_job_that_failed_for_a_bad_row_goes_on_from_its_checkpoint_with_on_err
     assert sl.sinks.read_files(tmp_path / "bad")["row"].to_pylist() == ["oops"]
 
 
-def wait_for(condition: Any, timeout_s: float = 20.0) -> None:
+def wait_for(condition: Any, timeout_s: float = 120.0) -> None:
     import time
 
     deadline = time.monotonic() + timeout_s

@@ -38,6 +38,8 @@ PAGES = (
     "connectors.md",
     "own-connectors.md",
     "operations.md",
+    "slow-checkpoints.md",
+    "monitoring.md",
     "testing.md",
     "state.md",
     "storage.md",
@@ -56,6 +58,7 @@ SLOW_PAGES = (
     "connectors.md",
     "own-connectors.md",
     "operations.md",
+    "slow-checkpoints.md",
     "testing.md",
 )
 MESSAGE_TABLE = re.compile(r"^\| message has \|.*\n\|[-| ]+\n((?:\|.*\n)+)", re.MULTILINE)

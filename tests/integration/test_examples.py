@@ -53,6 +53,14 @@ def test_keyed_state(tmp_path: Path) -> None:
     assert "0        13         ann  3" in shown
 
 
+def test_a_job_explains_itself_and_the_picture_in_the_docs_is_fresh(tmp_path: Path) -> None:
+    out = run(str(EXAMPLES / "explain.py"), str(tmp_path / "plan.svg"), str(tmp_path / "plan.txt"))
+    assert out.startswith("Job 'revenue': 7 operators in 6 vertices, 4 slots\n")
+    assert (tmp_path / "plan.txt").read_text(encoding="utf-8") == out
+    picture = (ROOT / "docs" / "images" / "plan.svg").read_text(encoding="utf-8")
+    assert (tmp_path / "plan.svg").read_text(encoding="utf-8") == picture, "run `make docs`"
+
+
 @pytest.mark.slow
 def test_data_sources_of_pyspark() -> None:
     out = run(str(EXAMPLES / "data_source.py"))

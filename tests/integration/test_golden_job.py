@@ -107,7 +107,7 @@ def test_a_job_continues_from_a_snapshot_of_an_older_version(
         execution=sl.Execution(**case.execution),
         hook=secret,
     )
-    assert job.start(ThreadCluster()).wait("60s") is sl.JobStatus.FINISHED
+    assert job.start(ThreadCluster()).wait("120s") is sl.JobStatus.FINISHED
     assert results() == expected(case.run)
     assert secret.restored == [b"open sesame"]
     assert prepared <= committed_files(directory)
@@ -120,7 +120,7 @@ def test_a_new_driver_continues_a_suspended_job(tmp_path: Path, monkeypatch: pyt
     prepared, secret = prepared_files(directory), Secret()
     checkpoints = sl.Checkpoints(storage=directory / "checkpoints")
     handle = make_job("suspended", checkpoints, parts=CORE, hook=secret).start(ThreadCluster())
-    assert handle.wait("60s") is sl.JobStatus.FINISHED
+    assert handle.wait("120s") is sl.JobStatus.FINISHED
     assert (handle.id, handle.attempt) == ("suspended", 2)
     assert results() == expected("suspended")
     assert secret.restored == [b"open sesame"]
@@ -134,7 +134,7 @@ def test_the_journal_of_a_stopped_job_says_that_it_ended(tmp_path: Path, monkeyp
     assert make_job("stopped", checkpoints, parts=CORE, id="stopped").run(ThreadCluster()) is sl.JobStatus.FINISHED
     assert results() == before, "it ran again under the same id"
     handle = make_job("stopped", checkpoints, parts=CORE).start(ThreadCluster())
-    assert handle.wait("60s") is sl.JobStatus.FINISHED
+    assert handle.wait("120s") is sl.JobStatus.FINISHED
     assert handle.id == "stopped-2"
     assert results() == expected("stopped")
 

@@ -88,7 +88,7 @@ def test_all_of_them_through_a_failure(tmp_path: Path) -> None:
     sinks = {name: sl.sinks.Collect(tmp_path / name) for name in streams}
     for name, stream in streams.items():
         stream.sink(sinks[name], f"{name}-out")
-    assert job.start(ThreadCluster()).wait("60s") is JobStatus.FINISHED
+    assert job.start(ThreadCluster()).wait("120s") is JobStatus.FINISHED
     assert (tmp_path / "has-failed").exists()
     found = {name: rows_of(sink) for name, sink in sinks.items()}
 

@@ -31,7 +31,7 @@ def test_an_older_savepoint_is_refused_where_newer_output_is(tmp_path: Path) -> 
 
     refused = make_job(tmp_path, "second", restore_from=old).start(ThreadCluster())
     with pytest.raises(sl.JobFailedError, match="holds output up to checkpoint"):
-        refused.wait("20s")
+        refused.wait("120s")
     assert "'out' holds output up to checkpoint" in refused.cause
     assert "allow_newer_output=True" in refused.cause
 
@@ -45,7 +45,7 @@ def test_an_older_savepoint_is_refused_where_newer_output_is(tmp_path: Path) -> 
 
     again = make_job(tmp_path, "fifth", restore_from=new).start(ThreadCluster())
     with pytest.raises(sl.JobFailedError, match="holds output of a job that was started from"):
-        again.wait("20s")
+        again.wait("120s")
 
 
 def test_ids_are_not_compared_across_lineages(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import snapline as sl
 from snapline.testing import ABORT, AWAIT_CHECKPOINT, ScriptedSource, ThreadCluster
 
 ROWS = pa.schema([("n", pa.int64())])
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 class Till(sl.OperatorCoordinator):
@@ -116,7 +116,7 @@ def script(*, aborts: bool) -> ScriptedSource:
 def test_reports_count_once_and_numbers_arrive_once_across_failures(tmp_path: Path, unaligned: bool) -> None:
     job = make_job(script(aborts=True), tmp_path, unaligned=unaligned)
     handle = job.start(ThreadCluster())
-    assert handle.wait("60s") is sl.JobStatus.FINISHED
+    assert handle.wait("120s") is sl.JobStatus.FINISHED
     assert handle.attempt == 3
     total, numbers = closed(tmp_path, 3)
     assert (total, numbers) == (sum(range(200)), 214), "each row is reported once, as far as the job's result goes"
@@ -130,7 +130,7 @@ def test_reports_count_once_and_numbers_arrive_once_across_failures(tmp_path: Pa
 @pytest.mark.parametrize("call", ["handle_event", "checkpoint_completed"])
 def test_an_error_fails_the_job_over_and_names_the_call(tmp_path: Path, call: str) -> None:
     handle = make_job(script(aborts=False), tmp_path, fails_in=call).start(ThreadCluster())
-    assert handle.wait("60s") is sl.JobStatus.FINISHED
+    assert handle.wait("120s") is sl.JobStatus.FINISHED
     assert handle.attempt == 2
     assert any(f"{call} of the coordinator of 'sales' failed: ValueError" in text for _, text in handle.events())
     assert closed(tmp_path, 2)[0] == sum(range(200))
@@ -139,7 +139,7 @@ def test_an_error_fails_the_job_over_and_names_the_call(tmp_path: Path, call: st
 @pytest.mark.slow
 def test_an_error_in_a_snapshot_fails_the_checkpoint_only(tmp_path: Path) -> None:
     handle = make_job(script(aborts=False), tmp_path, fails_in="snapshot").start(ThreadCluster())
-    assert handle.wait("60s") is sl.JobStatus.FINISHED
+    assert handle.wait("120s") is sl.JobStatus.FINISHED
     assert handle.attempt == 1
     failures = [record.failure.message for record in handle.checkpoints().history if record.failure is not None]
     assert any("snapshot of the coordinator of 'sales' failed: ValueError: the till is broken" in it for it in failures)
@@ -155,7 +155,7 @@ def test_a_savepoint_restores_the_coordinator_at_another_parallelism(tmp_path: P
     while first.checkpoints().counts.completed < 2:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
-    savepoint = first.stop(tmp_path / "savepoints", timeout="30s")
+    savepoint = first.stop(tmp_path / "savepoints", timeout="120s")
     before, numbers = closed(tmp_path, 1)
     assert (before, numbers) == (sum(range(100)), 100)
     again = tmp_path / "again"
@@ -171,7 +171,7 @@ def test_what_a_job_without_the_coordinator_leaves_behind_is_listed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = make_job(ScriptedSource([{"n": 1}], ends=False), tmp_path).start(ThreadCluster())
-    savepoint = first.stop(tmp_path / "savepoints", timeout="30s")
+    savepoint = first.stop(tmp_path / "savepoints", timeout="120s")
 
     def plain(**settings: Any) -> sl.Job:
         job = sl.Job("plain", checkpoints=sl.Checkpoints(restore_from=savepoint, **settings))
@@ -183,7 +183,7 @@ def test_what_a_job_without_the_coordinator_leaves_behind_is_listed(
     with pytest.raises(sl.JobFailedError, match="the coordinator of 'sales', which the job does not have"):
         plain().run(ThreadCluster())
     handle = plain(allow_non_restored=True).start(ThreadCluster())
-    assert handle.wait("60s") is sl.JobStatus.FINISHED
+    assert handle.wait("120s") is sl.JobStatus.FINISHED
     restored = handle.checkpoints().latest.restored
     assert restored is not None
     assert "the coordinator of 'sales'" in restored.left_behind

@@ -31,7 +31,7 @@ handle.checkpoint()
 @pytest.mark.slow
 def test_the_job_is_suspended_and_the_next_program_goes_on_with_it(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=240, check=False
     )
     assert ended.returncode == 0
     assert "the program ends while job ends runs" in ended.stderr
@@ -44,6 +44,6 @@ def test_the_job_is_suspended_and_the_next_program_goes_on_with_it(tmp_path: Pat
         checkpoints=lambda storage: Checkpoints(interval="50ms", storage=storage),
     )
     handle = made.job.start(ThreadCluster())
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt == 2
     assert made.prove().problems == ()

@@ -67,7 +67,7 @@ class Conversation:
         self.sent += rows
 
     def send_until_noticed(self, what: str = "it") -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while not self.noticed:
             assert time.monotonic() < deadline, f"{what} was not noticed"
             self.send()

@@ -28,13 +28,11 @@ FAILURES = [
 class Place:
     """Storage with one checkpoint in it, and directories for databases."""
 
-    def __init__(self, directory: Path) -> None:
-        self.objects = MemoryObjects()
+    def __init__(self, directory: Path, objects: MemoryObjects) -> None:
         self.directory = directory
-        first = self.job("first")
-        first.count(WORDS)
-        self.old = first.checkpoint().id
-        first.close()
+        self.objects = MemoryObjects()
+        for path, data in objects._objects.items():
+            self.objects.write(path, data)
 
     def job(self, driver: str, objects: FaultyObjects | None = None) -> CountingJob:
         return CountingJob(
@@ -83,12 +81,23 @@ class Place:
         return count
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> MemoryObjects:
+    """What the first driver leaves: one checkpoint."""
+    place = Place(tmp_path_factory.mktemp("first"), MemoryObjects())
+    job = place.job("first")
+    job.count(WORDS)
+    job.checkpoint()
+    job.close()
+    return place.objects
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("after_effect", "crash"), FAILURES)
 def test_a_failure_at_any_step_leaves_the_old_state_or_the_new_and_no_waste(
-    tmp_path: Path, after_effect: bool, crash: bool
+    first: MemoryObjects, tmp_path: Path, after_effect: bool, crash: bool
 ) -> None:
-    place = Place(tmp_path / "0")
+    place = Place(tmp_path / "0", first)
     counting = FaultyObjects(place.objects)
     assert place.second(counting) == 1
     assert place.check(1) == 2
@@ -97,7 +106,7 @@ def test_a_failure_at_any_step_leaves_the_old_state_or_the_new_and_no_waste(
     assert any(method == "upload" and "/shared/" in path for method, path in calls)
     found = set()
     for fail_at in range(1, len(calls) + 1):
-        place = Place(tmp_path / str(fail_at))
+        place = Place(tmp_path / str(fail_at), first)
         faulty = FaultyObjects(place.objects, fail_at, after_effect=after_effect, crash=crash)
         completed = place.second(faulty)
         assert len(faulty.calls) >= fail_at

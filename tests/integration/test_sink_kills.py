@@ -1,7 +1,8 @@
 """Every exactly-once sink through a round of kills at each point of a commit; `benchmarks.sink_kills` has more rounds.
 
 A round kills the operator process, or the driver, before and after it prepares, once the checkpoint is durable, in the
-middle of a commit and behind it, and then wakes up a zombie; a reader looks on all the while.
+middle of a commit and behind it, and then wakes up a zombie; a reader looks on all the while. Operators die with their
+driver in any case, so those of a driver that is killed are threads of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from benchmarks.sink_kills.kill_targets import (
     KafkaTarget,
     PostgresTarget,
 )
+from tests.program_kit import programs
 from tests.servers_kit import or_skip
 
 from snapline.devtools.servers.kafka_server import KafkaServer
@@ -35,7 +37,15 @@ def test_exactly_once_through_every_kill(
     elif isinstance(target, PostgresTarget):
         target.server = request.getfixturevalue("postgres")
     place = target.place(f"{name}-{victim}", tmp_path)
-    outcome = run_round(name, victim, seed=1, place=place, root=_empty(tmp_path))
+    outcome = run_round(
+        name,
+        victim,
+        seed=1,
+        place=place,
+        root=_empty(tmp_path),
+        in_threads=victim == "driver",
+        server=programs(),
+    )
     assert outcome.points == list(POINTS)
     assert outcome.zombie
     assert outcome.drivers >= (1 if victim == "operator" else len(POINTS))

@@ -59,7 +59,7 @@ def _script() -> str:
 
 def _run(script: Path, directory: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-I", "-W", "error", "-c", BLOCKER, str(script), str(directory)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 def _bytes(info: StateInfo, table: pa.Table) -> Any:

@@ -19,7 +19,7 @@ from snapline.devtools.kit.processes import send
 from snapline.devtools.servers.zookeeper_server import ZooKeeperServer
 from snapline.graph.planner import make_spec
 from snapline.storage.objects.file_objects import FileObjects
-from snapline.testing.clusters import ProcessCluster
+from snapline.testing.clusters import ProcessCluster, ThreadCluster
 
 ROWS = 20_000
 PASSWORD = "pa55-of-the-j0urnal"
@@ -59,9 +59,10 @@ def test_a_job_on_s3_survives_kills_and_tells_nobody_its_secrets(
     journal: str, s3: GuardedS3, bucket: str, secret: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     server: ZooKeeperServer | None = request.getfixturevalue("zookeeper") if journal == "zookeeper" else None
-    settings = {
+    settings: dict[str, Any] = {
         "directory": str(tmp_path),
         "rows": ROWS,
+        "rows_per_second": 300,  # more than the driver that is killed gets to see
         "storage": f"s3://{bucket}/jobs",
         "endpoint": s3.endpoint,
         "secret": str(secret),
@@ -78,7 +79,7 @@ def test_a_job_on_s3_survives_kills_and_tells_nobody_its_secrets(
         driver.kill()
         client = s3.client()
         stored = b"".join(name.encode() + client.cat_file(name) for name in client.find(bucket))
-        driver = DriverProcess(tmp_path, settings, environment)
+        driver = DriverProcess(tmp_path, {**settings, "rows_per_second": None}, environment)
         driver.wait_for(lambda it: it["status"] == "FINISHED", "the end of the job")
         assert driver.wait() == 0
     finally:
@@ -128,12 +129,14 @@ def journal_content(server: ZooKeeperServer, user: str) -> bytes:
     return found
 
 
-def made(directory: Path, storage: str, s3: sl.S3, *, rows: int = ROWS, **checkpoints: Any) -> NumberingJob:
+def made(
+    directory: Path, storage: str, s3: sl.S3, *, rows: int = ROWS, rate: float | None = 5000, **checkpoints: Any
+) -> NumberingJob:
     return numbering_job(
         "stored",
         directory,
         rows=rows,
-        rows_per_second=5000,
+        rows_per_second=rate,
         checkpoints=lambda _: sl.Checkpoints(
             interval="200ms", storage=storage, storage_options=s3, **{"timeout": "30s", **checkpoints}
         ),
@@ -161,7 +164,7 @@ def test_rotated_credentials_are_found_while_the_job_runs(
     key.write_text("AKIA-another")
     completed = handle.checkpoints().counts.completed
     eventually(lambda: handle.checkpoints().counts.completed > completed, "a checkpoint with the new key")
-    assert handle.wait("90s") is sl.JobStatus.FINISHED, handle.cause
+    assert handle.wait("180s") is sl.JobStatus.FINISHED, handle.cause
     assert job.prove().problems == ()
 
 
@@ -200,7 +203,7 @@ def test_a_secret_that_an_executor_lacks_is_named(s3: GuardedS3, bucket: str, se
     options = sl.S3(endpoint=s3.endpoint, key=sl.Secret.call(only_here), secret=sl.Secret.file(secret))
     handle = made(tmp_path, f"s3://{bucket}/jobs", options).job.start(ProcessCluster())
     with pytest.raises(sl.JobFailedError, match="no credentials on this machine"):
-        handle.wait("60s")
+        handle.wait("180s")
 
 
 def test_a_wrong_credential_for_the_journal_is_refused(
@@ -220,7 +223,7 @@ def test_a_wrong_credential_for_the_journal_is_refused(
         job = made(tmp_path / str(number), storage, options, rows=10, zookeeper=zookeeper.hosts, zookeeper_auth=auth)
         job.job.id = "guarded"
         if password == PASSWORD:
-            assert job.job.run(ProcessCluster()) is sl.JobStatus.FINISHED
+            assert job.job.run(ThreadCluster()) is sl.JobStatus.FINISHED
             continue
         with pytest.raises(
             sl.StorageError, match=r"NoAuthError.*created with the same credentials.*not started"
@@ -257,7 +260,7 @@ def test_files_are_read_with_options_of_their_own(
     files = sl.sources.Files(f"s3://{bucket}/in/*.csv", format="csv", storage_options=options)
     job.source(files, uid="in").sink(sl.sinks.Files(tmp_path / "out"), uid="out")
     assert SECRET.encode() not in make_spec(job).shipment
-    assert job.run(ProcessCluster()) is sl.JobStatus.FINISHED
+    assert job.run(ThreadCluster()) is sl.JobStatus.FINISHED
     assert sorted(row["n"] for row in read_files(tmp_path / "out").to_pylist()) == [1, 2, 3]
 
 
@@ -286,8 +289,8 @@ def test_savepoints_restores_and_the_command_line_reach_it_too(
     options = sl.S3(endpoint=s3.endpoint, key=sl.Secret.env("STORE_KEY"), secret=sl.Secret.file(secret))
     storage = f"s3://{bucket}/jobs"
     local = tmp_path / "local"
-    first = made(tmp_path, storage, options, savepoint_dir=f"s3://{bucket}/saved", local_directory=local)
-    handle = first.job.start(ProcessCluster())
+    first = made(tmp_path, storage, options, rate=500, savepoint_dir=f"s3://{bucket}/saved", local_directory=local)
+    handle = first.job.start(ThreadCluster())
     eventually(lambda: handle.checkpoints().counts.completed >= 1, "a checkpoint")
     savepoint = handle.stop()
     assert savepoint is not None
@@ -297,7 +300,7 @@ def test_savepoints_restores_and_the_command_line_reach_it_too(
     said = capsys.readouterr()
     assert "Operator numbering" in said.out
     assert SECRET not in said.out + said.err
-    second = made(tmp_path, storage, options, restore_from=savepoint)
+    second = made(tmp_path, storage, options, rate=None, restore_from=savepoint)
     second.job.id = "second"
-    assert second.job.run(ProcessCluster()) is sl.JobStatus.FINISHED
+    assert second.job.run(ThreadCluster()) is sl.JobStatus.FINISHED
     assert second.prove().problems == ()

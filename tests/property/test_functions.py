@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 from unittest import mock
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 from tests.unit.operators.conftest import Harness
 
 import snapline as sl
-from snapline.operators import value_cache
 from snapline.operators.process_functions import FunctionInput, FunctionOutputs, Process
+from snapline.state import map_tables, selection
 from snapline.state.groups import Groups
 from snapline.types import MAX_WATERMARK
 
@@ -34,6 +35,17 @@ def batches(items: Sequence[Event], at: Sequence[int]) -> list[pa.RecordBatch]:
     whole = pa.RecordBatch.from_arrays(arrays, schema=ROWS)
     places = sorted({0, len(items), *(place for place in at if place < len(items))})
     return [whole.slice(start, end - start) for start, end in pairwise(places)]
+
+
+@contextmanager
+def fetching(keys: int) -> Iterator[None]:
+    """Fetch the states of so many keys at once, and only of maps and lists that are no longer than that."""
+    with (
+        mock.patch.object(selection, "_FIRST_PREFETCHED", keys),
+        mock.patch.object(selection, "_MOST_PREFETCHED", keys),
+        mock.patch.object(map_tables, "MOST_STEPS", keys),
+    ):
+        yield
 
 
 def keyed() -> sl.KeyedStream:
@@ -134,12 +146,12 @@ def fired(items: Sequence[Event]) -> list[tuple[int, str, int]]:
 
 
 @settings(deadline=None, max_examples=50)
-@given(items=events, at=cuts, least_rows=st.sampled_from([1, 5, 64]))
-def test_process_is_a_model_with_states_and_timers(items: list[Event], at: list[int], least_rows: int) -> None:
+@given(items=events, at=cuts, keys_at_once=st.sampled_from([1, 5, 64]))
+def test_process_is_a_model_with_states_and_timers(items: list[Event], at: list[int], keys_at_once: int) -> None:
     operator = Process(
         Stepping(), [FunctionInput(("user",), None)], FunctionOutputs(OUT, {}), has_uid=True, has_event_time=True
     )
-    with mock.patch.object(value_cache, "_LEAST_ROWS", least_rows):
+    with fetching(keys_at_once):
         made = emitted(operator, batches(items, at))
     expected = modelled(items)
     assert made[: len(expected)] == expected
@@ -212,7 +224,7 @@ def test_rows_that_fail_take_nothing_else_along_whatever_the_batches(items: list
         ([], keyed().update_state(batch_summed, state="bigint", **options)),
     ):
         for cache in (1, 1000):
-            with mock.patch.object(value_cache, "_LEAST_ROWS", cache):
+            with fetching(cache):
                 harness = Harness(operator_of(stream), key="string", key_columns=("user",))
                 harness.open()
                 for batch in batches(items, at):

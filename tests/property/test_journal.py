@@ -235,7 +235,7 @@ def scripts(draw: st.DrawFn, drivers: int) -> Script:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("drivers", [2, 3])
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(retain=st.integers(1, 2), data=st.data())
 def test_only_the_newest_attempt_publishes_and_nothing_it_published_is_lost(
     drivers: int, retain: int, data: st.DataObject
@@ -297,7 +297,7 @@ _ROW = [RecordKind.CHECKPOINT, RecordKind.STOP, RecordKind.SAVEPOINT, RecordKind
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(journals(), st.sets(st.integers(10, 44)))
 def test_deleting_what_is_obsolete_one_by_one_never_changes_what_is_kept(
     content: list[Record], retained: set[int]

@@ -384,9 +384,8 @@ class Cluster:
         if is_memory(stage):
             backend = MemoryBackend(shape.key, **options)
         else:
-            entries = 3 if stage.backend == "tiny cache" else 1_000_000
-            directory = self._directory / f"db-{next(self._numbers)}"
-            backend = RocksDbBackend(shape.key, directory=directory, max_cached_entries=entries, **options)
+            options |= {"max_cached_entries": 3} if stage.backend == "tiny cache" else {"least_logged": 1}
+            backend = RocksDbBackend(shape.key, directory=self._directory / f"db-{next(self._numbers)}", **options)
         self.backends.append(backend)
         return backend
 
@@ -503,14 +502,14 @@ def test_state_moves_from_one_backend_to_the_other(case: Case) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(cases(MEMORY))
 def test_every_key_has_its_state_once_with_many_examples(case: Case) -> None:
     run(case)
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(cases(MEMORY + ROCKSDB + ROCKSDB))
 def test_state_moves_between_all_backends_at_any_parallelism(case: Case) -> None:
     run(case)

@@ -337,7 +337,7 @@ def test_the_default_max_parallelism_is_a_power_of_two_with_room(parallelism: in
 
 # --- redistribution --------------------------------------------------------------------------------------------------
 
-States = dict[str, list[ElementRange | None]]
+States = dict[str, list[list[ElementRange] | None]]
 
 
 @st.composite
@@ -348,18 +348,26 @@ def list_states(draw: st.DrawFn) -> tuple[States, int]:
     for name in draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=4)):
         lengths = draw(st.lists(st.none() | st.integers(0, 6), min_size=old_parallelism, max_size=old_parallelism))
         states[name] = [
-            None if length is None else ElementRange(StoredObject(f"{name}{index}", 1), 0, length)
-            for index, length in enumerate(lengths)
+            None if length is None else draw(pieces(f"{name}{index}", length)) for index, length in enumerate(lengths)
         ]
     return states, old_parallelism
 
 
-def all_elements(lists: Sequence[ElementRange | None]) -> list[tuple[str, int]]:
-    return [(part.object.path, place) for part in lists if part for place in range(part.start, part.stop)]
+@st.composite
+def pieces(draw: st.DrawFn, path: str, length: int) -> list[ElementRange]:
+    """A list of so many elements, in one object or in several."""
+    cuts = sorted(draw(st.sets(st.integers(1, length - 1), max_size=2))) if length > 1 else []
+    spans = zip([0, *cuts], [*cuts, length], strict=True)
+    return [ElementRange(StoredObject(f"{path}-{start}", 1), 0, stop - start) for start, stop in spans]
+
+
+def all_elements(lists: Sequence[Sequence[ElementRange] | None]) -> list[tuple[str, int]]:
+    parts = [part for pieces in lists if pieces for part in pieces]
+    return [(part.object.path, place) for part in parts for place in range(part.start, part.stop)]
 
 
 def expanded(result: Dealt) -> list[dict[str, list[tuple[str, int]]]]:
-    return [{name: all_elements(parts) for name, parts in subtask.items()} for subtask in result]
+    return [{name: all_elements([parts]) for name, parts in subtask.items()} for subtask in result]
 
 
 @given(list_states(), st.integers(1, 6))
@@ -385,7 +393,8 @@ def test_split_gives_every_element_to_one_subtask_in_order(case: tuple[States, i
 def test_split_makes_no_more_ranges_than_lists_and_cuts(case: tuple[States, int], to: int) -> None:
     states, old_parallelism = case
     ranges = sum(len(parts) for subtask in split(states, to) for parts in subtask.values())
-    assert ranges <= len(states) * (old_parallelism + to - 1)
+    given = sum(len(parts or ()) for lists in states.values() for parts in lists)
+    assert ranges <= max(given, len(states) * old_parallelism) + len(states) * (to - 1)
 
 
 @given(list_states(), st.integers(1, 6))

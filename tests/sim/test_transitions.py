@@ -11,7 +11,8 @@ import pytest
 import snapline.protocol
 from snapline.devtools.pages.machines_page import find_tables
 from snapline.devtools.simulator.report import coverage_report
-from snapline.devtools.simulator.simulation import simulate
+from snapline.devtools.simulator.scenario import Ending, make_scenario
+from snapline.devtools.simulator.simulation import play
 from snapline.protocol.machine import TransitionTable
 
 TRACKER = "One checkpoint in the at-least-once tracker"
@@ -52,8 +53,18 @@ ONLY_IN_UNIT_TESTS = {
 }
 """Machine, state and cause of transitions the simulator has no way, or hardly any, to provoke."""
 
-SEEDS = range(400, 1700)
+RICH = (414, 418, 456, 458, 459, 494, 515, 516, 520, 524, 557, 639, 661, 701, 715, 755, 808, 879, 888, 896, 925)
+"""Seeds that together saw everything when the engine was as it is now. Others follow if a change of it moves that."""
+
+SEEDS = (*RICH, *(seed for seed in range(400, 1700) if seed not in RICH))
 """Beside those that other tests run."""
+
+RARE = {
+    (LIFE, "STOPPING", "savepoint with drain aborted"),
+    (LIFE, "STOPPING", "end of data"),
+}
+"""Hardly one stop in twenty goes this way: once all else is seen, only seeds in which the user stops a job are run."""
+STOPS = {Ending.STOP, Ending.STOP_DRAIN}
 
 
 @pytest.mark.slow
@@ -78,15 +89,19 @@ def test_seeds_take_every_transition_and_meet_every_fault_handler_restore_and_en
     coverage: Counter[str] = Counter()
     errors: dict[int, str] = {}
     for seed in SEEDS:
-        if wanted <= taken and not any(_unmet(coverage).values()):
+        missing = {(machine, source.name, cause) for machine, source, cause, _ in wanted - taken}
+        is_all_met = not any(_unmet(coverage).values())
+        if not missing and is_all_met:
             break
-        outcome = simulate(seed)
+        scenario = make_scenario(seed)
+        if missing <= RARE and is_all_met and not any(run.ending in STOPS for run in scenario.runs):
+            continue
+        outcome = play(scenario)
         coverage += outcome.coverage
         if outcome.error:
             errors[seed] = outcome.error
     assert errors == {}
-    missing = {(machine, source.name, cause, target.name) for machine, source, cause, target in wanted - taken}
-    assert missing == set()
+    assert {(machine, source.name, cause, target.name) for machine, source, cause, target in wanted - taken} == set()
     assert _unmet(coverage) == {group: [] for group in coverage_report(coverage)}
 
 

@@ -13,7 +13,7 @@ from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0
 
 PROGRAM = """
 import json, os, sys

@@ -23,14 +23,6 @@ from snapline.testing.clusters import ThreadCluster
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(autouse=True)
-def patience(spark: SparkSession) -> Iterator[None]:
-    """Machines that run tests may be slow."""
-    spark.conf.set("spark.snapline.execution.heartbeat_timeout", "60s")
-    yield
-    spark.conf.unset("spark.snapline.execution.heartbeat_timeout")
-
-
 def test_a_user_writes_and_reads_with_a_data_source_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "available").write_text("3000")
     out = tmp_path / "out"
@@ -162,7 +154,7 @@ def test_rows_are_those_that_spark_reads(spark: SparkSession, tmp_path: Path) ->
         .start()
     )
     try:
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(120)
         theirs = spark.sql("SELECT * FROM everything").toArrow()
     finally:
         query.stop()

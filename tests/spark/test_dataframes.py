@@ -35,14 +35,6 @@ ALL_TYPES = """
 """
 
 
-@pytest.fixture(autouse=True)
-def patience(spark: SparkSession) -> Iterator[None]:
-    """Machines that run tests may be slow."""
-    spark.conf.set("spark.snapline.execution.heartbeat_timeout", "60s")
-    yield
-    spark.conf.unset("spark.snapline.execution.heartbeat_timeout")
-
-
 def test_rows_of_all_types_come_back_as_they_were(spark: SparkSession) -> None:
     frame = spark.sql(ALL_TYPES)
     back = sl.Job("types", parallelism=2).from_dataframe(frame, uid="frame").to_dataframe(spark)
@@ -123,9 +115,6 @@ def test_what_never_ends_is_refused_before_anything_runs(spark: SparkSession, tm
     with pytest.raises(ConfigurationError, match="the source 'rate' never ends"):
         stream.to_dataframe(spark, directory=tmp_path / "rows")
     assert not (tmp_path / "rows").exists()
-    streaming = spark.readStream.format("rate").load()
-    with pytest.raises(ConfigurationError, match="is a streaming one"):
-        sl.Job("streaming").from_dataframe(streaming, uid="frame")
     with pytest.raises(ConfigurationError, match="give a SparkSession"):
         stream.to_dataframe(5)
 

@@ -16,7 +16,7 @@ from snapline.devtools.kit import processes
 
 pytestmark = pytest.mark.slow
 
-DEADLINE_S = 150.0
+DEADLINE_S = 300.0
 
 
 class _Demo:
@@ -75,46 +75,46 @@ class _Demo:
             return None
 
 
-def test_the_demo_kills_recovers_and_proves(tmp_path: Path) -> None:
-    demo = _Demo(tmp_path, "--duration", "8s")
+def test_the_demo_kills_recovers_proves_and_keeps_what_it_is_told_to(tmp_path: Path) -> None:
+    temporary, kept = tmp_path / "temporary", tmp_path / "kept"
+    temporary.mkdir()
+    demo = _Demo(temporary, "--duration", "8s", "--rows-per-second", "5000", "--keep", str(kept))
     try:
         status = demo.wait()
         printed = demo.printed
         assert status == 0, printed
+        assert re.search(r"^watch it at http://127\.0\.0\.1:\d+/", printed, re.MULTILINE), printed
         assert "Not one event was lost or counted twice." in printed
-        assert "160,000 clicks came in, 160,000 rows are in the output" in printed
+        assert "40,000 clicks came in, 40,000 rows are in the output" in printed
         assert len(re.findall(r"\*\*\* kill -9 \d+: ", printed)) == 2, printed
         assert len(re.findall(r"\*\*\* attempt \d has failed", printed)) == 2, printed
         assert len(re.findall(r"kill -9 of .*: running again after [\d.]+ s, from checkpoint \d+", printed)) == 2
         assert not re.search(r"WARN|ERROR|Traceback|Stage|\x1b", printed), printed
         assert demo.left() == []
-        assert [path.name for path in tmp_path.iterdir()] == ["printed"], "nothing is left of temporary files"
+        assert [path.name for path in temporary.iterdir()] == ["printed"], "nothing is left of temporary files"
+        assert sorted(path.name for path in kept.iterdir()) == ["checkpoints", "logs", "output"]
+        assert list((kept / "output").glob("*.parquet"))
     finally:
         demo.end()
 
 
-def test_what_is_kept_is_the_output(tmp_path: Path) -> None:
-    demo = _Demo(
-        tmp_path, "--duration", "2s", "--rows-per-second", "500", "--no-kill", "--keep", str(tmp_path / "kept")
-    )
+def test_without_kills_and_without_a_place_nothing_is_killed_and_nothing_is_left(tmp_path: Path) -> None:
+    demo = _Demo(tmp_path, "--duration", "1s", "--rows-per-second", "500", "--no-kill")
     try:
         assert demo.wait() == 0, demo.printed
         assert "kill -9" not in demo.printed
-        assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["checkpoints", "logs", "output"]
-        assert list((tmp_path / "kept" / "output").glob("*.parquet"))
+        assert [path.name for path in tmp_path.iterdir()] == ["printed"]
     finally:
         demo.end()
 
 
 @pytest.mark.parametrize("moment", ["Starting Spark", r"\*\*\* kill -9"])
-def test_an_interrupt_ends_everything_within_seconds(tmp_path: Path, moment: str) -> None:
-    demo = _Demo(tmp_path, "--duration", "20s")
+def test_an_interrupt_ends_everything(tmp_path: Path, moment: str) -> None:
+    demo = _Demo(tmp_path, "--duration", "16s")
     try:
         demo.wait_for(moment)
-        began_s = time.monotonic()
         demo.interrupt()
         assert demo.wait() == 130, demo.printed
-        assert time.monotonic() - began_s < 15
         assert "Traceback" not in demo.printed
         assert demo.left() == []
         assert [path.name for path in tmp_path.iterdir()] == ["printed"]

@@ -84,7 +84,7 @@ def test_drained_slots_go_back_to_spark_clean_and_warm(
         slots = {hello.pid for hello in scripted_driver.hellos.values()}
         assert {child for pid in slots for child in children(pid)} == workers
         scripted_driver.send_all(m.Drain())
-        provider.release(30)
+        provider.release(60)
         assert not any(map(alive, workers))
         assert [children(pid) for pid in slots] == [[], []]
         seen |= slots
@@ -112,14 +112,14 @@ def test_the_operator_process_dies_with_sparks_python_worker(
     scripted_driver.send_all(m.StartProcess(1))
     wait_until(lambda: len(scripted_driver.workers) == 2)
     os.kill(scripted_driver.hellos[0].pid, sent)
-    wait_until(lambda: not alive(scripted_driver.workers[0].pid), within_s=1)
+    wait_until(lambda: not alive(scripted_driver.workers[0].pid))
     wait_until(lambda: failures)
     ((message, is_fatal),) = failures
     assert not is_fatal
     assert "Python worker exited unexpectedly" in message
     assert "scala:" not in message
     scripted_driver.send_all(m.Drain())
-    provider.release(10)
+    provider.release(60)
     assert not alive(scripted_driver.workers[1].pid)
     assert len(failures) == 1
 
@@ -136,7 +136,7 @@ def test_slots_that_do_not_return_are_ended_by_force(
     provider.release(0.1)
     assert failures == []
     pids = [hello.pid for hello in (*scripted_driver.hellos.values(), *scripted_driver.workers.values())]
-    wait_until(lambda: not any(map(alive, pids)), within_s=5)
+    wait_until(lambda: not any(map(alive, pids)))
 
 
 def test_a_missing_package_is_fatal_and_the_message_says_what_to_set(
@@ -185,13 +185,13 @@ def test_two_jobs_and_a_query_run_side_by_side(spark: SparkSession, tmp_path: Pa
             make_job(tmp_path / "b", parallelism=3).start(spark)
         second = make_job(tmp_path / "c", parallelism=1).start(spark)
         assert spark.range(1000).count() == 1000
-        assert second.wait("60s") is JobStatus.FINISHED
+        assert second.wait("120s") is JobStatus.FINISHED
         assert first.status() in (JobStatus.INITIALIZING, JobStatus.RUNNING)
     finally:
-        first.cancel("60s")
+        first.cancel("120s")
     assert first.status() is JobStatus.CANCELED
     third = make_job(tmp_path / "d", parallelism=4).start(spark)
-    assert third.wait("60s") is JobStatus.FINISHED
+    assert third.wait("120s") is JobStatus.FINISHED
 
 
 def test_settings_of_the_session_reach_the_job(spark: SparkSession, tmp_path: Path) -> None:

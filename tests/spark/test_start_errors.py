@@ -20,7 +20,7 @@ from snapline.errors import ConfigurationError, SnaplineError
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_a_module_is_only_on_the_drivers_path(
     checkpoints = sl.Checkpoints(interval="1s", storage=tmp_path / "checkpoints")
     handle = make_job(tmp_path, function, checkpoints=checkpoints).start(spark)
     with pytest.raises(JobFailedError) as caught:
-        handle.wait("30s")
+        handle.wait("60s")
     assert re.fullmatch(
         r"job 'wrong' has failed: slot [01] on 127\.0\.0\.1: operator 'function' needs the module "
         r"'only_on_the_driver', which the executors do not have; install it [^;]*addPyFile[^;]*",

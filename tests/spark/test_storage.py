@@ -62,7 +62,7 @@ def test_a_job_with_its_storage_elsewhere_survives_a_kill(
         wait_until(lambda: handle.attempt > attempt)
         shown = f"{spark.sparkContext.getConf().getAll()} {spark.conf.getAll} {handle.events()} {handle.checkpoints()}"
         client = s3.client()
-        assert handle.wait("90s") is sl.JobStatus.FINISHED, handle.cause
+        assert handle.wait("180s") is sl.JobStatus.FINISHED, handle.cause
         assert made.prove().problems == ()
         stored = [name.encode() + client.cat_file(name) for name in client.find("spark")]
     shown += f"{handle.events()} {b''.join(stored)!r}"

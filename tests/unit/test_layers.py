@@ -12,6 +12,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ LAYERS = (
     ("graph",),
     ("runtime",),
     ("spark",),
+    ("sql",),
 )
 """From the ground up: a layer may import itself and every row before. Peers of a row may not form a cycle."""
 
@@ -55,10 +57,13 @@ def _may_import() -> dict[str, frozenset[str]]:
     allowed["runtime"] |= {"web"}
     # DataFrames are read from files that the file sink wrote.
     allowed["spark"] |= {"web", "connectors"}
-    everything_but_spark = frozenset(allowed) - {"spark"}
+    # A query is made of sources, operators and sinks, and its Python functions are called as Spark does.
+    allowed["sql"] |= {"connectors"}
+    everything_but_spark = frozenset(allowed) - {"spark", "sql"}
     allowed[FACADE] = everything_but_spark
     allowed["testing"] = everything_but_spark | {"testing", FACADE}
-    allowed["devtools"] = allowed["testing"] | {"devtools", "cli"}
+    # The table of functions in the docs is made from the expressions that there are.
+    allowed["devtools"] = allowed["testing"] | {"devtools", "cli", "sql"}
     allowed["demo"] = frozenset(allowed) | {"demo"}
     allowed["cli"] = allowed["__main__"] = frozenset(allowed) | {"cli"}
     return allowed
@@ -73,6 +78,7 @@ PROTOCOL_MODULES = frozenset(
     {
         "__future__",
         "abc",
+        "array",
         "bisect",
         "collections",
         "dataclasses",
@@ -84,6 +90,7 @@ PROTOCOL_MODULES = frozenset(
         "operator",
         "types",
         "typing",
+        "zlib",
     }
 )
 """All that `protocol/` may import from outside the package: data, no clock, thread, file, socket, randomness or log."""
@@ -99,6 +106,11 @@ LATE_IMPORTS: Mapping[tuple[str, str], str] = {
     ("snapline", "f'{__name__}.{_WHERE[name]}'"): "public names, loaded on first use",
     ("snapline.testing", "f'{__name__}.{_WHERE[name]}'"): "public names, loaded on first use",
     ("snapline.api.late_imports", "f'snapline.spark.{module}'"): "the way up from streams and jobs to pyspark",
+    ("snapline.api.late_imports", "f'snapline.sql.{module}'"): "the way up from jobs to queries, which need pyspark",
+    (
+        "snapline.api.late_imports",
+        "f'snapline.graph.{module}'",
+    ): "the way up from a job that explains itself to its plan",
     (
         "snapline.connectors.data_source.late_pyspark",
         "f'snapline.spark.{module}'",
@@ -106,6 +118,7 @@ LATE_IMPORTS: Mapping[tuple[str, str], str] = {
     ("snapline.connectors.database.database_driver", "package"): "the modules of a user's database driver",
     ("snapline.operators.batch_formats", "package"): "pandas or polars, if the user asks for them",
     ("snapline.devtools.chaos.chaos_driver", "_EMBEDDED_SPARK"): "the only way from devtools to pyspark",
+    ("snapline.devtools.kit.forked_programs", "module"): "what its programs would load one by one",
     ("snapline.devtools.pages.machines_page", "info.name"): "every module of protocol/",
     ("snapline.devtools.simulator.line_coverage", "module"): "the shells whose lines it counts",
 }
@@ -126,15 +139,15 @@ def import_violations(module: str, source: str, *, is_package: bool = False) -> 
     layer = "devtools" if module in COMMANDS else _layer_of(module)
     if layer not in MAY_IMPORT:
         return [f"{module}: {layer!r} has no place among the layers; enter it in tests/unit/test_layers.py"]
-    tree = ast.parse(source, filename=module)
+    nodes = _nodes(source)
     package = module if is_package else module.rpartition(".")[0]
     found = [
         (line, problem)
-        for line, imported in _imports(tree, package, module)
+        for line, imported in _imports(nodes, package, module)
         if (problem := _import_problem(layer, imported)) is not None
     ]
     if layer == "protocol":
-        found += [(line, f"{name}() is not pure; protocol/ may not use it") for line, name in _impure_builtins(tree)]
+        found += [(line, f"{name}() is not pure; protocol/ may not use it") for line, name in _impure_builtins(nodes)]
     return [f"{module}:{line}: {problem}" for line, problem in sorted(found)]
 
 
@@ -149,7 +162,7 @@ def leftovers(module: str, source: str) -> list[str]:
     if not (_layer_of(module) in ("cli", "testing", "devtools") or module.endswith(".__main__")):
         found += [
             (node.lineno, "print() outside the command line and the test kit")
-            for node in ast.walk(ast.parse(source, filename=module))
+            for node in _nodes(source)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
         ]
     if len(lines) > MAX_LINES:
@@ -167,7 +180,7 @@ def package_cycles(modules: Iterable[tuple[str, str, bool]]) -> list[str]:
     known = {module: is_package for module, _, is_package in modules}
     edges: dict[str, dict[str, str]] = {}
     for module, source, is_package in modules:
-        for line, imported in _imports(ast.parse(source), module if is_package else module.rpartition(".")[0], module):
+        for line, imported in _imports(_nodes(source), module if is_package else module.rpartition(".")[0], module):
             while imported and imported not in known:
                 imported = imported.rpartition(".")[0]
             if imported:
@@ -217,13 +230,29 @@ def name_problems(modules: Iterable[str]) -> list[str]:
     ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_afterwards() -> Iterator[None]:
+    """Trees of all sources, which every later collection of garbage would go through."""
+    yield
+    _nodes.cache_clear()
+    _tree.cache_clear()
+
+
 def _layer_of(module: str) -> str:
     return module.split(".")[1] if "." in module else FACADE
 
 
-def _imports(tree: ast.AST, package: str, module: str) -> Iterator[tuple[int, str]]:
+@cache
+def _nodes(source: str) -> tuple[ast.AST, ...]:
+    """The imports and calls in a source text, which is all that the rules look at."""
+    return tuple(
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
+    )
+
+
+def _imports(nodes: Iterable[ast.AST], package: str, module: str) -> Iterator[tuple[int, str]]:
     """Line and dotted name of everything imported anywhere in the module, but for `LATE_IMPORTS`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -267,7 +296,7 @@ def _import_problem(layer: str, imported: str) -> str | None:
         target = target if target in MAY_IMPORT else FACADE
         return None if target in MAY_IMPORT[layer] else f"{layer} may not import {target} (imports {imported})"
     if root == "pyspark":
-        return None if layer == "spark" else f"only spark/ may import pyspark (imports {imported})"
+        return None if layer in ("spark", "sql") else f"only spark/ may import pyspark (imports {imported})"
     if layer == "protocol" and root not in PROTOCOL_MODULES:
         return f"protocol/ may not import {root}; it takes only data modules of the standard library"
     if layer in STANDARD_LIBRARY_ONLY and root not in sys.stdlib_module_names:
@@ -275,8 +304,8 @@ def _import_problem(layer: str, imported: str) -> str | None:
     return None
 
 
-def _impure_builtins(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def _impure_builtins(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.Call):
             keys = [keyword.value for keyword in node.keywords if keyword.arg == "key"]
             for used in (node.func, *keys):
@@ -290,12 +319,15 @@ def _called_name(call: ast.Call) -> str | None:
     return call.func.id if isinstance(call.func, ast.Name) else None
 
 
-def _tree() -> Iterator[tuple[str, str, bool]]:
+@cache
+def _tree() -> list[tuple[str, str, bool]]:
     """Name, text and whether it is a package, of every module in the source tree."""
+    found = []
     for path in sorted(SOURCE.rglob("*.py")):
         parts = ("snapline", *path.relative_to(SOURCE).with_suffix("").parts)
         is_package = parts[-1] == "__init__"
-        yield ".".join(parts[:-1] if is_package else parts), path.read_text(encoding="utf-8"), is_package
+        found.append((".".join(parts[:-1] if is_package else parts), path.read_text(encoding="utf-8"), is_package))
+    return found
 
 
 def test_imports_in_the_source_tree_point_one_way() -> None:
@@ -311,6 +343,17 @@ def test_packages_import_each_other_in_no_cycle() -> None:
     assert not (found := package_cycles(_tree())), "\n".join(found)
 
 
+def test_plans_and_expressions_know_nothing_of_spark() -> None:
+    problems = [
+        f"{module}:{line} imports {imported}"
+        for module, source, is_package in _tree()
+        if module.startswith(("snapline.sql.plans", "snapline.sql.expressions"))
+        for line, imported in _imports(_nodes(source), module if is_package else module.rpartition(".")[0], module)
+        if imported.startswith(("pyspark", "py4j", "snapline.spark", "snapline.sql.catalyst", "snapline.sql.lowering"))
+    ]
+    assert not problems, "\n".join(problems)
+
+
 def test_names_of_modules_are_unique_nouns() -> None:
     modules = [module for module, _, is_package in _tree() if not is_package and not module.endswith(".__main__")]
     assert not (problems := name_problems(modules)), "\n".join(problems)
@@ -320,7 +363,7 @@ def test_late_imports_are_all_there() -> None:
     written = {
         (module, ast.unparse(node.args[0]))
         for module, source, _ in _tree()
-        for node in ast.walk(ast.parse(source))
+        for node in _nodes(source)
         if isinstance(node, ast.Call) and _called_name(node) in ("import_module", "__import__")
     }
     assert set(LATE_IMPORTS) <= written, "take entries out of LATE_IMPORTS that nothing needs any more"

@@ -15,6 +15,7 @@ from snapline.text import (
     duration_text,
     error_text,
     explanation,
+    fine_duration_text,
     for_batch,
     for_line,
     for_row,
@@ -161,6 +162,13 @@ def test_a_count_is_reported_at_growing_intervals() -> None:
 )
 def test_durations_have_the_unit_that_suits_them(duration_ms: int, text: str) -> None:
     assert duration_text(duration_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"), [(999, "999 ms"), (1000, "1.0 s"), (8240, "8.2 s"), (9960, "10 s"), (120_000, "2 min")]
+)
+def test_short_durations_can_be_told_finely(duration_ms: int, text: str) -> None:
+    assert fine_duration_text(duration_ms) == text
 
 
 def test_times_are_those_of_the_calendar_if_it_has_them() -> None:

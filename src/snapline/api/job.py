@@ -6,21 +6,23 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable
+from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from snapline.api.graph_nodes import Input, Node, dead_letter_output
 from snapline.api.job_handle import JobFailedError, JobHandle
-from snapline.api.late_imports import spark_side
+from snapline.api.job_plan import JobPlan
+from snapline.api.late_imports import planner_side, spark_side, sql_side
 from snapline.api.live_line import show_progress, showing_progress
 from snapline.api.stream import Stream
-from snapline.config import Checkpoints, Execution, Path, RestartStrategy, default_restart
+from snapline.config import Checkpoints, Execution, Monitoring, Path, RestartStrategy, default_restart
 from snapline.contracts.dead_letters import checked_on_error
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.schemas import checked_schema
 from snapline.contracts.source import Source, Watermarks, checked_watermarks
-from snapline.errors import ConfigurationError, RestoreError, StorageError
+from snapline.errors import ConfigurationError, RestoreError, SnaplineError, StorageError
 from snapline.operators.source_head import SourceHead
 from snapline.storage.storage_factory import check_job_id, has_ended
 from snapline.text import duration_text, shortened
@@ -49,7 +51,8 @@ class Job:
     if checkpoints have no `storage`, every start gets a new id. `parallelism` is that of operators that set none.
     `max_parallelism` is the number of key groups, which limits the parallelism for the life of the job's state.
     `restart` is what to do after a failure; by default a job with checkpoints restarts with growing delays, and one
-    without fails. `hooks` take part in every checkpoint.
+    without fails. `hooks` take part in every checkpoint. `monitoring` says where the job's page and REST interface are;
+    by default on the loopback address of the driver if it runs on Spark, and nowhere in tests without.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Job:
         execution: Execution | None = None,
         restart: RestartStrategy | None = None,
         hooks: Iterable[MasterHook] = (),
+        monitoring: Monitoring | None = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME or not name.isprintable():
             raise ConfigurationError(f"{name!r} cannot be the name of a job; use 1 to {_MAX_NAME} printable characters")
@@ -76,7 +80,9 @@ class Job:
         self.has_default_restart = restart is None
         self.restart = default_restart(is_checkpointed) if restart is None else restart
         self.hooks = tuple(hooks)
+        self.monitoring = monitoring
         self._nodes: list[Node] = []
+        self._views: dict[str, Stream] = {}
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -123,7 +129,10 @@ class Job:
         parallelism: int | None = None,
         directory: Path | None = None,
     ) -> Stream:
-        """The rows of a batch DataFrame of Spark; the job ends when all are read. Such a job runs only on Spark.
+        """The rows of a DataFrame of Spark. Such a job runs only on Spark.
+
+        A streaming DataFrame becomes part of the job as `sql` does it; it has its own watermarks, and the other
+        arguments are left out. The job ends when all rows of a batch DataFrame are read.
 
         The DataFrame is computed once, when the job starts from scratch, and written to Parquet files that the job
         reads; `start` returns after that. The files are in `directory`, which driver and executors share; by default
@@ -131,9 +140,27 @@ class Job:
         job reads the same files. They are deleted once the job has ended, unless it leaves a savepoint or checkpoints
         to resume from.
         """
+        if getattr(dataframe, "isStreaming", False) is True:
+            return sql_side("job_queries").dataframe_stream(self, dataframe, uid)  # type: ignore[no-any-return]
         return spark_side("dataframes").from_dataframe(  # type: ignore[no-any-return]
             self, dataframe, uid, watermarks=watermarks, parallelism=parallelism, directory=directory
         )
+
+    def view(self, name: str, stream: Stream) -> None:
+        """Give a stream of this job a name for `sql`."""
+        if not isinstance(stream, Stream) or stream._job is not self:
+            raise ConfigurationError(f"view({name!r}, {shortened(stream)}): give a stream of this job")
+        self._views[name] = stream
+
+    def sql(self, query: str, *, uid: str = "sql", spark: Any = None) -> Stream:
+        """The result of a query of Spark SQL over views of this job, and tables and views of Spark, as a stream.
+
+        Spark parses and checks the query, this job runs it. Results of groups that event time ends are emitted once;
+        where results change later, the stream has the column `__change` with the kind of each row: 0 insert, 1 update
+        before, 2 update after, 3 delete. `uid` starts the uids of the query's operators. `spark` is the session, by
+        default the active one. Raises `ConfigurationError` for what does not run, with what to write instead.
+        """
+        return sql_side("job_queries").sql_stream(self, query, uid, spark)  # type: ignore[no-any-return]
 
     def id_for_start(self) -> str:
         """The id under which the job would start now.
@@ -162,6 +189,25 @@ class Job:
         operators = f"{len(self._nodes)} operator{'' if len(self._nodes) == 1 else 's'}"
         return f"<Job {self.name!r}: {operators}, parallelism {self.parallelism}, {has_checkpoints}>"
 
+    def _repr_html_(self) -> str:
+        try:
+            return self.explain()._repr_html_()
+        except SnaplineError as error:
+            return f"<pre>{escape(repr(self))}\n{escape(str(error))}</pre>"
+
+    def explain(self, where: Any = None) -> JobPlan:
+        """How the job would run, before anything runs: `print(job.explain())`; a notebook shows it as a picture.
+
+        Reads the storage of checkpoints to say what the job would start from, and changes nothing. `where` may be the
+        SparkSession to start on: then its `spark.snapline.*` settings count. Raises `ConfigurationError` as `start`
+        does if something is wrong with the job; whether Spark, sources and sinks can be reached is not checked.
+        """
+        job = self
+        if where is not None and _is_spark(where):
+            job = spark_side("launcher").with_settings(where, self)
+        made: JobPlan = planner_side("job_explanation").explain(job)
+        return made
+
     def start(self, where: Any, *, progress: bool = False) -> JobHandle:
         """Start the job and return at once. `where` is a SparkSession, or an object with a method `start_job`.
 
@@ -183,7 +229,7 @@ class Job:
     def _start_on(self, where: Any) -> JobHandle:
         if isinstance(where, Launcher):
             return where.start_job(self)
-        if not any(kind.__module__.startswith("pyspark.") for kind in type(where).__mro__):
+        if not _is_spark(where):
             raise ConfigurationError(f"a job cannot run on {where!r}; give a SparkSession")
         handle: JobHandle = spark_side("launcher").start_job(where, self)
         return handle
@@ -203,6 +249,7 @@ class Job:
                 handle.cancel()
             else:
                 handle.suspend()
+                _log.warning("job %s is suspended; started again, it goes on from its last checkpoint", self.name)
             raise
 
     def _run_with(self, extend: Callable[[], None], where: Any, call: str) -> None:
@@ -231,6 +278,10 @@ class Job:
 
     def _add(self, node: Node) -> None:
         self._nodes.append(node)
+
+
+def _is_spark(where: Any) -> bool:
+    return any(kind.__module__.startswith("pyspark.") for kind in type(where).__mro__)
 
 
 def _no_source(given: Any) -> ConfigurationError:

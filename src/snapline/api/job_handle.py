@@ -6,7 +6,7 @@ from typing import Protocol
 
 from snapline.config import Duration, Path
 from snapline.errors import SnaplineError
-from snapline.protocol.statistics import Progress, StatisticsSnapshot, TaskMetrics
+from snapline.protocol.statistics import JobView, Progress, StatisticsSnapshot, TaskMetrics
 from snapline.text import shortened
 from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
@@ -70,8 +70,15 @@ class JobHandle(Protocol):
         1 is the first time; 0 if the environment failed, or nothing. See `Execution.same_error_limit`.
         """
 
+    @property
+    def url(self) -> str:
+        """Where the job's page is; empty if none is served. See `Monitoring`."""
+
     def status(self) -> JobStatus:
         """The job's status now."""
+
+    def view(self) -> JobView:
+        """Everything that the page shows of the job, at one moment: plan, subtasks, checkpoints, failures, health."""
 
     def wait(self, timeout: Duration | None = None) -> JobStatus:
         """Wait for the job to end and return its last status. Raises `JobFailedError` if it failed."""
@@ -100,6 +107,14 @@ class JobHandle(Protocol):
         """Take a savepoint and return its path. Raises `SnapshotFailedError` if it fails.
 
         Without `directory` it goes to the configured one.
+        """
+
+    def process_available(self, timeout: Duration | None = None) -> None:
+        """Wait until everything that the sources have now has been processed, and the sinks have committed it.
+
+        The job goes on, and checkpoints must be on: one is taken that covers it. What comes meanwhile may be processed
+        too; what waits for more rows, such as an open window, stays in state. Rows of bounded sources are not waited
+        for. Raises `JobFailedError` if the job has failed.
         """
 
     def stop(

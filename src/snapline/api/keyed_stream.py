@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,10 @@ class KeyedStream(BaseStream):
         output_mode: str = "append",
         initial_state: Any = None,
         format: str = "rows",
+        event_time_column: str | None = None,
+        micro_batches: bool = False,
+        null_keys: bool = False,
+        conf: Mapping[str, Any] | None = None,
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Stream:
@@ -140,9 +145,17 @@ class KeyedStream(BaseStream):
         `output_mode` is "append" or "update", with the same effect: all rows that it returns are emitted.
         `initial_state` is a Spark DataFrame, grouped or not, or a `pyarrow.Table`, with the key columns of this stream;
         the processor gets the rows of a key once, before any other row of that key. `format` is what the processor is
-        written for: "rows" (`pyspark.sql.Row`) or "pandas". `snapline.spark.stateful` lists the differences from Spark.
+        written for: "rows" (`pyspark.sql.Row`) or "pandas".
+
+        `event_time_column` is the column of the output that has its event time (`eventTimeColumnName` in Spark).
+        `micro_batches` treats each batch as Spark treats a micro-batch: timers fire only after the rows of a batch, and
+        rows are late by the watermark that the batch before saw. With `null_keys` rows whose key is null are a group of
+        their own, as in SQL, and are not refused; state that was saved without it cannot be restored with it, nor the
+        other way round. `conf` has settings of Spark SQL by their names, such
+        as `spark.sql.session.timeZone`; by default those of the active session count.
+        `snapline.spark.stateful` lists the differences from Spark.
         """
-        return spark_side("stateful.processor_operator").transform_with_state(  # type: ignore[no-any-return]
+        return spark_side("stateful.processor_node").transform_with_state(  # type: ignore[no-any-return]
             self,
             processor,
             schema,
@@ -150,6 +163,10 @@ class KeyedStream(BaseStream):
             output_mode=output_mode,
             initial_state=initial_state,
             format=format,
+            event_time_column=event_time_column,
+            micro_batches=micro_batches,
+            null_keys=null_keys,
+            conf=conf,
             uid=uid,
             parallelism=parallelism,
         )

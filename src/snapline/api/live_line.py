@@ -26,15 +26,23 @@ LINE_INTERVAL_S = 10.0
 END_TIMEOUT_S = 5.0
 
 _always = threading.Event()
+_has_started = threading.Event()
 
 
 def show_always() -> None:
     """From now on every job that this process starts shows its progress. Called by the command `snapline run`."""
+    _has_started.clear()
     _always.set()
+
+
+def has_started() -> bool:
+    """Whether this process has started a job since `show_always`."""
+    return _has_started.is_set()
 
 
 def show_progress(handle: JobHandle, *, wanted: bool) -> LiveLine | None:
     """Show the progress of a job until it ends, if `wanted` here or for all jobs."""
+    _has_started.set()
     if not wanted and not _always.is_set():
         return None
     line = LiveLine(handle)

@@ -280,6 +280,11 @@ class Stream(BaseStream):
         inputs = (*self._inputs, *(item for other in others for item in other._inputs))
         return Stream(self._job, inputs, self._schema)
 
+    def as_view(self, name: str) -> Stream:
+        """Give this stream a name for `Job.sql`; returns the stream itself."""
+        self._job.view(name, self)
+        return self
+
     def sink(self, sink: Sink, uid: str, *, parallelism: int | None = None) -> None:
         """Write the rows; this ends the stream."""
         if not isinstance(sink, Sink):

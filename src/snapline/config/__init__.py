@@ -7,6 +7,7 @@ message names the setting, the value and what to do.
 
 from snapline.config.checkpoint_settings import CheckpointMode, Checkpoints
 from snapline.config.execution_settings import Encryption, Execution, StateBackend
+from snapline.config.monitoring_settings import NO_MONITORING, Monitoring
 from snapline.config.restart_strategies import (
     ExponentialDelay,
     FailureRate,
@@ -22,6 +23,7 @@ from snapline.config.units import Duration, Size, duration_ms, size_bytes
 
 __all__ = [
     "MAX_COUNT",
+    "NO_MONITORING",
     "S3",
     "CheckpointMode",
     "Checkpoints",
@@ -32,6 +34,7 @@ __all__ = [
     "FailureRate",
     "FixedDelay",
     "Mode",
+    "Monitoring",
     "NoRestart",
     "Path",
     "Ports",

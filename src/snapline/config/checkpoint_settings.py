@@ -102,7 +102,7 @@ class Checkpoints(Settings):
     Limits
         max_queued_requests: how many checkpoint requests may wait.
         remembered_expired: expired checkpoint ids remembered to recognise late messages.
-        history: how many checkpoints the monitoring page and the REST interface show.
+        history: how many checkpoints `handle.checkpoints()` shows; with monitoring at least `Monitoring(history)`.
     """
 
     interval_ms: int | None

@@ -8,6 +8,13 @@ from enum import Enum
 from snapline.config.setting_checks import Ports, Settings, count, flag, member, ports, wrong
 from snapline.config.units import Duration, Size, duration_ms, size_bytes
 
+_LEAST_STATE_MEMORY = 64 << 20
+_MOST_CACHE_ENTRIES = 2**31 - 1
+_NO_LIMIT = (
+    "all state of the memory backend is in memory, and has no limit; set state_backend='rocksdb', which keeps on disk "
+    "what does not fit, or leave out state_memory"
+)
+
 
 class StateBackend(Enum):
     """Where keyed state lives while the job runs."""
@@ -40,7 +47,10 @@ class Execution(Settings):
     State
         state_backend: "memory" or "rocksdb".
         state_directory: where RocksDB keeps its files on each machine; None is the system's temporary directory.
-        state_cache_entries: state entries that each operator caches in memory in front of RocksDB, per subtask.
+        state_memory: the most memory that state in RocksDB takes in each slot, for all operators together; None limits
+            only the number of entries.
+        state_cache_entries: state entries that each operator caches in memory in front of RocksDB, per subtask; None is
+            2000000, or no limit if there is one for memory.
     Supervision
         heartbeat_interval: time between heartbeats of the driver and its slots.
         heartbeat_timeout: a slot or driver that has been silent for this long is considered lost.
@@ -68,6 +78,7 @@ class Execution(Settings):
     channel_memory_bytes: int
     state_backend: StateBackend
     state_directory: str | None
+    state_memory_bytes: int | None
     state_cache_entries: int
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int
@@ -93,7 +104,8 @@ class Execution(Settings):
         channel_memory: Size = "512KB",
         state_backend: StateBackend | str = StateBackend.MEMORY,
         state_directory: str | None = None,
-        state_cache_entries: int = 2_000_000,
+        state_memory: Size | None = None,
+        state_cache_entries: int | None = None,
         heartbeat_interval: Duration = "1s",
         heartbeat_timeout: Duration = "5s",
         executors_timeout: Duration = "60s",
@@ -116,7 +128,8 @@ class Execution(Settings):
             channel_memory_bytes=size_bytes(channel_memory, setting="channel_memory"),
             state_backend=member(StateBackend, state_backend, "state_backend"),
             state_directory=state_directory,
-            state_cache_entries=count(state_cache_entries, "state_cache_entries", least=1, most=None),
+            state_memory_bytes=None if state_memory is None else size_bytes(state_memory, setting="state_memory"),
+            state_cache_entries=_cache_entries(state_cache_entries, has_memory=state_memory is not None),
             heartbeat_interval_ms=duration_ms(heartbeat_interval, setting="heartbeat_interval"),
             heartbeat_timeout_ms=duration_ms(heartbeat_timeout, setting="heartbeat_timeout"),
             executors_timeout_ms=duration_ms(executors_timeout, setting="executors_timeout"),
@@ -141,6 +154,11 @@ class Execution(Settings):
         for name, size in (("batch_size", self.batch_size_bytes), ("channel_memory", self.channel_memory_bytes)):
             if size < 1024:
                 raise wrong(name, size, "too small; use at least 1KB")
+        if self.state_memory_bytes is not None:
+            if self.state_backend is StateBackend.MEMORY:
+                raise wrong("state_memory", self.state_memory_bytes, _NO_LIMIT)
+            if self.state_memory_bytes < _LEAST_STATE_MEMORY:
+                raise wrong("state_memory", self.state_memory_bytes, "too small; use at least 64MB")
         for name in ("heartbeat_interval", "metrics_interval"):
             interval_ms = getattr(self, f"{name}_ms")
             if interval_ms < 10:
@@ -152,3 +170,9 @@ class Execution(Settings):
                 "one late heartbeat would fail the job; use at least twice heartbeat_interval "
                 f"({self.heartbeat_interval_ms}ms)",
             )
+
+
+def _cache_entries(given: int | None, *, has_memory: bool) -> int:
+    if given is None:
+        return _MOST_CACHE_ENTRIES if has_memory else 2_000_000
+    return count(given, "state_cache_entries", least=1, most=None)

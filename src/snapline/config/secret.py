@@ -85,6 +85,17 @@ class Secret:
         """Whether it was given as plain text, which travels with the job."""
         return self._kind == "given"
 
+    @property
+    def reference(self) -> str:
+        """Where the value is, as text, for settings that are shown or stored: `env:NAME`, `file:PATH` or `call:NAME`.
+
+        `***` if it was given as plain text.
+        """
+        if self._kind == "given":
+            return "***"
+        named = getattr(self._source, "__qualname__", type(self._source).__name__)
+        return f"{self._kind}:{named if self._kind == 'call' else self._source}"
+
     def resolve(self) -> str:
         """The value, read anew with each call.
 

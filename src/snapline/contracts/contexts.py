@@ -16,7 +16,6 @@ from snapline.state.collection_states import ListState, MapState
 from snapline.state.evolution import Migrate
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.operator_state import BroadcastState, OperatorStates
-from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain, Timers
 from snapline.state.ttl import Lifetime
 from snapline.state.value_states import AggregateFunction, AggregatingState, Reduce, ReducingState, ValueState
@@ -25,9 +24,6 @@ from snapline.types import MAX_WATERMARK
 
 Time: TypeAlias = int | datetime
 """Milliseconds since 1970, or a datetime; one without a time zone is UTC."""
-
-ValueCache: TypeAlias = Callable[[ValueState, pa.DataType | None], ValueState]
-"""Wraps a value state of this Arrow type (None for any object) so that it is read and written once per batch."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAIVE_EPOCH = datetime(1970, 1, 1)
@@ -154,7 +150,6 @@ class ProcessContext(FunctionContext):
         name: str,
         operator: OperatorContext,
         timers: KeyTimers | None,
-        cached: ValueCache | None,
         side_outputs: Sequence[str],
         *,
         has_uid: bool,
@@ -163,8 +158,6 @@ class ProcessContext(FunctionContext):
     ) -> None:
         super().__init__(name, operator, has_uid=has_uid)
         self._timers = timers
-        self._cached = cached
-        self._values: dict[str, tuple[Any, ValueState]] = {}
         self._has_event_time = has_event_time
         self._has_broadcast = has_broadcast
         self._may_write_broadcast = has_broadcast
@@ -174,29 +167,6 @@ class ProcessContext(FunctionContext):
         self._key: Any = None
         self._key_columns: tuple[str, ...] = ()
         self._time_column: str | None = None
-
-    def value_state(
-        self,
-        name: str,
-        kind: object = object,
-        *,
-        default: Any = None,
-        ttl: Lifetime | None = None,
-        migrate: Migrate | None = None,
-    ) -> ValueState:
-        """One value per key. `migrate` converts each restored value that has another type."""
-        state = super().value_state(name, kind, default=default, ttl=ttl, migrate=migrate)
-        if self._cached is None or ttl is not None:  # an expiry must be checked at every use
-            return state
-        known = self._values.get(name)
-        if known is None:
-            known = self._values[name] = default, self._cached(state, resolve(kind).arrow)
-        elif known[0] != default:
-            raise ConfigurationError(
-                f"{self._what}: state {name!r} was declared with the default {known[0]!r}, and now with {default!r}; "
-                "declare it once"
-            )
-        return known[1]
 
     # Rows.
 
@@ -350,6 +320,8 @@ class BatchContext(FunctionContext):
 
 def in_milliseconds(time: Any) -> int:
     """`time` in milliseconds since 1970; `UserCodeError` if it is neither an int nor a datetime."""
+    if type(time) is int:
+        return time
     if isinstance(time, datetime):
         return (time - (_NAIVE_EPOCH if time.tzinfo is None else _EPOCH)) // _MILLISECOND
     if isinstance(time, int) and not isinstance(time, bool):

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from snapline.contracts.operator_coordinator import OperatorCoordinator
 from snapline.errors import ConfigurationError, UserCodeError
+from snapline.protocol.statistics.task_metrics import CommitFigures
 from snapline.state.subtask_states import SubtaskStates
 from snapline.text import shortened
 
@@ -157,12 +158,24 @@ class Operator(ABC):
         """All input has ended: emit what is left. Snapshots and notifications may follow, wakeups do not."""
 
     @property
+    def is_restoring(self) -> bool:
+        """Whether what the restored checkpoint holds has to be made final before any row comes or a checkpoint starts.
+
+        Checked after every call; no operator coordinator can send anything before.
+        """
+        return False
+
+    @property
     def is_full(self) -> bool:
         """Whether to hold back rows, because the most that may be in flight elsewhere are.
 
         Checked before every read; barriers, mail and wakeups still arrive. A posted call must end this state.
         """
         return False
+
+    def commit_figures(self) -> CommitFigures | None:
+        """How the commits of a sink get on, also before it is opened; None for any other operator. Any thread."""
+        return None
 
     @property
     def is_busy(self) -> bool:
@@ -173,7 +186,7 @@ class Operator(ABC):
     def has_unfinished_work(self) -> bool:
         """Whether the subtask must stay although its last checkpoint is complete: commits are in progress.
 
-        Checked after every call.
+        Checked after every call. As long as it stays, it takes part in checkpoints.
         """
         return False
 

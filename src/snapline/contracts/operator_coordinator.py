@@ -88,6 +88,13 @@ class OperatorCoordinator(ABC):
     def resume(self) -> None:
         """The job was not stopped after all, although `drain` was called: go on as before."""
 
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """Call `done` once everything that there is to read now has been read by the subtasks.
+
+        Any thread may call it, during this call or later; nothing is stopped. Bounded sources do not count.
+        """
+        done()
+
     def subtask_failed(self, subtask: int, cause: str) -> None:
         """A subtask has failed or its process is lost. The attempt is over: `close` follows."""
 

@@ -94,6 +94,16 @@ class SinkWriter(ABC):
         Called once in every subtask, before anything is written; may drop what belongs to other subtasks too.
         """
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of rows that the writer keeps in memory until `prepare`; 0 if it writes them out.
+
+        Rows that are written out count too if their commit has to read all of them into memory.
+
+        While an older checkpoint is being written or committed, a writer that keeps much is given no more rows.
+        """
+        return 0
+
     def state(self, checkpoint_id: int) -> Sequence[Any]:
         """What a writer needs to know after a restore, as plain data; called after `prepare`. Often nothing."""
         return ()

@@ -129,6 +129,17 @@ class SourceReader(ABC):
     def checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will never complete. Not every one is reported."""
 
+    def mark_available(self) -> None:
+        """Note what there is to read now: somebody waits until it is read."""
+
+    @property
+    def has_read_available(self) -> bool:
+        """Whether `read` has returned what `mark_available` noted. Only asked after `read` has returned nothing.
+
+        A reader of which `read` may return nothing although there are rows has to look closer.
+        """
+        return True
+
     can_pause_splits = False
     """Whether `pause_splits` works; else reading as a whole pauses."""
 

@@ -168,6 +168,7 @@ class _Demo:
         handle = job.start(session)
         assert isinstance(handle, MasterHandle)
         self._handle = handle
+        self._story.page = handle.url
         return handle
 
     def _watch(self, handle: MasterHandle) -> JobStatus:

@@ -107,12 +107,16 @@ class LineScreen:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._said = 0
+        self._page = ""
         self._next_s = 0.0
 
     def waiting(self, text: str) -> None:
         self.say(text)
 
     def show(self, view: View) -> None:
+        if view.page != self._page:
+            self._page = view.page
+            self.say(_invitation(view.page))
         for moment in view.moments[self._said :]:
             self.say(f"{_clock(moment.at_ms)}  *** {moment.text}")
         self._said = len(view.moments)
@@ -149,7 +153,7 @@ def line(view: View) -> str:
 
 
 def picture(view: View, *, narrow: bool = False) -> RenderableType:
-    """The view as a picture of 20 lines; panels below each other if two do not fit side by side."""
+    """The view as a picture of 20 lines, one more with the page's address; panels below each other if `narrow`."""
     figures = _panel("Clicks", _figures(view), _FIGURE_LINES)
     results = _panel(f"Results in {view.committed_files} committed files", _results(view), _FIGURE_LINES)
     checkpoints = _panel(f"{view.completed} checkpoints", _checkpoints(view.checkpoints), _EVENT_LINES)
@@ -178,7 +182,7 @@ def _header(view: View) -> RenderableType:
     grid.add_column(ratio=1, no_wrap=True)
     grid.add_column(justify="right", min_width=status.cell_len, no_wrap=True)
     grid.add_row(story, status)
-    return grid
+    return Group(grid, Text(_invitation(view.page), style="dim", overflow="fold")) if view.page else grid
 
 
 def _figures(view: View) -> RenderableType:
@@ -246,6 +250,10 @@ class _Tail:
         for segments in lines:
             yield from segments
             yield Segment.line()
+
+
+def _invitation(page: str) -> str:
+    return f"watch it at {page}"
 
 
 def _clock(elapsed_ms: int) -> str:

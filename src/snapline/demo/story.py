@@ -60,7 +60,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything shown at one instant."""
+    """Everything shown at one instant. `page` is the address of the job's page, empty without one."""
 
     elapsed_ms: int
     status: JobStatus
@@ -73,14 +73,16 @@ class View:
     checkpoints: tuple[CheckpointLine, ...]
     completed: int
     moments: tuple[Moment, ...]
+    page: str = ""
 
 
 @dataclass(slots=True)
 class Story:
-    """Follows one job from `started_ms`. Times are epoch milliseconds."""
+    """Follows one job from `started_ms`. Times are epoch milliseconds. `page` is set once the job has one."""
 
     total_rows: int
     started_ms: int
+    page: str = ""
     restarts: list[Restart] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
     _attempt: int = 0
@@ -135,6 +137,7 @@ class Story:
             checkpoints=tuple(map(_line, statistics.history[:RECENT_CHECKPOINTS])),
             completed=statistics.counts.completed,
             moments=tuple(self.moments),
+            page=self.page,
         )
 
     def follow(self, events: Sequence[tuple[int, str]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from snapline.config import Checkpoints, Execution, NoRestart, RestartStrategy
+from snapline.config import NO_MONITORING, Checkpoints, Execution, Monitoring, NoRestart, RestartStrategy
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.operator import Operator
 from snapline.contracts.operator_coordinator import OperatorCoordinator
@@ -36,6 +36,7 @@ class JobSpec:
     coordinated: Mapping[str, Operator] = field(default_factory=dict)
     sinks: Mapping[str, Sink] = field(default_factory=dict)
     watermarks: Mapping[str, Watermarks] = field(default_factory=dict)
+    monitoring: Monitoring = NO_MONITORING
 
     def make_coordinator(self, uid: str) -> OperatorCoordinator:
         """A new coordinator for a source, or for an operator that has its own."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from snapline.api.graph_nodes import Input, Node
 from snapline.api.job import Job
+from snapline.config import NO_MONITORING
 from snapline.contracts.master_hook import MasterHook
 from snapline.contracts.operator import Operator
 from snapline.contracts.schemas import key_type
@@ -53,10 +54,11 @@ def make_spec(job: Job) -> JobSpec:
             for node, uid in planned.uids.items()
             if isinstance(node.operator, SourceHead) and node.operator.watermarks is not None
         },
-        hooks=_by_name(job.hooks),
+        hooks=hooks_by_name(job.hooks),
         checkpoints=job.checkpoints,
         execution=job.execution,
         restart=job.restart,
+        monitoring=job.monitoring or NO_MONITORING,
         shipment=pack(
             job_id,
             planned.plan,
@@ -64,6 +66,7 @@ def make_spec(job: Job) -> JobSpec:
             job.execution,
             takes_last_checkpoint(job.checkpoints, job.restart),
             planned.operators,
+            job.name,
         ),
     )
 
@@ -185,7 +188,8 @@ def _edges(chains: list[list[Node]], names: Mapping[Node, str], counts: Mapping[
     return tuple(edges)
 
 
-def _by_name(hooks: tuple[MasterHook, ...]) -> dict[str, MasterHook]:
+def hooks_by_name(hooks: tuple[MasterHook, ...]) -> dict[str, MasterHook]:
+    """The hooks by their names; `ConfigurationError` if they have none, or the same."""
     named: dict[str, MasterHook] = {}
     for hook in hooks:
         name = getattr(hook, "name", None)

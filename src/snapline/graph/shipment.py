@@ -36,6 +36,7 @@ class Shipment:
     takes_last_checkpoint: bool
     operators: Mapping[str, tuple[bytes, ...]]
     known_directories: tuple[str, ...] = ()
+    job_name: str = ""
 
     def make_operators(self, vertex_id: str) -> list[ChainMember]:
         """New copies of a vertex's operators; `UserCodeError` if something they need is not there."""
@@ -64,6 +65,7 @@ def pack(
     execution: Execution,
     takes_last_checkpoint: bool,
     operators: Mapping[str, Sequence[ChainMember]],
+    job_name: str = "",
 ) -> bytes:
     """The job as bytes; `ConfigurationError` names the operator that cannot be pickled, and why."""
     packed: dict[str, tuple[bytes, ...]] = {}
@@ -80,7 +82,7 @@ def pack(
                 ) from error
         packed[vertex.id] = tuple(parts)
     directories = tuple(known_directories(checkpoints))
-    shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed, directories)
+    shipment = Shipment(job_id, plan, checkpoints, execution, takes_last_checkpoint, packed, directories, job_name)
     # The version is packed separately: the shipment of another version may not even unpickle.
     return pickle.dumps((_version(), cloudpickle.dumps(shipment)))
 

@@ -23,6 +23,7 @@ class AssignWatermarks(Operator):
         self._watermarks = watermarks
         self._emitted_ms = -MAX_WATERMARK
         self._idle_at_ms: int | None = None
+        self._has_idle_input = False
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -30,7 +31,7 @@ class AssignWatermarks(Operator):
         self._stay_awake()
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        was_idle = self._is_idle
+        was_idle = self._is_idle or self._has_idle_input
         self.context.emit(batch)
         if batch.num_rows:
             self._stay_awake()
@@ -46,6 +47,10 @@ class AssignWatermarks(Operator):
         if timestamp_ms != MAX_WATERMARK and self._made.ms != -MAX_WATERMARK and not self._is_idle:
             self._emit()
 
+    def idle(self) -> bool:
+        self._has_idle_input = True
+        return True
+
     def next_wakeup_ms(self) -> int | None:
         return self._idle_at_ms
 
@@ -56,6 +61,7 @@ class AssignWatermarks(Operator):
 
     def _emit(self) -> None:
         self._emitted_ms = self._made.ms
+        self._has_idle_input = False
         self.context.emit_watermark(self._made.ms)
 
     @property

@@ -24,6 +24,7 @@ from snapline.contracts.sink import (
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.operators.commit_queue import Answer, CommitQueue
 from snapline.operators.sink_operator import sink_context
+from snapline.protocol.statistics.task_metrics import CommitFigures
 from snapline.text import error_text
 
 
@@ -81,6 +82,14 @@ class GlobalCommit(Operator):
         if not self.context.takes_last_checkpoint:
             self.prepare_snapshot(self._queue.last_id + 1)
             self._queue.ended()
+
+    @property
+    def is_full(self) -> bool:
+        """Commits on the driver hold nothing up: their answers could not come past a barrier that waits for rows."""
+        return self._committer is not None and self._queue.is_behind
+
+    def commit_figures(self) -> CommitFigures:
+        return self._queue.figures() if hasattr(self, "_queue") else CommitFigures()
 
     @property
     def has_unfinished_work(self) -> bool:

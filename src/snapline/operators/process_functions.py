@@ -19,7 +19,6 @@ from snapline.operators.call_guard import CallGuard, check_result, fitting_rows,
 from snapline.operators.event_time import SavedWatermark
 from snapline.operators.row_batches import MAX_ROWS, UserCode, raised, rows_of
 from snapline.operators.row_timers import RowTimers
-from snapline.operators.value_cache import BatchValueCache
 from snapline.state.timers import TimeDomain
 from snapline.text import for_row, shortened
 from snapline.types import MAX_WATERMARK
@@ -71,12 +70,10 @@ class Process(Operator):
         self._what = f"{_NAME} {context.uid!r}"
         self._keyed = context.states.keyed
         self._timers = None if self._keyed is None else RowTimers(self._keyed)
-        self._batch = None if self._keyed is None else BatchValueCache(self._keyed)
         self._context = ProcessContext(
             _NAME,
             context,
             self._timers,
-            None if self._batch is None else self._batch.value_state,
             tuple(self._outputs.side_outputs),
             has_uid=self._has_uid,
             has_event_time=self._has_event_time,
@@ -120,6 +117,7 @@ class Process(Operator):
                     context._row = row
                     self._check(call(row, context))
         except Exception as error:
+            self._discard()
             raise raised(self._what, error, for_row(context._row)) from error
         finally:
             context._row = None
@@ -128,19 +126,23 @@ class Process(Operator):
     def _process_keyed(
         self, batch: pa.RecordBatch, side: FunctionInput, call: Callable[[Row, ProcessContext], Any]
     ) -> None:
-        context, keyed, values = self._context, self._keyed, self._batch
+        context, keyed = self._context, self._keyed
         assert keyed is not None
-        assert values is not None
-        keys = keyed.keys([batch.column(name) for name in side.key_columns])
-        groups = values.groups if values.begin(keys) else None
-        select = keyed.select
-        for number, row in enumerate(rows_of(batch)):
-            select(keys, number)
-            if groups is not None:
-                values.group = groups[number]
+        selection, emitted = keyed.selection, context._rows
+        owners = selection.begin(keyed.keys([batch.column(name) for name in side.key_columns]))
+        for owner, row in zip(owners, rows_of(batch), strict=True):
+            selection.owner = owner
             context._row = row
-            self._check(call(row, context))
-        values.end()
+            made = call(row, context)
+            if made is not None or len(emitted) >= MAX_ROWS:
+                self._check(made)
+        context._row = None
+        selection.end()
+
+    def _discard(self) -> None:
+        """A call has failed: nothing of the batch is left behind."""
+        if self._keyed is not None:
+            self._keyed.selection.discard()
 
     def _check(self, made: object) -> None:
         """Check the result of a call, and flush if the function has emitted many rows."""
@@ -179,6 +181,7 @@ class Process(Operator):
         try:
             self._timers.fire(domain, until_ms, call)
         except Exception as error:
+            self._discard()
             where = "" if at_ms is None else for_timer(at_ms, context._key)
             raise raised(self._what, error, where) from error
         finally:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from snapline.contracts.schemas import Row
 from snapline.errors import SnaplineError, TransientError, UserCodeError
+from snapline.state.arrays import has_map
 from snapline.state.exact_cast import exact_array, exact_cast
 from snapline.text import error_text, shortened
 
@@ -49,11 +50,7 @@ def _is_slow(kind: pa.DataType) -> bool:
     """Whether Arrow converts this type value by value in Python, or maps to lists of pairs."""
     if pa.types.is_timestamp(kind):
         return kind.unit != "ns" and kind.tz in (None, "UTC")
-    return _has_map(kind)
-
-
-def _has_map(kind: pa.DataType) -> bool:
-    return pa.types.is_map(kind) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
+    return has_map(kind)
 
 
 def _times(column: pa.Array) -> list[datetime | None]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
 
 from snapline.errors import UserCodeError
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.timers import DueTimers, TimeDomain
 from snapline.types import MAX_WATERMARK
 
-_LARGEST_BULK = 1000
+_LARGEST_BULK = 4000
 """Limit of timers taken out at a time, approximately."""
 
 _MOST_FIRED = 10_000
@@ -25,39 +22,94 @@ _EACH_AT_THE_END = 100
 """Limit of timers fired after the end of the data: a base, and an allowance for each timer there was then."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Bulk:
-    """Timers taken out of the state, some of which have not fired yet."""
+    """Timers taken out of the state, in order of time; and those that firing them has set among them.
 
-    domain: TimeDomain
-    due: DueTimers
-    last_ms: int
+    A timer is its time, and its key's number in the batch of their keys.
+    """
+
+    def __init__(self, domain: TimeDomain, due: DueTimers, owners: Sequence[int]) -> None:
+        self.domain = domain
+        self.last_ms = int(due.times[-1])
+        self.keys = [tuple(key.values()) if isinstance(key, dict) else key for key in due.keys.to_pylist()]
+        self._times: list[int] = due.times.tolist()
+        self._owners = owners
+        self._next = 0
+        self._set: list[tuple[int, int]] = []
+        self._waiting: set[tuple[int, int]] | None = None
+        """All that are to fire, once one was set or deleted."""
+        self._key_of: dict[int, Any] = {}
+
+    def take(self) -> tuple[int, int, Any] | None:
+        """The time, owner and key of the next timer, or None."""
+        while self._next < len(self._times) or self._set:
+            if self._set and (self._next >= len(self._times) or self._set[0][0] < self._times[self._next]):
+                time_ms, owner = heappop(self._set)
+                key = self._key_of[owner]
+            else:
+                time_ms, owner, key = self._times[self._next], self._owners[self._next], self.keys[self._next]
+                self._next += 1
+            if self._waiting is None:
+                return time_ms, owner, key
+            if (time_ms, owner) in self._waiting:
+                self._waiting.remove((time_ms, owner))
+                return time_ms, owner, key
+        return None
+
+    def register(self, time_ms: int, owner: int) -> None:
+        waiting = self._all()
+        if (time_ms, owner) not in waiting:
+            waiting.add((time_ms, owner))
+            heappush(self._set, (time_ms, owner))
+
+    def delete(self, time_ms: int, owner: int) -> None:
+        self._all().discard((time_ms, owner))
+
+    def left(self) -> list[tuple[int, int]]:
+        """Take all the others out."""
+        found = []
+        while (timer := self.take()) is not None:
+            found.append(timer[:2])
+        return found
+
+    def _all(self) -> set[tuple[int, int]]:
+        if self._waiting is None:
+            self._waiting = set(zip(self._times[self._next :], self._owners[self._next :], strict=True))
+            self._key_of = dict(zip(self._owners, self.keys, strict=True))
+        return self._waiting
 
 
 class RowTimers:
     """Registers and fires the timers of one operator in one subtask.
 
-    Takes out many timers at once, which is cheap, and fires them one by one. If a fired timer sets or deletes one among
-    those taken out, the rest is put back first, and fewer are taken out next time.
+    Takes out many timers at once, which is cheap, and fires them one by one. Those that a fired timer sets or deletes
+    among them count at once.
     """
 
     def __init__(self, keyed: KeyedBackend) -> None:
         self._keyed = keyed
         self._timers = keyed.timers()
         self._bulk: _Bulk | None = None
-        self._bulk_size = _LARGEST_BULK
-        self._is_put_back = False
-        self._position = 0
 
     def register(self, domain: TimeDomain, time_ms: int) -> None:
         """Set a timer for the current key."""
-        self._put_back(domain, time_ms)
-        self._timers.register(domain, time_ms)
+        bulk = self._bulk
+        if bulk is not None and time_ms <= bulk.last_ms and domain is bulk.domain:
+            bulk.register(time_ms, self._owner())
+        else:
+            self._timers.register(domain, time_ms)
 
     def delete(self, domain: TimeDomain, time_ms: int) -> None:
         """Delete a timer of the current key."""
-        self._put_back(domain, time_ms)
-        self._timers.delete(domain, time_ms)
+        bulk = self._bulk
+        if bulk is not None and time_ms <= bulk.last_ms and domain is bulk.domain:
+            bulk.delete(time_ms, self._owner())
+        else:
+            self._timers.delete(domain, time_ms)
+
+    def _owner(self) -> int:
+        _, owner = self._keyed.selection.current()
+        return owner
 
     def next_ms(self, domain: TimeDomain) -> int | None:
         return self._timers.next_ms(domain)
@@ -73,37 +125,33 @@ class RowTimers:
         elif until_ms == MAX_WATERMARK:
             limit = _FEW_AT_THE_END + _EACH_AT_THE_END * len(self._timers)
         fired = 0
-        while (due := self._timers.due(domain, until_ms, self._bulk_size)) is not None:
-            fired += self._fire(_Bulk(domain, due, int(due.times[-1])), call)
-            if limit is not None and fired >= limit:
-                if domain is TimeDomain.PROCESSING:
-                    return
-                raise UserCodeError(
-                    f"{fired} timers have fired after the end of the data, and keep setting more; check "
-                    "context.has_ended in on_timer and set none then"
-                )
+        while limit is None or fired < limit:
+            due = self._timers.due(domain, until_ms, _LARGEST_BULK)
+            if due is None:
+                return
+            bulk = _Bulk(domain, due, self._keyed.selection.begin(due.rows))
+            fired += self._fire(bulk, call, None if limit is None else limit - fired)
+        if domain is not TimeDomain.PROCESSING:
+            raise UserCodeError(
+                f"{fired} timers have fired after the end of the data, and keep setting more; check "
+                "context.has_ended in on_timer and set none then"
+            )
 
-    def _fire(self, bulk: _Bulk, call: Callable[[int, Any], None]) -> int:
-        due, select = bulk.due, self._keyed.select
-        self._bulk, self._is_put_back = bulk, False
+    def _fire(self, bulk: _Bulk, call: Callable[[int, Any], None], limit: int | None) -> int:
+        """Returns how many have fired. Puts back those beyond the limit."""
+        selection, fired = self._keyed.selection, 0
+        self._bulk = bulk
         try:
-            for position, (time_ms, key) in enumerate(zip(due.times.tolist(), due.keys.to_pylist(), strict=True)):
-                self._position = position
-                select(due.rows, position)
-                call(time_ms, tuple(key.values()) if isinstance(key, dict) else key)
-                if self._is_put_back:
-                    return position + 1
-            self._bulk_size = min(2 * self._bulk_size, _LARGEST_BULK)
-            return len(due)
+            while limit is None or fired < limit:
+                timer = bulk.take()
+                if timer is None:
+                    break
+                time_ms, selection.owner, key = timer
+                call(time_ms, key)
+                fired += 1
         finally:
             self._bulk = None
-
-    def _put_back(self, domain: TimeDomain, time_ms: int) -> None:
-        bulk = self._bulk
-        if bulk is None or bulk.domain is not domain or time_ms > bulk.last_ms:
-            return
-        self._bulk, self._is_put_back = None, True
-        self._bulk_size = 1
-        rest = np.arange(self._position + 1, len(bulk.due))
-        if rest.size:
-            self._timers.register_all(domain, bulk.due.rows.take(rest), pa.array(bulk.due.times[rest]))
+        for time_ms, selection.owner in bulk.left():
+            self._timers.register(bulk.domain, time_ms)
+        selection.end()
+        return fired

@@ -13,10 +13,18 @@ from snapline.contracts.plain_data import plain_data
 from snapline.contracts.sink import CommitScope, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.errors import UserCodeError
 from snapline.operators.commit_queue import Answer, CommitQueue
+from snapline.protocol.statistics.task_metrics import CommitFigures
 from snapline.state.operator_state import OperatorList
 
 PREPARED_SCHEMA = pa.schema([pa.field("subtask", pa.int32(), False), pa.field("payload", pa.binary(), False)])
 """What writers send to a global committer."""
+
+MOST_KEPT_BYTES = 64 << 20
+"""While an older checkpoint is under way, no more rows are taken if the writer keeps more than this in memory.
+
+The source would only take processor time from what writes and commits the older one. A global committer that is behind
+takes no barriers, so that the writers' checkpoint stays under way.
+"""
 
 
 def sink_context(context: OperatorContext) -> SinkContext:
@@ -35,6 +43,8 @@ class SinkOperator(Operator):
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
         self.is_committing = sink.commit_scope is CommitScope.SUBTASK
+        self._has_ended = False
+        self._has_prepared_last = False
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -53,6 +63,9 @@ class SinkOperator(Operator):
     # Checkpoints.
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
+        if self._has_prepared_last:
+            return  # the subtask stays until that is committed
+        self._has_prepared_last = self._has_ended
         what = f"sink {self.context.uid!r} prepared something that"
         payloads = plain_data(self._opened.prepare(checkpoint_id), what)
         if payloads and not self.sink.two_phase:
@@ -62,7 +75,7 @@ class SinkOperator(Operator):
         if self.is_committing:
             self._queue.prepared(checkpoint_id, payloads)
         else:
-            self._queue.last_id = max(self._queue.last_id, checkpoint_id)
+            self._queue.sent(checkpoint_id)
             self._send(payloads)
 
     def snapshot(self, checkpoint_id: int) -> None:
@@ -76,6 +89,7 @@ class SinkOperator(Operator):
 
         A global committer hears of what is left before the end of its input, in any case.
         """
+        self._has_ended = True
         if not self.is_committing or not self.context.takes_last_checkpoint:
             self.prepare_snapshot(self._queue.last_id + 1)
         if not self.context.takes_last_checkpoint:
@@ -83,6 +97,24 @@ class SinkOperator(Operator):
 
     def checkpoint_completed(self, checkpoint_id: int) -> None:
         self._queue.completed(checkpoint_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._queue.aborted(checkpoint_id)
+
+    @property
+    def is_restoring(self) -> bool:
+        """No subtask may commit newer output before all have committed what was restored: keys may have moved."""
+        return self.is_committing and self._queue.is_restoring
+
+    @property
+    def is_full(self) -> bool:
+        if self._queue.is_behind:
+            return True
+        # With a barrier still to come there may be no end to it: a sink that takes no input does not get one.
+        return self._queue.will_progress and self._opened.kept_bytes > MOST_KEPT_BYTES
+
+    def commit_figures(self) -> CommitFigures:
+        return self._queue.figures() if hasattr(self, "_queue") else CommitFigures()
 
     @property
     def has_unfinished_work(self) -> bool:

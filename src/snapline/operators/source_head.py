@@ -76,6 +76,9 @@ class SourceHead:
         self._is_dry = True
         self._has_asked = False
         self._may_be_more = True
+        self._is_told_to_wait = self._is_caught_up = False
+        self._catch_up: str | None = None
+        """Who waits until everything is read that there was when they asked."""
 
     def open(self, context: OperatorContext) -> None:
         self.context = context
@@ -124,8 +127,17 @@ class SourceHead:
     def handle_event(self, event: Mapping[str, Any]) -> None:
         """Take the answer of the driver: `splits` to read, and whether there may be `more` of them.
 
-        Or, in an alignment group, the event time of the `slowest` subtask.
+        Or that there is `nothing` for this subtask now, and it has to wait; or, in an alignment group, the event time
+        of the `slowest` subtask; or a request to `catch_up`, which is answered once everything is read that there is
+        now.
         """
+        if "nothing" in event:
+            self._is_told_to_wait = True
+            return
+        if "catch_up" in event:
+            self._catch_up = event["catch_up"]
+            self._opened.mark_available()
+            return
         if "slowest" in event:
             self._slowest_of_group_ms = event["slowest"]
             return
@@ -134,7 +146,7 @@ class SourceHead:
             self._times.add(_key(split), None)
             self._is_dry = False
         self._may_be_more = event["more"]
-        self._has_asked = False
+        self._has_asked = self._is_told_to_wait = False
 
     @property
     def has_ended(self) -> bool:
@@ -150,6 +162,7 @@ class SourceHead:
         if self.watermarks is not None and self.watermarks.align is not None:
             self._align(self.watermarks, now_ms)
         if self._is_dry:
+            self._tell_caught_up()
             return None
         if self._is_paused:
             self._last_read_ms = now_ms
@@ -157,8 +170,11 @@ class SourceHead:
         given = self._opened.read()
         if given is None:
             self._is_dry = True
+            self._tell_caught_up()
             return None
         if isinstance(given, Wait):
+            if given.seconds > 0:  # otherwise there is more at once
+                self._tell_caught_up()
             return given
         if isinstance(given, SplitRows):
             return self._of_splits(given)
@@ -171,9 +187,20 @@ class SourceHead:
             )
         batch = conform(given, self._schema, f"the source {self.context.uid!r}")
         if batch.num_rows:
-            self._last_read_ms = self.context.clock()
+            self._has_read()
             self._advance(self._newest_ms(batch))
         return batch
+
+    def _tell_caught_up(self) -> None:
+        """There is nothing to read at this moment."""
+        if self._catch_up is not None and self._opened.has_read_available:
+            token, self._catch_up = self._catch_up, None
+            self._is_caught_up = True
+            self.context.send_event({"caught_up": token})
+
+    def _has_read(self) -> None:
+        self._last_read_ms = self.context.clock()
+        self._is_caught_up = False
 
     def _of_splits(self, given: SplitRows) -> pa.RecordBatch:
         self._tells_splits_apart = True
@@ -193,7 +220,7 @@ class SourceHead:
         for split in given.ended:
             self._times.ended(_key(split))
         if batch.num_rows:
-            self._last_read_ms = self.context.clock()
+            self._has_read()
         self._advance(self._times.slowest_ms)
         return batch
 
@@ -203,8 +230,21 @@ class SourceHead:
         has_any = self.watermarks is not None and self._watermark.ms != -MAX_WATERMARK
         return self._watermark.ms if has_any else None
 
+    @property
+    def slowest_split(self) -> str:
+        """The split that holds event time back; empty if there is only one, or nobody tells them apart. Any thread."""
+        if not self._tells_splits_apart or len(self._times) < 2 or self.watermarks is None:
+            return ""
+        slowest = self._times.slowest()
+        return "" if slowest is None else shortened(msgspec.msgpack.decode(slowest))
+
     def is_idle(self, now_ms: int) -> bool:
-        """Whether nothing was read for so long that event time leaves this subtask out."""
+        """Whether event time leaves this subtask out: it has no split, or has read nothing for long.
+
+        Also while it has read nothing since somebody waited until everything that was there is processed.
+        """
+        if self._is_caught_up or (self._is_dry and self._is_told_to_wait):
+            return True
         if self.watermarks is None or self.watermarks.idle_after_ms == 0:
             return False
         if self._tells_splits_apart and not self._is_dry:

@@ -15,7 +15,7 @@ from snapline.contracts.source import Source, Split
 from snapline.errors import DamagedError, EngineError, UserCodeError
 
 Answer: TypeAlias = dict[str, Any]
-"""For a subtask that has asked: `splits` to read, and whether there may be `more` of them later."""
+"""For a subtask that has asked: `splits` to read, and whether there may be `more` of them later; or `nothing` now."""
 
 
 class _State(msgspec.Struct, frozen=True):
@@ -43,7 +43,8 @@ class SplitAssigner:
     """Knows the splits of one source that no subtask has yet. Every split is given to one subtask, once.
 
     They go one by one to whoever asks; those that are read in step are shared out: each subtask has a share of its own,
-    whenever it asks for it. Who asks in vain while there may be more is answered later.
+    whenever it asks for it. If there is nothing for a subtask now, but may be later, it is told so once, and gets its
+    answer later.
     """
 
     def __init__(self, source: Source, parallelism: int) -> None:
@@ -55,6 +56,8 @@ class SplitAssigner:
         self.known: Any = None
         """What the next call of `Source.discover` has to be given."""
         self._waiting: list[int] = []
+        self._told: set[int] = set()
+        """Those who wait and know that there is nothing for them now."""
         self._found: deque[_Found] = deque()
         """What is not read yet, oldest first; only where splits are read one after the other."""
         self.read_until: Any = None
@@ -126,15 +129,25 @@ class SplitAssigner:
         """
         return not any(self._unassigned) and len(self._waiting) == self._parallelism
 
+    @property
+    def newest_found(self) -> object:
+        """Stands for the splits of all discoveries so far, for `has_read`."""
+        return self._found[-1] if self._found else None
+
+    def has_read(self, found: object) -> bool:
+        """Whether all splits that `newest_found` stood for are read."""
+        return not any(entry is found for entry in self._found)
+
     def _answers(self) -> list[tuple[int, Answer]]:
         given = {subtask: self._take(subtask) for subtask in self._waiting}
         # Nobody is told that there is no more before everything has an owner: who has heard that may end for good.
         more = self._is_discovering or any(self._unassigned)
         self._waiting = [subtask for subtask in self._waiting if more and not given[subtask]]
+        told, self._told = self._told, set(self._waiting)
         return [
-            (subtask, {"splits": splits, "more": more})
+            (subtask, {"nothing": True} if subtask in self._told else {"splits": splits, "more": more})
             for subtask, splits in given.items()
-            if subtask not in self._waiting
+            if subtask not in self._told & told
         ]
 
     def _take(self, subtask: int) -> list[Split]:

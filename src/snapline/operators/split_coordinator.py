@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from snapline.contracts.operator_coordinator import CoordinatorContext, OperatorCoordinator
 from snapline.contracts.source import Source, Watermarks
 from snapline.errors import SnaplineError, UserCodeError
+from snapline.operators.catch_ups import CatchUps
 from snapline.operators.split_assigner import Answer, SplitAssigner
 from snapline.operators.watermark_alignment import AlignmentGroup
 
@@ -23,6 +24,7 @@ class SplitCoordinator(OperatorCoordinator):
     """
 
     _assigner: SplitAssigner
+    _catch_ups: CatchUps
 
     def __init__(self, source: Source, watermarks: Watermarks | None = None) -> None:
         self._source = source
@@ -41,6 +43,7 @@ class SplitCoordinator(OperatorCoordinator):
     def start(self, context: CoordinatorContext) -> None:
         super().start(context)
         self._assigner = SplitAssigner(self._source, context.parallelism)
+        self._catch_ups = CatchUps(self._source, self._assigner, context.parallelism, context.attempt, context.send)
         if not context.is_restored:
             self._of_source("splits", self._assigner.start)
         if self._watermarks is not None and self._watermarks.align is not None:
@@ -68,8 +71,11 @@ class SplitCoordinator(OperatorCoordinator):
                     self._alignment.report(subtask, time_ms, is_idle=is_idle)
             case {"backlog": has_backlog}:
                 self._report(subtask, has_backlog=has_backlog)
+            case {"caught_up": token}:
+                self._catch_ups.answered(subtask, token)
             case _:
                 self._answer(self._assigner.assign(subtask))
+                self._catch_ups.check()
                 self._finish_if_drained()
 
     def close(self) -> None:
@@ -123,15 +129,20 @@ class SplitCoordinator(OperatorCoordinator):
             self.context.call_later(self._interval_ms, lambda: self._look_again(number))
 
     def _look_again(self, number: int) -> None:
-        if number == self._next_look and self._drained is None:
-            limit = self._source.max_waiting_splits
-            if limit is None or self._assigner.unassigned <= limit:
+        if number == self._next_look and self._drained is None and not self._is_looking:
+            if self._has_room:
                 self._look()
             else:
                 self._look_later()
 
+    @property
+    def _has_room(self) -> bool:
+        limit = self._source.max_waiting_splits
+        return limit is None or self._assigner.unassigned <= limit
+
     def _look(self) -> None:
         self._is_looking = True
+        self._catch_ups.look_begins()
         source, known = self._source, self._assigner.known
         self.context.background(lambda: source.discover(known), self._found)
 
@@ -139,8 +150,12 @@ class SplitCoordinator(OperatorCoordinator):
         self._is_looking = False
         splits = self._of_source("discover()", found.result)
         self._answer(self._assigner.discovered(splits))
+        self._catch_ups.looked(has_found=bool(splits[0]))
         if self._drained is None:
-            self._look_later()
+            if self._catch_ups.wants_look and self._has_room:
+                self._look()
+            else:
+                self._look_later()
             return
         self._looks_left -= 1
         if self._looks_left:
@@ -148,7 +163,16 @@ class SplitCoordinator(OperatorCoordinator):
         else:
             self._finish_if_drained()
 
-    # Draining.
+    # Catching up, and draining.
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """Look once more, at once; done when all splits that are known then are read to their ends, or to now."""
+        if self._source.is_bounded:
+            done()
+            return
+        self._catch_ups.add(done)
+        if self._catch_ups.wants_look and not self._is_looking and self._has_room:
+            self._look()
 
     def drain(self, done: Callable[[], None]) -> None:
         """Look once more, then not again; everything is handed out when all subtasks ask in vain."""

@@ -32,6 +32,9 @@ class SplitWatermarks:
     def __contains__(self, split: bytes) -> bool:
         return split in self._splits
 
+    def __len__(self) -> int:
+        return len(self._splits)
+
     def tick(self, now_ms: int) -> None:
         """The subtask is about to read."""
         if self._looked_ms is not None:
@@ -67,6 +70,13 @@ class SplitWatermarks:
         times = [split.newest_ms for split in self._splits.values() if not self._is_idle(split)]
         known = [time for time in times if time is not None]
         return min(known) if known and len(known) == len(times) else None
+
+    def slowest(self) -> bytes | None:
+        """The split that holds event time back: one without any, else the oldest; None if all are idle. Any thread."""
+        active = {key: split.newest_ms for key, split in list(self._splits.items()) if not self._is_idle(split)}
+        without_time = [key for key, newest_ms in active.items() if newest_ms is None]
+        known = {newest_ms: key for key, newest_ms in active.items() if newest_ms is not None}
+        return without_time[0] if without_time else known[min(known)] if known else None
 
     def pause(self, beyond_ms: int | None) -> frozenset[bytes]:
         """Pause the splits whose event time is beyond this, and no others. Returns all that are paused now."""

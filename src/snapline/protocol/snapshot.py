@@ -48,7 +48,10 @@ class KeyedPart:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPart:
-    """One named list state of one subtask; the object holds `elements` entries."""
+    """One named list state of one subtask, or a piece of it; the object holds `elements` entries.
+
+    The pieces of a list are in order.
+    """
 
     name: str
     mode: OperatorStateMode

@@ -15,6 +15,7 @@ from snapline.spark.capacity import ExecutorWait, is_local, task_slots
 from snapline.spark.own_interpreter import own_python
 from snapline.spark.slot_task import make_slot_main
 from snapline.spark.spark_failures import describe
+from snapline.spark.ui_link import describe_job
 
 CANCEL_TIMEOUT_S = 5.0
 """Spark kills the tasks of a cancelled job after about 3 s; tasks that outlive this are on a hung executor."""
@@ -80,7 +81,7 @@ class BarrierJob:
             if not self._await_room():
                 return
             # For this thread only: PySpark pins each Python thread to a JVM thread.
-            self._context.setJobGroup(self._group, f"Snapline: {self._order.job_name}")
+            self._context.setJobGroup(self._group, describe_job(self._context, self._order))
             self._context.setLocalProperty("spark.scheduler.pool", self._pool)
             numbers = self._context.parallelize(range(self._order.slots), self._order.slots)
             slots = numbers.barrier().mapPartitions(make_slot_main(self._order))

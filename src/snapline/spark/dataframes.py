@@ -60,11 +60,6 @@ class DataFrameSource(Source):
             raise ConfigurationError(f"from_dataframe({frame!r}): give a DataFrame of Spark")
         if type(frame).__module__.startswith("pyspark.sql.connect"):
             raise ConfigurationError("from_dataframe(): this is a DataFrame of Spark Connect; use a classic session")
-        if frame.isStreaming:
-            raise ConfigurationError(
-                "from_dataframe(): this DataFrame is a streaming one, which only Spark can run; read its source with "
-                "job.source(...)"
-            )
         self._schema = checked_schema(frame.schema, "the DataFrame")
         self._frame: Any = frame
         self._directory = None if directory is None else _local(directory, "from_dataframe")

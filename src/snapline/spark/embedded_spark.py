@@ -71,7 +71,10 @@ class EmbeddedSpark:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(self._directory),
             "spark.sql.warehouse.dir": str(self._directory / "warehouse"),
-            "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={self._directory}" -XX:-UsePerfData',
+            # This JVM lives for minutes: what makes one fast in the long run only delays its start.
+            "spark.driver.extraJavaOptions": (
+                f'"-Djava.io.tmpdir={self._directory}" -XX:-UsePerfData -XX:TieredStopAtLevel=1'
+            ),
             **self._settings,
         }
         conf = SparkConf(loadDefaults=False)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
 from snapline.api.job import Job
 from snapline.api.job_handle import JobHandle
+from snapline.config import Monitoring
 from snapline.graph.planner import make_spec
 from snapline.runtime.master.start_master import start_master
 from snapline.spark.dataframes import Materialised
@@ -20,11 +23,11 @@ def start_job(spark: SparkSession, job: Job) -> JobHandle:
     Its slots are tasks of a Spark job; other queries of the application can run beside it. `spark.snapline.*` settings
     override those of the job, see `spark_settings`. Raises `ConfigurationError` if the job or Spark is misconfigured.
     """
-    check_session(spark)
-    settings = {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll}
-    job = configured(job, settings)
+    job = with_settings(spark, job)
     attach_session(job, spark)
     spec = make_spec(job)
+    if job.monitoring is None:
+        spec = replace(spec, monitoring=Monitoring())
     provider = SparkProvider(spark, spec.execution)
     try:
         provider.check(spec.plan.slots)
@@ -40,3 +43,9 @@ def start_job(spark: SparkSession, job: Job) -> JobHandle:
         raise
     frames.delete_after(handle)
     return handle
+
+
+def with_settings(spark: SparkSession, job: Job) -> Job:
+    """The job with the `spark.snapline.*` settings of a session."""
+    check_session(spark)
+    return configured(job, {**dict(spark.sparkContext.getConf().getAll()), **spark.conf.getAll})

@@ -1,6 +1,7 @@
 """Settings from Spark's configuration: `spark.snapline.*` overrides the settings of the job.
 
-`spark.snapline.checkpoints.<name>` and `spark.snapline.execution.<name>` are keywords of `Checkpoints` and `Execution`;
+`spark.snapline.checkpoints.<name>`, `spark.snapline.execution.<name>` and `spark.snapline.monitoring.<name>` are
+keywords of `Checkpoints`, `Execution` and `Monitoring`;
 `spark.snapline.restart.strategy` is none, fixed_delay, failure_rate or exponential_delay, and any other
 `spark.snapline.restart.<name>` is a keyword of that strategy; `spark.snapline.id`, `.parallelism` and
 `.max_parallelism` are those of the job; `spark.snapline.s3.<name>` are keywords of `S3`, for the storage of
@@ -26,6 +27,7 @@ from snapline.config import (
     ExponentialDelay,
     FailureRate,
     FixedDelay,
+    Monitoring,
     NoRestart,
     default_restart,
 )
@@ -57,6 +59,8 @@ def configured(job: Job, settings: Mapping[str, str]) -> Job:
     changed = copy.copy(job)
     changed.checkpoints = _checkpoints(job.checkpoints, ours)
     changed.execution = replaced(job.execution, **_values(ours, "execution.", _keywords(Execution)))
+    monitoring = _values(ours, "monitoring.", _keywords(Monitoring))
+    changed.monitoring = replaced(job.monitoring or Monitoring(), **monitoring)
     if job.has_default_restart:
         changed.restart = default_restart(changed.checkpoints.is_periodic or changed.checkpoints.storage is not None)
     strategy = _strategy(changed, ours)
@@ -123,6 +127,7 @@ def _check_names(ours: Mapping[str, str], strategy: type[Any]) -> None:
         *(f"s3.{name}" for name in _keywords(S3)),
         *(f"checkpoints.{name}" for name in _keywords(Checkpoints)),
         *(f"execution.{name}" for name in _keywords(Execution)),
+        *(f"monitoring.{name}" for name in _keywords(Monitoring)),
         *(f"restart.{name}" for name in _keywords(strategy)),
         "restart.strategy",
     }

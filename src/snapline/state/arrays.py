@@ -38,6 +38,10 @@ def objects(values: Values) -> list[Any]:
     """`values` as Python objects."""
     if not isinstance(values, pa.Array | pa.ChunkedArray):
         return list(values)
-    # Arrow converts plain numbers and text many times faster if it need not look for maps.
-    is_plain = pa.types.is_primitive(values.type) or pa.types.is_string(values.type)
-    return list(values.to_pylist() if is_plain else values.to_pylist(maps_as_pydicts="strict"))
+    # Arrow converts values many times faster if it need not look for maps.
+    return list(values.to_pylist(maps_as_pydicts="strict") if has_map(values.type) else values.to_pylist())
+
+
+def has_map(kind: pa.DataType) -> bool:
+    """Whether a type is or contains a map."""
+    return pa.types.is_map(kind) or any(has_map(kind.field(index).type) for index in range(kind.num_fields))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,14 +137,13 @@ class Rows:
     `hashes` cover all columns, `key_hashes` the key alone, which decides the key group.
     """
 
-    __slots__ = ("_derived", "_singles", "_slots", "_within", "encoded", "hashes", "key_hashes")
+    __slots__ = ("_singles", "_slots", "_within", "encoded", "hashes", "key_hashes")
 
     def __init__(self, encoded: Sequence[EncodedKeys], key_hashes: Words, hashes: Words | None = None) -> None:
         self.encoded = encoded
         self.key_hashes = key_hashes
         self.hashes = key_hashes if hashes is None else hashes
         self._slots: dict[int, _Lookup] = {}
-        self._derived: dict[tuple[int, Any], Rows] = {}
         self._singles: dict[int, Single] = {}
         self._within: tuple[pa.DataType, pa.Array, Rows] | None = None
 
@@ -178,13 +177,6 @@ class Rows:
         # Their slots are known already.
         taken._slots = {number: lookup.take(rows) for number, lookup in self._slots.items()}
         return taken
-
-    def one(self, row: int, columns: Callable[[], Sequence[EncodedKeys]], label: Any) -> Rows:
-        """A single row with more columns, cached under a `label` that stands for them."""
-        found = self._derived.get((row, label))
-        if found is None:
-            found = self._derived[row, label] = self.take(np.array([row])).inside(columns())
-        return found
 
     def single(self, row: int) -> Single:
         """One of the rows, for lookups without numpy."""
@@ -240,6 +232,11 @@ class Attached:
     def keep(self, slots: Ints) -> None:
         """Drop all but these slots, which become 0, 1, 2..."""
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that its arrays take."""
+        return 0
+
 
 class Space:
     """The slots shared by states with the same columns of keys.
@@ -258,6 +255,17 @@ class Space:
     @property
     def size(self) -> int:
         return self._index.size
+
+    @property
+    def capacity(self) -> int:
+        """How many slots there may be before all arrays grow."""
+        return self._capacity
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the slots take, with all that is attached to them."""
+        own = self._index.nbytes + self._key_hashes.nbytes + self._scratch.nbytes
+        return own + sum(attached.nbytes for attached in self._attached)
 
     def attach(self, attached: Attached) -> None:
         attached.grow(self._capacity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,62 +13,70 @@ from snapline.errors import UserCodeError
 from snapline.state.arrays import Ints, Values, objects
 from snapline.state.batch_keys import Rows
 from snapline.state.exact_cast import converted
-from snapline.state.key_scope import Keys, Scope
-from snapline.state.map_tables import MapTable
+from snapline.state.key_scope import Keys
+from snapline.state.list_cells import ListCells
+from snapline.state.map_cells import MapCells
 
 
 class MapState:
     """A map for each key. A value of None is no entry: putting it removes the entry."""
 
-    def __init__(self, scope: Scope, table: MapTable) -> None:
-        inner = table.values.layout.inner
-        assert inner is not None
-        self._scope = scope
-        self._table = table
-        self._inner = inner
+    def __init__(self, cells: MapCells) -> None:
+        self._scope = cells.scope
+        self._table = cells.table
+        self._inner = cells.inner
+        self._cells = cells
+        self._label = cells.keys.label
+        self._convert = cells.python.convert
+        self._copy = cells.python.copy
 
     # For the current key.
 
     def get(self, key: Any, default: Any = None) -> Any:
-        value = self._table.values.get(self._find(key))
-        return default if value is None else value
+        value = self._cells.value(key)
+        if value is None:
+            return default
+        return value if self._copy is None else self._copy(value)
 
     def put(self, key: Any, value: Any) -> None:
-        rows, row = self._scope.one()
-        words = self._inner.words(key)
-        if words is not None:
-            slot = self._table.ensure_one(rows, row, rows.single(row).inside(words))
-        else:
-            owner, entry = self._one(key)
-            slot = int(self._table.ensure(owner, entry)[0])
-        self._table.values.set(slot, value)
+        if value is None:
+            self.remove(key)
+            return
+        cell = self._cells.cell()
+        label = self._label(key)
+        cell.entries[label] = self._convert(value)
+        cell.changed[label] = None
 
     def remove(self, key: Any) -> None:
-        self._table.values.erase(np.array([self._find(key)]))
+        cell = self._cells.cell()
+        label = self._label(key)
+        cell.entries.pop(label, None)
+        cell.changed[label] = None
 
     def __contains__(self, key: Any) -> bool:
-        return self._table.values.get(self._find(key)) is not None
+        return self._cells.value(key) is not None
 
     def __len__(self) -> int:
-        return len(self._entries())
+        return len(self._cells.labels())
 
     def keys(self) -> list[Any]:
         """The keys of the map, in no particular order."""
-        return objects(self._table.inner_keys(self._entries()))
+        return self._cells.keys.keys(self._cells.labels())
 
     def values(self) -> list[Any]:
-        return objects(self._table.values.read(self._entries()))
+        values = self._cells.complete().entries.values()
+        return list(values) if self._copy is None else list(map(self._copy, values))
 
     def items(self) -> list[tuple[Any, Any]]:
-        entries = self._entries()
-        pairs = zip(objects(self._table.inner_keys(entries)), objects(self._table.values.read(entries)), strict=True)
-        return list(pairs)
+        entries = self._cells.complete().entries
+        values = entries.values() if self._copy is None else map(self._copy, entries.values())
+        return list(zip(self._cells.keys.keys(entries), values, strict=True))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
 
     def clear(self) -> None:
-        self._table.clear(self._scope.owner())
+        self._cells.cell().clear()
 
     # For all keys of a batch.
 
@@ -93,22 +101,6 @@ class MapState:
         """Remove all entries of keys."""
         self._table.clear(self._scope.rows(keys, namespace))
 
-    def _one(self, key: Any) -> tuple[Rows, Rows]:
-        owner = self._scope.owner()
-        return owner, owner.inside(self._inner.encode([key]))
-
-    def _find(self, key: Any) -> int:
-        values = self._table.values
-        words = self._inner.words(key)
-        if words is not None:
-            rows, row = self._scope.one()
-            single = rows.single(row).inside(words)
-            return values.space.ensure_one(single) if values.is_cache else values.space.find_one(single)
-        return int(self._one(key)[1].slots(values.space, add=values.is_cache)[0])
-
-    def _entries(self) -> Ints:
-        return self._table.walk_one(*self._scope.one())
-
 
 @dataclass(frozen=True, slots=True)
 class Spans:
@@ -127,40 +119,47 @@ class Spans:
 class ListState:
     """A list for each key. Its elements are never None."""
 
-    def __init__(self, scope: Scope, table: MapTable, sequence: Callable[[int], int]) -> None:
-        self._scope = scope
-        self._table = table
-        self._sequence = sequence
+    def __init__(self, cells: ListCells) -> None:
+        self._scope = cells.scope
+        self._table = cells.table
+        self._cells = cells
+        self._convert = cells.python.convert
+        self._copy = cells.python.copy
 
     # For the current key.
 
     def get(self) -> list[Any]:
-        return objects(self._table.values.read(self._sorted(self._table.walk_one(*self._scope.one()))))
+        elements = self._cells.elements()
+        return elements if self._copy is None else list(map(self._copy, elements))
 
     def add(self, value: Any) -> None:
-        if value is None:
-            raise _null_element()
-        rows, row = self._scope.one()
-        slot = self._table.ensure_one(rows, row, rows.single(row).inside([self._sequence(1)]))
-        self._table.values.set(slot, value)
+        cell = self._cells.cell()
+        cell.added.append(self._element(value))
 
     def extend(self, values: Iterable[Any]) -> None:
-        self._extend(self._checked(list(values)))
+        cell = self._cells.cell()
+        cell.added += list(map(self._element, values))
 
     def set(self, values: Iterable[Any]) -> None:
         """Replace all elements."""
-        values = self._checked(list(values))
-        self.clear()
-        self._extend(values)
+        cell = self._cells.cell()
+        elements = list(map(self._element, values))
+        cell.clear()
+        cell.added = elements
 
     def clear(self) -> None:
-        self._table.clear(self._scope.owner())
+        self._cells.cell().clear()
 
     def __len__(self) -> int:
-        return len(self._table.walk_one(*self._scope.one()))
+        return self._cells.length()
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.get())
+
+    def _element(self, value: Any) -> Any:
+        if value is None:
+            raise _null_element()
+        return self._convert(value)
 
     # For all keys of a batch.
 
@@ -205,7 +204,7 @@ class ListState:
 
     def _elements(self, owners: Rows) -> tuple[Ints, Values]:
         rows, entries = self._table.walk(owners)
-        positions = self._positions(entries)
+        positions = self._cells.positions(entries)
         if not ((rows[1:] != rows[:-1]) | (positions[1:] > positions[:-1])).all():
             order = np.lexsort((positions, rows))
             rows, entries = rows[order], entries[order]
@@ -220,25 +219,12 @@ class ListState:
             raise _null_element()
         return values
 
-    def _extend(self, values: Values) -> None:
-        self._append(self._scope.owner().take(np.zeros(len(values), dtype=np.int64)), values)
-
     def _append(self, owners: Rows, values: Values) -> None:
         if len(values) != len(owners):
             raise UserCodeError(f"{len(values)} values for {len(owners)} keys; give one for each")
         if not len(values):
             return
-        start = self._sequence(len(values))
-        inner = self._table.values.layout.inner
-        assert inner is not None
-        positions = inner.encode(pa.array(np.arange(start, start + len(values))))
-        self._table.values.write(self._table.append(owners, owners.inside(positions)), values)
-
-    def _positions(self, entries: Ints) -> Ints:
-        return self._table.values.space.last_words(entries).view(np.int64)
-
-    def _sorted(self, entries: Ints) -> Ints:
-        return entries[np.argsort(self._positions(entries), kind="stable")]
+        self._table.values.write(self._cells.appended(owners), values)
 
 
 def _null_element() -> UserCodeError:

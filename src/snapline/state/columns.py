@@ -57,6 +57,11 @@ class Column(ABC):
     def keep(self, slots: Ints) -> None:
         """Drop all but these slots, which become 0, 1, 2..."""
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """The memory that the values take, roughly."""
+
     def decode(self, stored: pa.Array) -> Values:
         """Decode stored values; the inverse of `FrozenColumn.encode`."""
         return stored
@@ -72,6 +77,10 @@ class SlotArray:
     def __init__(self, dtype: npt.DTypeLike, fill: Any = 0) -> None:
         self.array: npt.NDArray[Any] = np.full(MIN_CAPACITY, fill, dtype=dtype)
         self._fill = fill
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
 
     def grow(self, capacity: int) -> None:
         if capacity > len(self.array):

@@ -17,33 +17,41 @@ Migrate: TypeAlias = Callable[[Any], Any]
 """A user's function: takes a value as an older version of the job stored it, and returns it as it is declared now."""
 
 
-def obstacle(stored: pa.DataType, declared: pa.DataType, default: Any = None) -> str | None:
+def obstacle(stored: pa.DataType, declared: pa.DataType, default: Any = None, *, promotes: bool = False) -> str | None:
     """Why values of the type `stored` cannot be read as `declared`; None if they can.
 
     Types may become wider. Structs may lose fields, have them in another order, and get new ones: those are set to what
-    `default` has for them, else to null.
+    `default` has for them, else to null. With `promotes`, integers may become floats, and text and binary each other,
+    as in Avro.
     """
-    if StateType(declared).accepts(StateType(stored)):
+    if StateType(declared).accepts(StateType(stored)) or (promotes and _promotes(stored, declared)):
         return None
     if pa.types.is_struct(stored) and pa.types.is_struct(declared):
-        return _struct_obstacle(stored, declared, default)
+        return _struct_obstacle(stored, declared, default, promotes)
     if pa.types.is_map(stored) and pa.types.is_map(declared):
         if stored.key_type != declared.key_type:
             return f"the keys of a map were {stored.key_type} and are {declared.key_type} now"
-        return _field_obstacle(stored.item_field, declared.item_field)
+        return _field_obstacle(stored.item_field, declared.item_field, None, promotes)
     if _is_list(stored) and stored.id == declared.id:
         if pa.types.is_fixed_size_list(stored) and stored.list_size != declared.list_size:
             return f"lists had {stored.list_size} elements and have {declared.list_size} now"
-        return _field_obstacle(stored.value_field, declared.value_field)
+        return _field_obstacle(stored.value_field, declared.value_field, None, promotes)
     return f"{stored} cannot become {declared}"
 
 
-def _struct_obstacle(stored: pa.DataType, declared: pa.DataType, default: Any) -> str | None:
+def _promotes(stored: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether Avro reads values of one type as the other; it may round large integers to floats."""
+    if pa.types.is_integer(stored):
+        return declared in (pa.float32(), pa.float64())
+    return {stored, declared} == {pa.string(), pa.binary()}
+
+
+def _struct_obstacle(stored: pa.DataType, declared: pa.DataType, default: Any, promotes: bool) -> str | None:
     before = {field.name: field for field in stored}
     for field in declared:
         filled = default.get(field.name) if isinstance(default, Mapping) else None
         if field.name in before:
-            problem = _field_obstacle(before[field.name], field, filled)
+            problem = _field_obstacle(before[field.name], field, filled, promotes)
             if problem is not None:
                 return f"field {field.name!r}: {problem}"
         elif filled is None and not field.nullable:
@@ -51,10 +59,10 @@ def _struct_obstacle(stored: pa.DataType, declared: pa.DataType, default: Any) -
     return None
 
 
-def _field_obstacle(stored: pa.Field, declared: pa.Field, default: Any = None) -> str | None:
+def _field_obstacle(stored: pa.Field, declared: pa.Field, default: Any, promotes: bool) -> str | None:
     if stored.nullable and not declared.nullable:
         return "it could be null and may not be null now"
-    return obstacle(stored.type, declared.type, default)
+    return obstacle(stored.type, declared.type, default, promotes=promotes)
 
 
 def evolved(values: pa.Array, declared: pa.DataType, default: Any = None) -> pa.Array:
@@ -79,7 +87,7 @@ def evolved(values: pa.Array, declared: pa.DataType, default: Any = None) -> pa.
         return _with_child(values, declared, child)
     if _is_list(declared):
         return _with_child(values, declared, evolved(values.values, declared.value_type))
-    return values.cast(declared)
+    return values.cast(declared, safe=not pa.types.is_floating(declared))
 
 
 def migrated(stored: pa.Array, old: StateType, new: StateType, migrate: Migrate, what: str) -> pa.Array:
@@ -103,10 +111,14 @@ def migrated(stored: pa.Array, old: StateType, new: StateType, migrate: Migrate,
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How a declaration takes over restored values: by the user's function, or as far as the types allow."""
+    """How a declaration takes over restored values: by the user's function, or as far as the types allow.
+
+    `promotes` allows what Avro does: integers may become floats, and text and binary each other.
+    """
 
     migrate: Migrate | None = None
     default: Any = None
+    promotes: bool = False
 
     def obstacle(self, stored: StateType, declared: StateType) -> str | None:
         """Why values cannot be taken over; None if they can."""
@@ -114,7 +126,7 @@ class Change:
             return None
         if stored.arrow is None or declared.arrow is None:
             return f"{stored} cannot become {declared}"
-        return obstacle(stored.arrow, declared.arrow, self.default)
+        return obstacle(stored.arrow, declared.arrow, self.default, promotes=self.promotes)
 
     def apply(self, values: pa.ChunkedArray, stored: StateType, declared: StateType, what: str) -> pa.Array:
         """The values, in stored form, as they are declared now."""

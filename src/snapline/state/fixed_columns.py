@@ -72,6 +72,10 @@ class _Validity:
         if self._flags is not None:
             self._flags.keep(slots)
 
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._flags is None else self._flags.nbytes
+
     def freeze(self) -> Callable[[Ints], Bools | None]:
         """Returns `mask` as of this moment."""
         if self._flags is None:
@@ -189,6 +193,10 @@ class FixedColumn(Column):
         self._values.keep(slots)
         self._validity.keep(slots)
 
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes + self._validity.nbytes
+
 
 _MERGES: dict[str, Callable[[npt.NDArray[Any], Ints, npt.NDArray[Any]], None]] = {
     "sum": np.add.at,
@@ -252,6 +260,10 @@ class StructColumn(Column):
         for column in self._fields:
             column.keep(slots)
         self._validity.keep(slots)
+
+    @property
+    def nbytes(self) -> int:
+        return self._validity.nbytes + sum(column.nbytes for column in self._fields)
 
 
 def struct_array(kind: pa.DataType, fields: Sequence[pa.Array], nulls: Bools | None, count: int) -> pa.Array:

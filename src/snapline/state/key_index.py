@@ -36,6 +36,10 @@ class FixedKeyColumn:
             self.words = grown(self.words, max(end, 2 * len(self.words)))
         self.words[size:end] = keys.words
 
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes
+
     def append_one(self, size: int, word: Word) -> None:
         if size >= len(self.words):
             self.words = grown(self.words, 2 * len(self.words))
@@ -64,6 +68,10 @@ class BytesKeyColumn:
     def append(self, size: int, keys: BytesKeys) -> None:
         offsets, data = bytes_of(keys.array)
         self._append(size, offsets[1:], data)
+
+    @property
+    def nbytes(self) -> int:
+        return self._data.nbytes + self._offsets.nbytes
 
     def append_one(self, size: int, word: Word) -> None:
         assert isinstance(word, bytes)
@@ -187,6 +195,11 @@ class KeyIndex:
     def capacity(self) -> int:
         """How many slots fit before arrays have to grow."""
         return len(self._buckets) // _LOAD
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self._hashes.nbytes + self._buckets.nbytes + sum(column.nbytes for column in self._columns)
 
     def find(self, keys: Sequence[EncodedKeys], hashes: Words) -> Ints:
         """The slot of each row, -1 for unknown keys."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
+from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import KeyedPart, StoredObject
@@ -27,13 +27,17 @@ from snapline.state.collection_states import ListState, MapState
 from snapline.state.declaration import Declaration, namespace_types
 from snapline.state.evolution import Change, Migrate, widening_obstacle
 from snapline.state.key_scope import Scope
+from snapline.state.list_cells import ListCells
+from snapline.state.map_cells import MapCells
 from snapline.state.map_tables import MapTable, ScanBacking
+from snapline.state.selection import Selection
 from snapline.state.stable_hash import key_groups
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.state.state_shape import Shape, check_key_type, stored_shape
 from snapline.state.state_types import StateType, resolve
 from snapline.state.timers import TIMERS_STATE, Timers
 from snapline.state.ttl import Lifetime
+from snapline.state.value_cells import ValueCells
 from snapline.state.value_states import (
     AggregateFunction,
     AggregatingState,
@@ -58,6 +62,7 @@ class Registered:
 
     shape: Shape
     table: ValueTable | MapTable
+    cells: ValueCells | MapCells | ListCells
     is_declared: bool = False
 
     @property
@@ -101,9 +106,7 @@ class KeyedBackend(ABC):
         self._spaces: dict[pa.DataType | None, Space] = {}
         self._timers: Timers | None = None
         self._sequence = 0
-        self._keys: Rows | None = None
-        self._row = 0
-        self._namespace: Any = None
+        self.selection = Selection(self.distinct)
 
     # Time.
 
@@ -148,9 +151,7 @@ class KeyedBackend(ABC):
 
     def select(self, keys: Rows, row: int) -> None:
         """Make the key of a row the current key."""
-        if not 0 <= row < len(keys):
-            raise UserCodeError(f"there is no row {row} in a batch of {len(keys)} keys")
-        self._keys, self._row = keys, row
+        self.selection.select(keys, row)
 
     def select_key(self, key: Any) -> None:
         """Make this the current key."""
@@ -158,16 +159,11 @@ class KeyedBackend(ABC):
 
     def select_none(self) -> None:
         """Have no current key: calls for one key raise until a key is selected."""
-        self._keys = None
+        self.selection.end()
 
     def select_namespace(self, namespace: Any) -> None:
         """Make this the current namespace, for states that have one."""
-        self._namespace = namespace
-
-    def current(self) -> tuple[Rows, int, Any]:
-        if self._keys is None:
-            raise UserCodeError("no key is selected: state of a key can be used only while a row of it is processed")
-        return self._keys, self._row, self._namespace
+        self.selection.namespace = namespace
 
     # Declaring states.
 
@@ -179,16 +175,18 @@ class KeyedBackend(ABC):
         default: Any = None,
         ttl: Lifetime | None = None,
         migrate: Migrate | None = None,
+        promotes: bool = False,
         namespace: object = None,
     ) -> ValueState:
         """One value for each key.
 
         Restored values of another type become values of this one where that is possible, new fields of a struct from
-        the `default`. With `migrate`, each of them is passed through this function instead.
+        the `default`. With `migrate`, each of them is passed through this function instead. With `promotes`, integers
+        may become floats, and text and binary each other.
         """
-        change = Change(migrate, default)
+        change = Change(migrate, default, promotes)
         declaration = Declaration.of(StateKind.VALUE, name, kind, ttl, namespace, change)
-        return ValueState(*self._value_table(declaration), default)
+        return self._values(declaration, default)
 
     def reducing_state(
         self,
@@ -203,7 +201,7 @@ class KeyedBackend(ABC):
         """One value for each key; every added value is merged into it."""
         check_reducer(name, reduce, resolve(kind))
         declaration = Declaration.of(StateKind.REDUCING, name, kind, ttl, namespace, Change(migrate))
-        return ReducingState(ValueState(*self._value_table(declaration)), reduce)
+        return ReducingState(self._values(declaration), reduce)
 
     def aggregating_state(
         self,
@@ -217,7 +215,7 @@ class KeyedBackend(ABC):
     ) -> AggregatingState[Any]:
         """An accumulator for each key; `accumulator` is its type."""
         declaration = Declaration.of(StateKind.AGGREGATING, name, accumulator, ttl, namespace, Change(migrate))
-        return AggregatingState(ValueState(*self._value_table(declaration)), function)
+        return AggregatingState(self._values(declaration), function)
 
     def list_state(
         self,
@@ -226,11 +224,14 @@ class KeyedBackend(ABC):
         *,
         ttl: Lifetime | None = None,
         migrate: Migrate | None = None,
+        promotes: bool = False,
         namespace: object = None,
     ) -> ListState:
         """A list for each key. `migrate` takes and returns single elements."""
-        declaration = Declaration.of(StateKind.LIST, name, kind, ttl, namespace, Change(migrate))
-        return ListState(*self._map_table(declaration, key_types(POSITION, "position")), self._next_positions)
+        declaration = Declaration.of(StateKind.LIST, name, kind, ttl, namespace, Change(migrate, promotes=promotes))
+        known = self._declare(declaration, key_types(POSITION, "position"))
+        assert isinstance(known.cells, ListCells)
+        return ListState(known.cells)
 
     def map_state(
         self,
@@ -240,11 +241,14 @@ class KeyedBackend(ABC):
         *,
         ttl: Lifetime | None = None,
         migrate: Migrate | None = None,
+        promotes: bool = False,
         namespace: object = None,
     ) -> MapState:
         """A map for each key; `map_key` is the type of its keys. `migrate` takes and returns the value of an entry."""
-        declaration = Declaration.of(StateKind.MAP, name, kind, ttl, namespace, Change(migrate))
-        return MapState(*self._map_table(declaration, key_types(resolve(map_key), "map key")))
+        declaration = Declaration.of(StateKind.MAP, name, kind, ttl, namespace, Change(migrate, promotes=promotes))
+        known = self._declare(declaration, key_types(resolve(map_key), "map key"))
+        assert isinstance(known.cells, MapCells)
+        return MapState(known.cells)
 
     def drop_state(self, name: str) -> None:
         """Delete a state of all keys, declared or only restored. Does nothing if there is none.
@@ -253,28 +257,23 @@ class KeyedBackend(ABC):
         """
         known = self._states.pop(name, None)
         if known is not None:
-            self._space(known.shape.layout.namespace).detach(known.table)
+            self._detach(known)
             self._detached(name)()
 
     def timers(self, namespace: object = None) -> Timers:
         """The timers of this operator; always the same ones."""
         types = namespace_types(namespace)
         if self._timers is None:
-            self._timers = Timers(Layout(self.key, types), self)
+            self._timers = Timers(Layout(self.key, types), Scope(self.rows, self.selection, types))
         self._timers.check_namespace(types)
         return self._timers
 
-    def _value_table(self, declaration: Declaration) -> tuple[Scope, ValueTable]:
-        scope, table = self._declare(declaration, None)
-        assert isinstance(table, ValueTable)
-        return scope, table
+    def _values(self, declaration: Declaration, default: Any = None) -> ValueState:
+        known = self._declare(declaration, None)
+        assert isinstance(known.cells, ValueCells)
+        return ValueState(known.cells, default)
 
-    def _map_table(self, declaration: Declaration, inner: KeyTypes) -> tuple[Scope, MapTable]:
-        scope, table = self._declare(declaration, inner)
-        assert isinstance(table, MapTable)
-        return scope, table
-
-    def _declare(self, declaration: Declaration, inner: KeyTypes | None) -> tuple[Scope, ValueTable | MapTable]:
+    def _declare(self, declaration: Declaration, inner: KeyTypes | None) -> Registered:
         name, values, ttl_ms = declaration.name, declaration.values, declaration.ttl_ms
         shape = Shape(declaration.kind, Layout(self.key, declaration.namespace, inner), values)
         known = self._states.get(name)
@@ -295,17 +294,29 @@ class KeyedBackend(ABC):
         lifetime = declaration.lifetime
         known.values.values.unseal()
         known.values.refresh_on_read = lifetime is not None and lifetime.refresh_on_read
-        return Scope(self, declaration.namespace), known.table
+        return known
 
     def _register(self, name: str, shape: Shape, ttl_ms: int | None) -> Registered:
         if len(self._states) >= _MAX_STATES:
             raise ConfigurationError(f"an operator has at most {_MAX_STATES} states; use a map state instead")
         layout, space = shape.layout, self._space(shape.layout.namespace)
         backing = self._backing(name, layout, shape.values, ttl_ms)
-        kind = ValueTable if layout.inner is None else MapTable
-        table = kind(layout, space, shape.values, ttl_ms=ttl_ms, clock=self._clock, backing=backing)
-        registered = self._states[name] = Registered(shape, table)
+        scope = Scope(self.rows, self.selection, layout.namespace)
+        table: ValueTable | MapTable
+        cells: ValueCells | MapCells | ListCells
+        if layout.inner is None:
+            table = ValueTable(layout, space, shape.values, ttl_ms=ttl_ms, clock=self._clock, backing=backing)
+            cells = ValueCells(scope, table)
+        else:
+            table = MapTable(layout, space, shape.values, ttl_ms=ttl_ms, clock=self._clock, backing=backing)
+            is_list = shape.kind is StateKind.LIST
+            cells = ListCells(scope, table, self._next_positions) if is_list else MapCells(scope, table)
+        registered = self._states[name] = Registered(shape, table, cells)
         return registered
+
+    def _detach(self, state: Registered) -> None:
+        state.cells.scope.detach()
+        self._space(state.shape.layout.namespace).detach(state.table)
 
     def _space(self, namespace: KeyTypes | None) -> Space:
         kind = None if namespace is None else namespace.kind
@@ -327,7 +338,7 @@ class KeyedBackend(ABC):
         """Convert restored state to another type, or another time to live."""
         tables = self._stored_tables(name)
         del self._states[name]
-        self._space(known.shape.layout.namespace).detach(known.table)
+        self._detach(known)
         delete_old = self._detached(name)
         fresh = self._register(name, replace(known.shape, values=declared), ttl_ms)
         for stored in tables:

@@ -17,7 +17,13 @@ from snapline.state.exact_cast import converted
 _TAIL = 1024
 """How many single values are collected before they become an Arrow array."""
 
-_MAX_CHUNKS = 12
+_TAIL_BYTES = 100
+"""What a collected value takes, roughly."""
+
+_MAX_CHUNKS = 24
+_MERGED = 4
+"""How many chunks are merged at once: more of them make fewer copies of each value, and more chunks to read from."""
+
 _MAX_CHUNK_BYTES = 1 << 30
 """Larger chunks are not merged: offsets within a string or list array have 32 bits."""
 
@@ -67,6 +73,10 @@ class LogColumn(Column):
         self._refs.keep(slots)
         self._compact()
 
+    @property
+    def nbytes(self) -> int:
+        return self._refs.nbytes + self._log.nbytes
+
 
 class _Log:
     """An append-only sequence of Arrow values. Chunks of similar size are merged, so there are never many."""
@@ -80,6 +90,10 @@ class _Log:
     @property
     def length(self) -> int:
         return self._sealed + len(self._tail)
+
+    @property
+    def nbytes(self) -> int:
+        return int(sum(chunk.nbytes for chunk in self._chunks)) + _TAIL_BYTES * len(self._tail)
 
     def append(self, values: pa.Array) -> int:
         """Returns the position of the first value."""
@@ -149,10 +163,10 @@ class _Log:
         chunks = self._chunks
         chunks.append(values)
         self._sealed += len(values)
-        while len(chunks) > 1 and (len(chunks[-2]) < 2 * len(chunks[-1]) or len(chunks) > _MAX_CHUNKS):
-            if chunks[-2].nbytes + chunks[-1].nbytes > _MAX_CHUNK_BYTES:
+        while len(chunks) >= _MERGED and (len(chunks[-_MERGED]) < 2 * len(chunks[-1]) or len(chunks) > _MAX_CHUNKS):
+            if sum(chunk.nbytes for chunk in chunks[-_MERGED:]) > _MAX_CHUNK_BYTES:
                 return
-            chunks[-2:] = [pa.concat_arrays(chunks[-2:])]
+            chunks[-_MERGED:] = [pa.concat_arrays(chunks[-_MERGED:])]
 
 
 def _taken(chunk: pa.Array, positions: Ints) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.state.arrays import Bools, Ints, Values
-from snapline.state.batch_keys import Attached, Rows, Single, Space
+from snapline.state.batch_keys import Attached, Rows, Space
 from snapline.state.columns import SlotArray
 from snapline.state.stable_hash import EncodedKeys
 from snapline.state.state_types import StateType
@@ -21,25 +21,29 @@ _SCALAR = 16
 _SHORT = 16
 """A chain of at most this many entries is not worth tidying."""
 
+MOST_STEPS = 32
+"""Chains with more entries, removed ones too, are not short."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
     """Entries that a scan found: the index of the owner of each, its key inside the owner, and its value.
 
-    `updated` are the update times, or None if those are not kept.
+    `updated` are the update times, or None if those are not kept. `skipped` are owners with too many entries.
     """
 
     owners: Ints
     inner: list[EncodedKeys]
     values: Values
     updated: Ints | None
+    skipped: Ints
 
 
 class ScanBacking(Backing, Protocol):
     """A backing that can also list the entries of an owner."""
 
-    def scan(self, space: Space, slots: Ints) -> Scanned:
-        """All entries of the owners with these slots."""
+    def scan(self, space: Space, slots: Ints, most: int | None = None) -> Scanned:
+        """All entries of the owners with these slots, without those of owners that have more than `most`."""
         ...
 
 
@@ -75,13 +79,6 @@ class Chain(Attached):
         is_last = np.roll(is_first, -1)
         self._tails.array[owners[is_last]] = entries[is_last]
 
-    def link_one(self, entry: int, owner: int) -> None:
-        """Append an entry to the chain of its owner, unless it is linked already."""
-        if self._owners.array[entry] < 0:
-            self._previous.array[entry] = self._tails.array[owner]
-            self._tails.array[owner] = entry
-            self._owners.array[entry] = owner
-
     def walk_one(self, owner: int) -> Ints:
         """The present entries of one owner, oldest first."""
         entries = self._chain_of(owner) if owner >= 0 else np.zeros(0, dtype=np.int64)
@@ -99,6 +96,49 @@ class Chain(Attached):
         rows, entries = rows[present], entries[present]
         order = np.argsort(rows, kind="stable")
         return rows[order], entries[order]
+
+    def walk_short(self, owners: Ints) -> tuple[Ints, Ints, Bools]:
+        """The same for different owners, without the entries of long chains; and which chains are long.
+
+        Unlinks removed entries on the way, or walking would get slower and slower.
+        """
+        previous, tails, linked = self._previous.array, self._tails.array, self._owners.array
+        row = np.flatnonzero(owners >= 0)
+        entry = tails[owners[row]]
+        # The newest present entry passed so far in each row, to which the next one is linked; -1 is the owner itself.
+        last = np.full(len(owners), -1, dtype=np.int64)
+        rows, entries = [row[:0]], [entry[:0]]
+
+        def link(row: Ints, entry: Ints) -> None:
+            newer = last[row]
+            is_first = newer < 0
+            tails[owners[row[is_first]]] = entry[is_first]
+            previous[newer[~is_first]] = entry[~is_first]
+
+        for _ in range(MOST_STEPS):
+            left = entry >= 0
+            if not left.all():
+                link(row[~left], entry[~left])
+                row, entry = row[left], entry[left]
+            if not row.size:
+                break
+            present = self._values.is_present(entry)
+            older = previous[entry]
+            linked[entry[~present]] = -1
+            found, kept = row[present], entry[present]
+            link(found, kept)
+            last[found] = kept
+            rows.append(found)
+            entries.append(kept)
+            entry = older
+        link(row, entry)
+        is_long = np.zeros(len(owners), dtype=np.bool_)
+        is_long[row[entry >= 0]] = True
+        all_rows, all_entries = np.concatenate(rows)[::-1], np.concatenate(entries)[::-1]
+        short = ~is_long[all_rows]
+        all_rows, all_entries = all_rows[short], all_entries[short]
+        order = np.argsort(all_rows, kind="stable")
+        return all_rows[order], all_entries[order], is_long
 
     def _follow(self, owners: Ints, row: Ints) -> tuple[Ints, Ints]:
         """All entries of the owners in these rows, oldest first within a row, each with its row."""
@@ -161,6 +201,10 @@ class Chain(Attached):
         places = np.arange(int(counts.sum())) + np.repeat(starts - np.cumsum(counts) + counts, counts)
         return np.repeat(row, counts), entries[places]
 
+    def owners_of_entries(self) -> Ints:
+        """The owner of each entry by slot, -1 for those that are not linked."""
+        return self._owners.array[: self._values.space.size]
+
     def unlink_all(self, owners: Ints) -> None:
         _, entries = self._follow(owners, np.arange(len(owners)))
         self._owners.array[entries] = -1
@@ -190,6 +234,10 @@ class Chain(Attached):
         renumbered[slots] = np.arange(len(slots))
         self._owners.array = renumbered[self._owners.array]
         self._tails.keep(slots)
+
+    @property
+    def nbytes(self) -> int:
+        return self._tails.nbytes + self._previous.nbytes + self._owners.nbytes
 
     # Called by the space of the entries.
 
@@ -263,12 +311,6 @@ class MapTable(Attached):
         self._chain.link(slots, owners.slots(self.owners, add=True))
         return slots
 
-    def ensure_one(self, owners: Rows, row: int, entry: Single) -> int:
-        """The slot of an entry of one row, linked to its owner."""
-        slot = self.values.space.ensure_one(entry)
-        self._chain.link_one(slot, int(owners.slots(self.owners, add=True)[row]))
-        return slot
-
     def walk_one(self, owners: Rows, row: int) -> Ints:
         slots = owners.slots(self.owners, add=self._backing is not None)
         if self._backing is not None and not self._complete.array[slots[row]]:
@@ -281,12 +323,26 @@ class MapTable(Attached):
         self._complete_all(owners, slots)
         return self._chain.walk(slots)
 
+    def walk_short(self, owners: Rows) -> tuple[Ints, Ints, Bools]:
+        """The same for different keys, without those that have many entries; and which those are."""
+        slots = owners.slots(self.owners, add=self._backing is not None)
+        if self._backing is None:
+            return self._chain.walk_short(slots)
+        self._complete_all(owners, slots, most=MOST_STEPS)
+        unknown = ~self._complete.array[slots]
+        rows, entries, is_long = self._chain.walk_short(np.where(unknown, -1, slots))
+        return rows, entries, is_long | unknown
+
     def inner_keys(self, entries: Ints) -> pa.Array:
         """The keys of entries inside their owners."""
         layout = self.values.layout
         assert layout.inner is not None
         columns = self.values.space.columns()[-len(layout.inner.kinds) :]
         return layout.inner.decode([column.take(entries) for column in columns])
+
+    def entry_owners(self) -> Ints:
+        """The slot of the owner of each entry, -1 for removed ones that no owner has."""
+        return self._chain.owners_of_entries()
 
     def clear(self, owners: Rows) -> None:
         _, entries = self.walk(owners)
@@ -301,8 +357,11 @@ class MapTable(Attached):
         self._chain.link(slots, owners.slots(self.owners, add=True))
         return slots
 
-    def _complete_all(self, rows: Rows, slots: Ints, first: int = 0) -> None:
-        """Cache all entries of the owners of rows from `first` on; `slots` are the slots of these owners."""
+    def _complete_all(self, rows: Rows, slots: Ints, first: int = 0, most: int | None = None) -> None:
+        """Cache all entries of the owners of rows from `first` on; `slots` are the slots of these owners.
+
+        Owners with more than `most` entries are left out.
+        """
         if self._backing is None:
             return
         unknown, firsts = np.unique(slots, return_index=True)
@@ -310,9 +369,9 @@ class MapTable(Attached):
         unknown, firsts = unknown[is_open], firsts[is_open]
         if not unknown.size:
             return
-        found = self._backing.scan(self.owners, unknown)
+        found = self._backing.scan(self.owners, unknown, most)
         if found.owners.size:
             entries = rows.take(first + firsts[found.owners]).inside(found.inner).slots(self.values.space, add=True)
             self.values.learn(entries, found.values, found.updated)
             self._chain.link(entries, unknown[found.owners])
-        self._complete.array[unknown] = True
+        self._complete.array[np.delete(unknown, found.skipped)] = True

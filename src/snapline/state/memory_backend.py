@@ -21,6 +21,7 @@ class MemoryBackend(KeyedBackend):
     """Keyed state in memory. Every snapshot is complete; its synchronous part only freezes the columns."""
 
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
+        self.selection.settle()
         frozen: list[tuple[StateInfo, FrozenTable | FrozenTimers]] = [
             (state.info(self.uid, name, self.max_parallelism), state.values.freeze())
             for name, state in self._states.items()

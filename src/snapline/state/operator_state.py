@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -13,34 +12,25 @@ import pyarrow as pa
 
 from snapline.errors import ConfigurationError, DamagedError, EngineError, RestoreError, UserCodeError
 from snapline.protocol.restore.redistribution import ElementRange
-from snapline.protocol.snapshot import OperatorPart, StoredObject
+from snapline.protocol.snapshot import StoredObject
 from snapline.state import state_files
 from snapline.state.arrays import objects
 from snapline.state.evolution import Change, widening_obstacle
+from snapline.state.large_elements import LARGE_BYTES, LargeElement, LargeElements, runs
+from snapline.state.operator_snapshot import MODES, Content, OperatorSnapshot
 from snapline.state.pickles import pickled, unpickled
+from snapline.state.python_values import exact_converter
 from snapline.state.state_info import PICKLED, StateInfo, StateKind, ValueEncoding, is_pickled
 from snapline.state.state_types import OBJECT, StateType, resolve
 from snapline.storage.snapshot_reader import SnapshotReader
-from snapline.storage.snapshot_writer import SnapshotWriter
 from snapline.text import explanation, shortened
-from snapline.types import OperatorStateMode
 
 MAX_STATES = 1000
 """How many operator states one operator may declare."""
 
-UNION_INLINE_BYTES = 512 << 20
-"""Limit for inline union lists in what the driver sends when a job restarts: every subtask gets those of all."""
-
 RAW_STATE = "raw"
 """The default name of raw state."""
 
-_FILE = "operator-state"
-_MODES: Final = {
-    StateKind.OPERATOR_LIST: OperatorStateMode.SPLIT,
-    StateKind.OPERATOR_UNION: OperatorStateMode.UNION,
-    StateKind.OPERATOR_BROADCAST: OperatorStateMode.BROADCAST,
-    StateKind.RAW_OPERATOR: OperatorStateMode.SPLIT,
-}
 _WORDS: Final = {
     StateKind.OPERATOR_LIST: "a list of {value}",
     StateKind.OPERATOR_UNION: "a union list of {value}",
@@ -62,7 +52,8 @@ class OperatorStates:
         self._subtask = subtask
         self._parallelism = parallelism
         self._handles: dict[str, _Handle] = {}
-        self._restored: dict[str, _Content] = {}
+        self._restored: dict[str, Content] = {}
+        self._large = LargeElements()
         self._is_open = False
 
     def restore(self, ranges: Mapping[str, Sequence[ElementRange]], source: SnapshotReader) -> None:
@@ -75,9 +66,9 @@ class OperatorStates:
             raise EngineError(f"operator state of {self._uid!r} must be restored before it is declared, and once")
 
         @cache
-        def read(item: StoredObject) -> _Content:
+        def read(item: StoredObject) -> Content:
             # Reading the whole object checks all of it.
-            return _Content(*state_files.read(io.BytesIO(source.read(item))))
+            return Content(*state_files.read(io.BytesIO(source.read(item))))
 
         self._restored = {name: _restored_content(name, read, mine) for name, mine in ranges.items() if mine}
 
@@ -123,13 +114,26 @@ class OperatorStates:
         older.restore(content)
         return older.get()
 
-    def snapshot(self) -> OperatorSnapshot:
-        """An encoded copy of everything, unaffected by later changes. Raises `UserCodeError` if encoding fails."""
-        contents = [handle.content() for handle in self._handles.values()]
+    def snapshot(self, *, alone: bool = True) -> OperatorSnapshot:
+        """An encoded copy of everything, unaffected by later changes. Raises `UserCodeError` if encoding fails.
+
+        `alone`: refer to nothing older.
+        """
+        contents = [content for handle in self._handles.values() for content in handle.contents()]
         # Every subtask has all of a union list: if each wrote it, the next restore would multiply it.
         others = (StateKind.OPERATOR_UNION,) if self._subtask else ()
         contents += [content for content in self._restored.values() if content.info.kind not in others]
-        return OperatorSnapshot(tuple(content for content in contents if content.is_reported), self._parallelism)
+        reported = tuple(content for content in contents if content.is_reported)
+        numbers = self._large.numbered(content.large.element for content in reported if content.large is not None)
+        reusable = {} if alone else self._large.objects.reusable()
+        return OperatorSnapshot(reported, self._parallelism, self._large.objects, numbers, reusable)
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete: later ones may refer to what it holds."""
+        self._large.objects.confirm(checkpoint_id)
+
+    def abort(self, checkpoint_id: int) -> None:
+        self._large.objects.abort(checkpoint_id)
 
     def _declare(self, handle: _H) -> _H:
         known = self._handles.get(handle.name)
@@ -152,52 +156,6 @@ class OperatorStates:
         return handle
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """The entries of one state in stored form."""
-
-    info: StateInfo
-    table: pa.Table
-
-    @property
-    def is_reported(self) -> bool:
-        """An empty list adds nothing to a snapshot. An empty map is a copy like any other, and the coordinator has to
-        know of every union list.
-        """
-        kinds = (StateKind.OPERATOR_BROADCAST, StateKind.OPERATOR_UNION)
-        return self.table.num_rows > 0 or self.info.kind in kinds
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorSnapshot:
-    """Operator state at one moment; immutable. `write` may be called from any thread."""
-
-    _contents: tuple[_Content, ...]
-    _parallelism: int
-
-    def write(self, target: SnapshotWriter) -> tuple[OperatorPart, ...]:
-        """Write all states into one file. Raises what storage raises, or `SnapshotCancelledError`."""
-        if not self._contents:
-            return ()
-        files = [
-            state_files.write(content.info, content.table, zstd=target.options.zstd, check=target.check)
-            for content in self._contents
-        ]
-        has_union = any(content.info.kind is StateKind.OPERATOR_UNION for content in self._contents)
-        most_inline = UNION_INLINE_BYTES // self._parallelism**2 if has_union else None
-        stored = target.write_slices(_FILE, [memoryview(file) for file in files], most_inline)
-        return tuple(
-            OperatorPart(
-                content.info.state,
-                _MODES[content.info.kind],
-                content.table.num_rows,
-                item,
-                raw=content.info.kind is StateKind.RAW_OPERATOR,
-            )
-            for content, item in zip(self._contents, stored, strict=True)
-        )
-
-
 class _Handle(ABC):
     """A declared operator state."""
 
@@ -216,19 +174,30 @@ class _Handle(ABC):
     def is_declared_as(self, other: _Handle) -> bool:
         return self._kind is other._kind and self._columns == other._columns
 
-    def content(self) -> _Content:
+    def contents(self) -> Sequence[Content]:
+        """What a snapshot holds, in order."""
         columns = self._entries()
+        return [Content(self._info, self._table(columns))]
+
+    @property
+    def _info(self) -> StateInfo:
+        is_pickled = self._columns.get("value", _BYTES).is_object
+        encoding = ValueEncoding.PICKLE if is_pickled else ValueEncoding.ARROW
+        return StateInfo(self._uid, self.name, self._kind, None, encoding)
+
+    @property
+    def _schema(self) -> pa.Schema:
         fields = [
             pa.field(name, kind.stored, metadata=PICKLED if kind.is_object and name == "map_key" else None)
             for name, kind in self._columns.items()
         ]
-        arrays = [self._encoded(kind, columns[name]) for name, kind in self._columns.items()]
-        is_pickled = self._columns.get("value", _BYTES).is_object
-        encoding = ValueEncoding.PICKLE if is_pickled else ValueEncoding.ARROW
-        info = StateInfo(self._uid, self.name, self._kind, None, encoding)
-        return _Content(info, pa.Table.from_arrays(arrays, schema=pa.schema(fields)))
+        return pa.schema(fields)
 
-    def restore(self, content: _Content) -> None:
+    def _table(self, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+        arrays = [self._encoded(kind, columns[name]) for name, kind in self._columns.items()]
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def restore(self, content: Content) -> None:
         """Set the restored entries. Raises `RestoreError` if they are of another kind or type."""
         stored, change = _stored_types(content), Change()
         # Two keys of a map must not become one: only values may lose something.
@@ -253,9 +222,6 @@ class _Handle(ABC):
 
     @abstractmethod
     def _take(self, columns: Mapping[str, list[Any]]) -> None: ...
-
-    def _convert(self, kind: StateType, value: Any) -> Any:
-        return self._named(kind.convert, value)
 
     def _named(self, action: Callable[[Any], Any], value: Any) -> Any:
         """Call `action` and let its errors name the operator and the state."""
@@ -291,7 +257,7 @@ class OperatorList(_Handle):
         return list(self._elements)
 
     def add(self, element: Any) -> None:
-        self._elements.append(self._convert(self._element, element))
+        self._elements.append(self._named(self._element.convert, element))
 
     def extend(self, elements: Iterable[Any]) -> None:
         """Add all of them, or none if one is of the wrong type."""
@@ -303,6 +269,21 @@ class OperatorList(_Handle):
 
     def clear(self) -> None:
         self._elements = []
+
+    def contents(self) -> Sequence[Content]:
+        if self._element != _BYTES or self._kind is StateKind.OPERATOR_UNION or not self._has_large:
+            return super().contents()
+        info, schema, nothing = self._info, self._schema, self._schema.empty_table()
+        return [
+            Content(info, nothing, LargeElement(info, schema, run[0]))
+            if len(run[0]) >= LARGE_BYTES
+            else Content(info, self._table({"value": run}))
+            for run in runs(self._elements)
+        ]
+
+    @property
+    def _has_large(self) -> bool:
+        return any(element is not None and len(element) >= LARGE_BYTES for element in self._elements)
 
     def _converted(self, elements: Iterable[Any]) -> list[Any]:
         converted: list[Any] = self._named(self._element.convert_all, list(elements))
@@ -326,15 +307,15 @@ class BroadcastState(_Handle):
 
     def __init__(self, uid: str, name: str, key: StateType, value: StateType) -> None:
         super().__init__(uid, name, StateKind.OPERATOR_BROADCAST, {"map_key": key, "value": value})
-        self._key = key
-        self._value = value
+        self._key = exact_converter(key)
+        self._value = exact_converter(value)
         self._map: dict[Any, Any] = {}
 
     def get(self, key: Any, default: Any = None) -> Any:
         return self._map.get(self._hashable(key), default)
 
     def put(self, key: Any, value: Any) -> None:
-        self._map[self._hashable(key)] = self._convert(self._value, value)
+        self._map[self._hashable(key)] = self._named(self._value, value)
 
     def remove(self, key: Any) -> None:
         """Remove a key, if it is there."""
@@ -361,7 +342,7 @@ class BroadcastState(_Handle):
         return iter(self.keys())
 
     def _hashable(self, key: Any) -> Any:
-        key = self._convert(self._key, key)
+        key = self._named(self._key, key)
         try:
             hash(key)
         except TypeError as error:
@@ -392,12 +373,12 @@ class RawOperatorState(_Handle):
 
     def write(self, element: bytes) -> None:
         """Add an element to the next snapshot only."""
-        self._written.append(self._convert(_BYTES, element))
+        self._written.append(self._named(_BYTES.convert, element))
 
-    def content(self) -> _Content:
-        content = super().content()
+    def contents(self) -> Sequence[Content]:
+        contents = super().contents()
         self._written = []
-        return content
+        return contents
 
     def _entries(self) -> Mapping[str, Sequence[Any]]:
         return {"data": self._written}
@@ -406,16 +387,16 @@ class RawOperatorState(_Handle):
         self._restored = columns["data"]
 
 
-def _restored_content(name: str, read: Callable[[StoredObject], _Content], ranges: Sequence[ElementRange]) -> _Content:
+def _restored_content(name: str, read: Callable[[StoredObject], Content], ranges: Sequence[ElementRange]) -> Content:
     """The elements in order; those of one list may come from several objects."""
     pieces = []
     for elements in ranges:
         path, content = elements.object.path, read(elements.object)
-        if elements.stop > content.table.num_rows or content.info.kind not in _MODES:
+        if elements.stop > content.table.num_rows or content.info.kind not in MODES:
             raise DamagedError(f"{path} does not have the {elements.stop} elements that its metadata names")
         if content.info.state != name:
             raise DamagedError(f"{path} holds the state {content.info.state!r}, but its metadata names {name!r}")
-        pieces.append(_Content(content.info, content.table.slice(elements.start, len(elements))))
+        pieces.append(Content(content.info, content.table.slice(elements.start, len(elements))))
     widest = pieces[0]
     for piece in pieces[1:]:
         if _accepts(piece.info.kind, _stored_types(piece), widest):
@@ -426,23 +407,23 @@ def _restored_content(name: str, read: Callable[[StoredObject], _Content], range
                 f"subtasks wrote the state {name!r} with different types: {_described(widest)} and "
                 f"{_described(piece)}; restore an older snapshot"
             )
-    return _Content(widest.info, pa.concat_tables([piece.table.cast(widest.table.schema) for piece in pieces]))
+    return Content(widest.info, pa.concat_tables([piece.table.cast(widest.table.schema) for piece in pieces]))
 
 
-def _accepts(kind: StateKind, columns: Mapping[str, StateType], content: _Content) -> bool:
+def _accepts(kind: StateKind, columns: Mapping[str, StateType], content: Content) -> bool:
     """Whether content is of this kind and can be read with these types."""
     stored = _stored_types(content)
     return content.info.kind is kind and all(types.accepts(stored[name]) for name, types in columns.items())
 
 
-def _stored_types(content: _Content) -> dict[str, StateType]:
+def _stored_types(content: Content) -> dict[str, StateType]:
     return {
         field.name: OBJECT if is_pickled(content.info, field) else StateType(field.type)
         for field in content.table.schema
     }
 
 
-def _described(content: _Content) -> str:
+def _described(content: Content) -> str:
     return _declaration(content.info.kind, _stored_types(content))
 
 

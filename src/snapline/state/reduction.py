@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from snapline.errors import EngineError
-from snapline.state.arrays import Bools
+from snapline.state.arrays import Bools, Ints
 from snapline.state.batch_keys import Attached, Rows, key_types
 from snapline.state.columns import SlotArray
 from snapline.state.key_scope import Scope
+from snapline.state.selection import Selection
 from snapline.state.state_types import StateType, resolve
+from snapline.state.value_cells import ValueCells
 from snapline.state.value_states import ReducingState, ValueState
 from snapline.state.value_tables import Layout, ValueTable
 
@@ -34,12 +35,12 @@ class Reduction:
         self._space = layout.space()
         self._touched = _Touched(np.bool_)
         self._space.attach(self._touched)
-        scope = Scope(_Batches(), None)
+        selection = Selection(_no_current_key)
         self._tables = [
             ValueTable(layout, self._space, StateType(kind), ttl_ms=None, clock=lambda: 0) for kind, _ in self._parts
         ]
         self._states = [
-            ReducingState(ValueState(scope, table), reduce)
+            ReducingState(ValueState(ValueCells(Scope(_rows, selection, None), table)), reduce)
             for table, (_, reduce) in zip(self._tables, self._parts, strict=True)
         ]
         self.rows = 0
@@ -81,11 +82,9 @@ class _Touched(SlotArray, Attached):
         return np.asarray(self.array[:size])
 
 
-class _Batches:
-    """A reduction has calls for batches only."""
+def _rows(keys: Rows) -> Rows:
+    return keys
 
-    def rows(self, keys: Rows) -> Rows:
-        return keys
 
-    def current(self) -> tuple[Rows, int, Any]:
-        raise EngineError("a reduction has no current key")
+def _no_current_key(keys: Rows) -> tuple[Ints, Ints]:
+    raise EngineError(f"a reduction has calls for batches only, and no current key among {len(keys)}")

@@ -42,9 +42,6 @@ class SlotQueue:
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
-        self._singles: list[tuple[int, int]] = []
-        """Slot and time of those added one by one since the last `take`."""
-        self._first_single_ms: int | None = None
 
     def add(self, slots: Ints, times: Ints) -> None:
         if not len(slots):
@@ -55,17 +52,9 @@ class SlotQueue:
             run = _Run(*(np.concatenate(parts) for parts in zip(before.rest(), run.rest(), strict=True)))
         self._runs.append(run)
 
-    def add_one(self, slot: int, time_ms: int) -> None:
-        self._singles.append((slot, time_ms))
-        if self._first_single_ms is None or time_ms < self._first_single_ms:
-            self._first_single_ms = time_ms
-
     def next_ms(self) -> int | None:
         """The earliest time, or None if the queue is empty."""
-        firsts = [int(run.times[run.start]) for run in self._runs]
-        if self._first_single_ms is not None:
-            firsts.append(self._first_single_ms)
-        return min(firsts, default=None)
+        return min((int(run.times[run.start]) for run in self._runs), default=None)
 
     def take(self, now_ms: int, limit: int | None) -> tuple[Ints, Ints] | None:
         """Take those up to and including a time, about `limit` at most, ordered by time and slot. None if none is due.
@@ -75,10 +64,6 @@ class SlotQueue:
         next_ms = self.next_ms()
         if next_ms is None or next_ms > now_ms:
             return None
-        if self._singles:
-            singles = np.array(self._singles, dtype=np.int64)
-            self._singles, self._first_single_ms = [], None
-            self.add(singles[:, 0], singles[:, 1])
         if limit is not None:
             earliest = np.concatenate([run.times[run.start : run.start + limit] for run in self._runs])
             if len(earliest) >= limit:

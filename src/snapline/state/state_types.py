@@ -70,7 +70,7 @@ class StateType:
 
     def convert_all(self, values: Sequence[Any]) -> list[Any]:
         """Convert many values at once, much faster than one by one. Raises what `convert` raises."""
-        if self.arrow is None:
+        if self.arrow is None or (self.arrow == pa.binary() and all(type(value) is bytes for value in values)):
             return list(values)
         try:
             return objects(exact_array(values, self.arrow))

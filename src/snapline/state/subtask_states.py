@@ -16,7 +16,8 @@ from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.protocol.snapshot import SubtaskState
 from snapline.state.channel_state import ChannelParts
 from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
-from snapline.state.operator_state import OperatorSnapshot, OperatorStates
+from snapline.state.operator_snapshot import OperatorSnapshot
+from snapline.state.operator_state import OperatorStates
 from snapline.state.raw_keyed_state import RawKeyedSnapshot, RawKeyedState
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
@@ -48,22 +49,27 @@ class SubtaskStates:
         self.operator.restore(restore.operator, source)
         self.watermark_ms = restore.watermark_ms
 
-    def snapshot(self, *, full: bool = False, canonical: bool = False, ended: bool = False) -> PendingSnapshot:
+    def snapshot(
+        self, *, full: bool = False, alone: bool = True, canonical: bool = False, ended: bool = False
+    ) -> PendingSnapshot:
         """The synchronous part.
 
-        `full`: refer to nothing older. `canonical`: keyed state in the open format. `ended`: the operator has ended.
+        `full`: write all keyed state. `alone`: refer to nothing older. `canonical`: keyed state in the open format.
+        `ended`: the operator has ended.
         """
-        operator = self.operator.snapshot()
+        operator = self.operator.snapshot(alone=alone)
         raw_keyed = [state.snapshot() for state in self._raw_states]
         # Last, because this snapshot has to be released: nothing may fail after it.
         keyed = [backend.snapshot(full=full, canonical=canonical) for backend in self._backends]
         return PendingSnapshot([*keyed, *raw_keyed], operator, ended, self.watermark_ms)
 
     def confirm(self, checkpoint_id: int) -> None:
+        self.operator.confirm(checkpoint_id)
         for backend in self._backends:
             backend.confirm(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
+        self.operator.abort(checkpoint_id)
         for backend in self._backends:
             backend.abort(checkpoint_id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,18 +12,17 @@ import pyarrow as pa
 
 from snapline.errors import RestoreError, UserCodeError
 from snapline.state.arrays import MAX_INT64, Bools, Ints, Words
-from snapline.state.batch_keys import Attached, KeyTypes, Rows, Single
+from snapline.state.batch_keys import Attached, KeyTypes, Rows
 from snapline.state.columns import CopyOnWrite
 from snapline.state.exact_cast import converted
 from snapline.state.key_index import FrozenKeys
-from snapline.state.key_scope import Current, Scope
+from snapline.state.key_scope import Scope
+from snapline.state.selection import Cells, Owner
 from snapline.state.slot_queue import SlotQueue
 from snapline.state.stable_hash import encode, key_groups
 from snapline.state.state_info import StateInfo, StateKind, ValueEncoding
 from snapline.state.value_tables import Layout
 from snapline.text import shortened
-
-_WORD_MASK = (1 << 64) - 1
 
 TIMERS_STATE = "_timers"
 """The name timers are stored under."""
@@ -51,21 +51,22 @@ class DueTimers:
 class Timers:
     """The timers of one operator in one subtask, with the key columns of `layout`."""
 
-    def __init__(self, layout: Layout, current: Current) -> None:
+    def __init__(self, layout: Layout, scope: Scope) -> None:
         self._owners = layout
         self._layout = Layout(layout.key, layout.namespace, KeyTypes(pa.int64(), "time"))
-        self._scope = Scope(current, layout.namespace)
+        self._scope = scope
         self._domains = {domain: _DomainTimers(self._layout) for domain in TimeDomain}
+        self._cells = _TimerCells(scope, self._domains)
 
     # For the current key.
 
     def register(self, domain: TimeDomain, time_ms: int) -> None:
         """Register a timer; does nothing if there is one at this time already."""
-        self._of(domain).add_one(self._scope.single(), _checked(time_ms))
+        self._cells.change(domain, _checked(time_ms), is_set=True)
 
     def delete(self, domain: TimeDomain, time_ms: int) -> None:
         """Delete the timer at this time, if there is one."""
-        self._of(domain).remove_one(self._scope.single(), _checked(time_ms))
+        self._cells.change(domain, _checked(time_ms), is_set=False)
 
     # For all keys of a batch.
 
@@ -79,9 +80,12 @@ class Timers:
         self._of(domain).remove(rows, _times(times_ms, len(rows)))
 
     def _of(self, domain: TimeDomain) -> _DomainTimers:
-        if not isinstance(domain, TimeDomain):
-            raise UserCodeError(f"{domain!r} is not a time domain; use TimeDomain.EVENT or TimeDomain.PROCESSING")
-        return self._domains[domain]
+        """The timers of a domain, with all changes."""
+        self._scope.settle()
+        timers = self._domains.get(domain)
+        if timers is None:
+            raise _unknown_domain(domain)
+        return timers
 
     # Time passing.
 
@@ -97,11 +101,13 @@ class Timers:
         return self._of(domain).due(now_ms, limit)
 
     def __len__(self) -> int:
+        self._scope.settle()
         return sum(timers.count for timers in self._domains.values())
 
     # Snapshots and restores.
 
     def freeze(self) -> FrozenTimers:
+        self._scope.settle()
         return FrozenTimers(self._layout, [(domain, *timers.freeze()) for domain, timers in self._domains.items()])
 
     def restore(self, stored: pa.Table) -> None:
@@ -159,19 +165,6 @@ class _DomainTimers(Attached):
         self.count += len(slots)
         self.queue.add(slots, times)
 
-    def add_one(self, single: Single, time: int) -> None:
-        slot = self._space.ensure_one(single.inside([time & _WORD_MASK]))
-        if not self._present.array[slot]:
-            self._present.own()[slot] = True
-            self.count += 1
-            self.queue.add_one(slot, time)
-
-    def remove_one(self, single: Single, time: int) -> None:
-        slot = self._space.find_one(single.inside([time & _WORD_MASK]))
-        if slot >= 0 and self._present.array[slot]:
-            self._present.own()[slot] = False
-            self.count -= 1
-
     def remove(self, rows: Rows, times: Ints) -> None:
         slots = rows.inside([encode(pa.array(times))]).slots(self._space, add=False)
         slots = np.unique(slots[slots >= 0])
@@ -196,6 +189,40 @@ class _DomainTimers(Attached):
 
     def freeze(self) -> tuple[list[FrozenKeys], Words, Bools]:
         return self._space.columns(), self._space.key_hashes(), self._present.freeze()[: self._space.size]
+
+
+class _TimerCells(Cells):
+    """The timers that calls for single keys have set and deleted in the current batch: the last call counts."""
+
+    def __init__(self, scope: Scope, domains: Mapping[TimeDomain, _DomainTimers]) -> None:
+        self._cursor = scope.cursor
+        self._domains = domains
+        self._changed: dict[TimeDomain, dict[tuple[Owner, int], bool]] = {domain: {} for domain in domains}
+        scope.attach(self)
+
+    def change(self, domain: TimeDomain, time_ms: int, *, is_set: bool) -> None:
+        owner = self._cursor.owner
+        if owner is None:
+            self._cursor.refuse()
+        changed = self._changed.get(domain)
+        if changed is None:
+            raise _unknown_domain(domain)
+        changed[owner, time_ms] = is_set
+
+    def settle(self) -> None:
+        for domain, changed in self._changed.items():
+            timers = self._domains[domain]
+            for is_set, change in ((False, timers.remove), (True, timers.add)):
+                some = [timer for timer, was_set in changed.items() if was_set is is_set]
+                if some:
+                    rows = self._cursor.rows([owner for owner, _ in some])
+                    change(rows, np.array([time_ms for _, time_ms in some], dtype=np.int64))
+        self.discard()
+
+    def discard(self) -> None:
+        for changed in self._changed.values():
+            changed.clear()
+        self._cursor.forget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +250,13 @@ def timers_info(uid: str, max_parallelism: int) -> StateInfo:
     return StateInfo(uid, TIMERS_STATE, StateKind.TIMERS, max_parallelism, ValueEncoding.ARROW)
 
 
+def _unknown_domain(domain: object) -> UserCodeError:
+    return UserCodeError(f"{domain!r} is not a time domain; use TimeDomain.EVENT or TimeDomain.PROCESSING")
+
+
 def _checked(time_ms: Any) -> int:
+    if type(time_ms) is int and -MAX_INT64 <= time_ms <= MAX_INT64:
+        return time_ms
     if not isinstance(time_ms, int | np.integer) or isinstance(time_ms, bool):
         raise UserCodeError(f"{shortened(time_ms)} is not a time of a timer; give whole milliseconds since 1970")
     if not -MAX_INT64 <= time_ms <= MAX_INT64:

@@ -19,9 +19,9 @@ from snapline.errors import ConfigurationError, UserCodeError
 from snapline.state.arrays import Values, objects
 from snapline.state.exact_cast import converted
 from snapline.state.groups import Groups
-from snapline.state.key_scope import Keys, Scope
+from snapline.state.key_scope import Keys
 from snapline.state.state_types import StateType
-from snapline.state.value_tables import ValueTable
+from snapline.state.value_cells import UNKNOWN, ValueCells
 from snapline.text import shortened
 
 A = TypeVar("A")
@@ -30,26 +30,39 @@ A = TypeVar("A")
 class ValueState:
     """One value for each key. None is no value: setting it removes the value."""
 
-    def __init__(self, scope: Scope, table: ValueTable, default: Any = None) -> None:
-        self._scope = scope
-        self._table = table
+    def __init__(self, cells: ValueCells, default: Any = None) -> None:
+        self._scope = cells.scope
+        self._table = cells.table
+        self._cells = cells
+        self._convert = cells.python.convert
+        self._copy = cells.python.copy
         self._default = default
 
     # For the current key.
 
     def get(self) -> Any:
         """The value, or the default the state was declared with."""
-        rows, row = self._scope.one()
-        slots = rows.slots(self._table.space, add=self._table.is_cache)
-        value = self._table.get(int(slots[row]), slots)
+        cells = self._cells
+        if cells.expire:
+            cells.renew()
+        owner = cells.cursor.owner
+        value = cells.values.get(owner, UNKNOWN)
+        if value is UNKNOWN:
+            value = cells.fetch(owner)
         if value is None:
             # A copy, since the caller may change it.
-            return deepcopy(self._default)
-        return value
+            return None if self._default is None else deepcopy(self._default)
+        return value if self._copy is None else self._copy(value)
 
     def set(self, value: Any) -> None:
-        rows, row = self._scope.one()
-        self._table.set(int(rows.slots(self._table.space, add=True)[row]), value)
+        cells = self._cells
+        if cells.expire:
+            cells.renew()
+        owner = cells.cursor.owner
+        if owner is None:
+            cells.cursor.refuse()
+        cells.values[owner] = None if value is None else self._convert(value)
+        cells.changed[owner] = None
 
     def clear(self) -> None:
         self.set(None)
@@ -87,6 +100,7 @@ class ValueState:
                 f"the function given to `update` returned {len(values)} values for {groups.count} keys; "
                 "it must return one for each group"
             )
+        self._scope.settle()
         if space.version != version:
             # The function used other states, and slots were renumbered to make room.
             distinct, _ = space.distinct(rows.slots(space, add=True))

@@ -167,6 +167,10 @@ class ValueTable(Attached):
         """Whether entries may exist without a slot; looking one up has to make a slot first."""
         return self._backing is not None
 
+    def now_ms(self) -> int:
+        """The time that the time to live is measured by."""
+        return self._clock()
+
     # Called by the space.
 
     def grow(self, capacity: int) -> None:
@@ -184,6 +188,10 @@ class ValueTable(Attached):
         self.values.keep(slots)
         for array in self._arrays():
             array.keep(slots)
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + sum(array.nbytes for array in self._arrays())
 
     def _arrays(self) -> list[CopyOnWrite]:
         arrays = [self._present]
@@ -215,8 +223,19 @@ class ValueTable(Attached):
             self._touch(slots[present])
         return self.values.gather(slots, None if all_present else ~present), all_present
 
-    def write(self, slots: Ints, values: Values, *, all_present: bool = False) -> None:
-        """Write values. Where a slot comes twice, the last one wins. `all_present` promises that all entries exist."""
+    def write(
+        self,
+        slots: Ints,
+        values: Values,
+        *,
+        all_present: bool = False,
+        is_checked: bool = False,
+        at_ms: int | None = None,
+    ) -> None:
+        """Write values. Where a slot comes twice, the last one wins. `all_present` promises that all entries exist.
+
+        `is_checked` promises that objects can be pickled. `at_ms` is when they were updated, by default now.
+        """
         if not hasattr(values, "__len__"):
             raise UserCodeError(f"{shortened(values)} is not a column of values; give an array or a list")
         if len(values) != len(slots):
@@ -229,14 +248,15 @@ class ValueTable(Attached):
                 values = values.drop_null()
         else:
             values = objects(values)
-            if self._backing is not None:
+            if self._backing is not None and not is_checked:
+                # What cannot be pickled must fail here, not when it is flushed.
                 for value in values:
                     pickled(value)
             valid = np.array([value is not None for value in values], dtype=np.bool_)
             values = [value for value in values if value is not None]
         # In order, because the last one wins where a null and a value have the same key.
         self.values.scatter(slots if valid is True else slots[valid], values)
-        self._mark(slots, valid, all_present=all_present)
+        self._mark(slots, valid, all_present=all_present, at_ms=at_ms)
 
     def merge(self, reduce: str, slots: Ints, values: Values) -> bool:
         """Merge values into those at slots, in place; a slot may come more than once.
@@ -259,12 +279,12 @@ class ValueTable(Attached):
     def erase(self, slots: Ints) -> None:
         self._mark(slots[slots >= 0], False)
 
-    def _mark(self, slots: Ints, present: Bools | bool, *, all_present: bool = False) -> None:
+    def _mark(self, slots: Ints, present: Bools | bool, *, all_present: bool = False, at_ms: int | None = None) -> None:
         if self._backing is not None:
             self._known.own()[slots] = True
             self._dirty.own()[slots] = True
         if self._updated is not None:
-            self._updated.own()[slots] = self._clock()
+            self._updated.own()[slots] = self._clock() if at_ms is None else at_ms
         if present is True and (all_present or self._present.array.take(slots).all()):
             return
         self.erasures += present is not True
@@ -272,30 +292,27 @@ class ValueTable(Attached):
 
     # One at a time.
 
-    def get(self, slot: int, batch: Ints | None = None) -> Any:
-        """The value of a slot, or None. A cache that has to load it loads the slots of `batch` with it."""
+    def get(self, slot: int) -> Any:
+        """The value of a slot, or None."""
         if slot < 0:
             return None
         if self._backing is not None and not self._known.array[slot]:
-            self._load(np.array([slot]) if batch is None else batch)
+            self._load(np.array([slot]))
         if not self._present.array[slot] or not self._is_alive(slot):
             return None
         if self.refresh_on_read:
             self._touch(np.array([slot]))
         return self.values.get(slot)
 
-    def set(self, slot: int, value: Any) -> None:
+    def set(self, slot: int, value: Any, at_ms: int | None = None) -> None:
         if value is None:
             self.erase(np.array([slot]))
             return
-        if self._backing is not None and self.kind.is_object:
-            # What cannot be pickled must fail here, not when it is flushed.
-            pickled(value)
         self.values.set(slot, value)
         if not self._present.array[slot]:
             self._present.own()[slot] = True
         if self._updated is not None:
-            self._updated.own()[slot] = self._clock()
+            self._updated.own()[slot] = self._clock() if at_ms is None else at_ms
         if self._backing is not None:
             self._known.own()[slot] = True
             self._dirty.own()[slot] = True

@@ -111,6 +111,10 @@ class Archive(JournalClient):
             f"{SAVEPOINT_NAME_TRIES} names for a savepoint in {target_directory} are all taken; use another directory"
         )
 
+    def covers(self, path: str) -> bool:
+        """Whether a path is in a directory of the job, or in one that a savepoint of this driver went to."""
+        return self._roots is not None and self._roots.cover(path)
+
     # Metadata.
 
     def write_metadata(self, snapshot: Snapshot) -> int:
@@ -340,13 +344,16 @@ class Archive(JournalClient):
         policy: ExternalizedRetention,
         retained: RetainedSnapshots | None = None,
         claimed: Snapshot | None = None,
+        *,
+        limit: int,
     ) -> None:
         """Record the end, and keep or delete the job's checkpoints according to the policy. Savepoints always stay.
 
-        Does nothing if the job is only suspended. `retained` is what the last attempt keeps, None if no attempt got
-        that far; `claimed` is the snapshot of another job that this one owns. Idempotent, also for a driver that finds
-        the job ended (with attempt 0 and the status in the journal). The record of the end stays, and with it the
-        records of checkpoints that are kept: a job that failed goes on from them.
+        Does nothing if the job is only suspended. If checkpoints are kept, then the newest, at most `limit`. `retained`
+        is what the last attempt of this driver keeps, None if none got that far; `claimed` is the snapshot of another
+        job that this one owns. Idempotent, also for a driver that finds the job ended (with attempt 0 and the status
+        in the journal). The record of the end stays, and with it the records of checkpoints that are kept: a job that
+        failed goes on from them.
         """
         if not status.is_globally_terminal:
             return
@@ -355,12 +362,13 @@ class Archive(JournalClient):
             raise self._fenced(attempt, journal)
         keep = keeps(policy, status)
         shared = () if keep or retained is None else retained.remaining_shared()
-        self._repeat(lambda: self._tidy(journal.attempt, keep, retained, claimed, shared))
+        self._repeat(lambda: self._tidy(journal.attempt, keep, limit, retained, claimed, shared))
 
     def _tidy(
         self,
         end: int,
         keep: bool,
+        limit: int,
         retained: RetainedSnapshots | None,
         claimed: Snapshot | None,
         shared: Sequence[StoredObject],
@@ -370,10 +378,9 @@ class Archive(JournalClient):
             return  # a driver has gone on with a job that failed; what it recovers and writes is not to be swept here
         own = [record for record in journal.recovery_points if record.kind is RecordKind.CHECKPOINT]
         kept_ids = set[int]() if not keep else _retained_ids(journal, retained)
-        if retained is not None:
-            # One may have been published that the last attempt did not hear of.
-            own_ids = sorted(record.checkpoint_id or 0 for record in own)
-            kept_ids -= set(own_ids[: -retained.limit])
+        # One may have been published that the last attempt did not hear of, or had no time to delete another for.
+        own_ids = sorted(record.checkpoint_id or 0 for record in own)
+        kept_ids -= set(own_ids[:-limit])
         kept = self._read_all(record for record in own if record.checkpoint_id in kept_ids)
         dropped = [record for record in own if record.checkpoint_id not in kept_ids]
         deleted = self._read_all(dropped)
@@ -381,14 +388,14 @@ class Archive(JournalClient):
         self._journal.delete(record for record in journal.records if record in obsolete)
         for snapshot in deleted.snapshots:
             self._delete_data(snapshot)
+        self.delete_shared(shared)
+        if kept.missing or kept.damaged:
+            return  # another job has claimed and deleted one, or nobody knows what it shares with others
         if claimed is not None and retained is not None:
             is_retained = any(entry.id == claimed.id for entry in retained.snapshots)
-            if not (keep and is_retained and len(kept.snapshots) < retained.limit):
+            if not (keep and is_retained and len(kept.snapshots) < limit):
                 self._delete_claimed(claimed, kept.snapshots)
-        self.delete_shared(shared)
-        if not kept.missing and not kept.damaged:
-            # Otherwise another job has claimed and deleted one, or nobody knows what it shares with others.
-            self._sweep(kept, journal.attempt, journal, ended=True)
+        self._sweep(kept, journal.attempt, journal, ended=True)
 
     def _delete_claimed(self, claimed: Snapshot, needed: Iterable[Snapshot]) -> None:
         """Delete a snapshot of another job, except what `needed` refers to.

@@ -142,10 +142,21 @@ class SnapshotWriter:
             self._local.link(self.checkpoint_id, path, source)
         return StoredObject(path, size, shared_key=None if self._shared is None else file_name, crc32=crc32)
 
-    def reuse(self, item: StoredObject, source: Path) -> StoredObject:
-        """Refer to an object an earlier checkpoint shared; `source` is the local file it was made from."""
+    def share_data(self, name: str, data: Bytes) -> StoredObject:
+        """Write an object that later checkpoints may refer to; `name` is unique within the attempt."""
+        if self._shared is None:
+            return self.write(name, data)
         self.check()
-        if self._local is not None:
+        file_name = self._file_name(name)
+        path = f"{self._shared}/{file_name}"
+        self.written.append(path)
+        self._objects.write(path, data)
+        return StoredObject(path, memoryview(data).nbytes, shared_key=file_name, crc32=zlib.crc32(data))
+
+    def reuse(self, item: StoredObject, source: Path | None = None) -> StoredObject:
+        """Refer to an object an earlier checkpoint shared; `source` is the local file it was made from, if any."""
+        self.check()
+        if self._local is not None and source is not None:
             self._local.link(self.checkpoint_id, item.path, source)
         return replace(item, reused=True)
 

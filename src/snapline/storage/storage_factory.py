@@ -69,9 +69,7 @@ def open_archive(
         journal = journal or MemoryJournal()
         directory = f"{DRIVER_DIRECTORY}/{job_id}"
         return Archive(objects, journal, directory, token, sleep=sleep, roots=roots, metadata_limit_bytes=limit)
-    # In a form every process resolves alike.
-    is_local_path = directory_location(checkpoints.storage).scheme == "file" and "://" not in checkpoints.storage
-    root = (os.path.abspath(checkpoints.storage) if is_local_path else checkpoints.storage).rstrip("/")
+    root = _root(checkpoints.storage)
     is_own = checkpoints.create_subdirectory
     directory = f"{root}/{job_id}" if is_own else root
     if journal is None and checkpoints.zookeeper is not None:
@@ -93,6 +91,17 @@ def open_archive(
         roots=roots,
         metadata_limit_bytes=limit,
     )
+
+
+def monitor_directory(checkpoints: Checkpoints, job_id: str) -> str | None:
+    """Where what people look at is kept: the job's history and its address. None without `storage`."""
+    return None if checkpoints.storage is None else f"{_root(checkpoints.storage)}/{check_job_id(job_id)}/monitor"
+
+
+def _root(storage: str) -> str:
+    """The directory in a form every process resolves alike."""
+    is_local_path = directory_location(storage).scheme == "file" and "://" not in storage
+    return (os.path.abspath(storage) if is_local_path else storage).rstrip("/")
 
 
 def _scheme_and_credential(auth: Secret) -> tuple[str, str]:

@@ -197,6 +197,8 @@ class _Subtasks:
 
     def _ask(self, subtask: int) -> None:
         for answered, event in self._assigner.assign(subtask):
+            if "nothing" in event:
+                continue  # it waits, and is asked again
             for split in event["splits"]:
                 self._readers[answered].add_split(split, None)
             if not event["more"]:

@@ -20,7 +20,7 @@ from tests.integration.delta.delta_kit import PERMIT, begun, context, prepared
 import snapline as sl
 from snapline.contracts.sink import CommitResult, Committable
 
-ROUNDS = 60
+ROUNDS = 30
 AHEAD_S = 0.02
 
 
@@ -68,7 +68,7 @@ def test_of_two_commits_at_once_one_takes_effect(tmp_path: Path, mode: str) -> N
         for racer in racers:
             assert racer.stdin is not None
             racer.stdin.close()
-            racer.wait(30)
+            racer.wait(120)
             assert racer.stdout is not None
             racer.stdout.close()
     assert [sorted(answer) for answer in answers] == [["ALREADY_COMMITTED", "COMMITTED"]] * rounds

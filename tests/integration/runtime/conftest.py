@@ -31,6 +31,13 @@ from snapline.runtime.master.master_handle import MasterHandle
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 
 
+@pytest.fixture(scope="module", autouse=True)
+def old_objects() -> None:
+    """Each test collects garbage: not that of all tests before it, whose objects would take seconds each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The directory for temporary files. After the test it is empty, and no thread, process or port is left."""
@@ -64,4 +71,4 @@ def start(nothing_left: Path) -> Iterator[Start]:
     yield start_job
     for handle in handles:
         if not has_ended(handle):
-            handle.cancel("20s")
+            handle.cancel("120s")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from tests.integration.runtime.runtime_kit import HEARTBEATS, RESTART, settings, small
+from tests.integration.runtime.runtime_kit import RESTART, settings, small
 
 from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.testing.clusters import ProcessCluster
@@ -26,7 +26,7 @@ def main() -> None:
         rows_per_second=6_000,
         checkpoints=settings(mode),
         restart=RESTART,
-        execution=small(**HEARTBEATS),
+        execution=small(heartbeat_timeout="60s"),
     )
     handle = job.job.start(ProcessCluster())
     sys.stdout.write("started\n")

@@ -33,7 +33,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 AT_LEAST_ONCE: dict[str, Any] = {"mode": "AT_LEAST_ONCE"}
 HEARTBEATS = {"heartbeat_interval": "100ms", "heartbeat_timeout": "1s"}
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 Start: TypeAlias = "Callable[[Job, ProcessCluster | ThreadCluster], MasterHandle]"
 """Starts a job that is cancelled at the end of the test if it has not ended by then."""
 ROWS = pa.schema([("id", pa.int64()), ("user", pa.string())])
@@ -103,7 +103,7 @@ def open_files(servers: Collection[int] = ()) -> set[str]:
     return {name for name in found if not name.startswith(ignored)} - _connections_to(servers)
 
 
-def wait_until_closed(servers: Collection[int], before: set[str], timeout_s: float = 10.0) -> None:
+def wait_until_closed(servers: Collection[int], before: set[str], timeout_s: float = DEADLINE_S) -> None:
     """Wait until nothing is open that was not before; fails with what still is."""
     deadline_s = time.monotonic() + timeout_s
     while left := open_files(servers) - before:

@@ -37,6 +37,6 @@ def test_exactly_once_although_commits_fail(
     numbered = rows.key_by("user").apply(Numbering(), uid="numbering", schema=NUMBERED)
     numbered.sink(Unwilling(tmp_path / "out", counts, retries=retries, errors=errors, after=after), uid="out")
     handle = start(job, ProcessCluster())
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert (handle.attempt > 1) == bool(errors)
     assert prove(tmp_path / "out", ROWS).problems == ()

@@ -56,7 +56,7 @@ def test_cancel_leaves_only_the_checkpoint_to_go_on_from(
     wait_for_checkpoints(handle, 1)
     assert len(operator_pids()) == 2
     assert list(nothing_left.iterdir()) != []
-    handle.cancel("10s")
+    handle.cancel("120s")
     assert handle.status() is JobStatus.CANCELED
     assert operator_pids() == set()
     assert len([path for path in (tmp_path / "chk").rglob("*") if path.name == "_metadata"]) == kept
@@ -65,7 +65,7 @@ def test_cancel_leaves_only_the_checkpoint_to_go_on_from(
 def test_failure_leaves_nothing(start: Start, tmp_path: Path) -> None:
     handle = start(job_of("failing", tmp_path, restart=NoRestart(), fail_after_rows=3000).job, ProcessCluster())
     with pytest.raises(JobFailedError):
-        handle.wait("20s")
+        handle.wait("120s")
     assert operator_pids() == set()
 
 
@@ -74,7 +74,7 @@ def test_cancel_before_the_job_runs(start: Start, tmp_path: Path) -> None:
         handle = start(job_of(f"early {number}", tmp_path).job, ProcessCluster())
         if number:
             wait_until(lambda: len(operator_pids()) >= number, "processes have been started")  # noqa: B023
-        handle.cancel("10s")
+        handle.cancel("120s")
         assert handle.status() is JobStatus.CANCELED
         assert operator_pids() == set()
 
@@ -85,7 +85,7 @@ def test_cancel_between_two_attempts(start: Start, tmp_path: Path) -> None:
     for pid in operator_pids():
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not runs(handle), "the failure is noticed")
-    handle.cancel("10s")
+    handle.cancel("120s")
     assert handle.status() is JobStatus.CANCELED
 
 
@@ -104,8 +104,8 @@ def test_cancel_while_user_code_does_not_return(start: Start, tmp_path: Path) ->
     handle = start(job, ProcessCluster())
     wait_until(marker.exists, "user code hangs")
     began_s = time.monotonic()
-    handle.cancel("20s")
-    assert time.monotonic() - began_s < 4
+    handle.cancel("120s")
+    assert time.monotonic() - began_s < 50, "it did not wait for user code, which takes a minute"
     assert handle.status() is JobStatus.CANCELED
 
 
@@ -126,8 +126,8 @@ def test_a_hanging_task_does_not_keep_the_job_from_restarting(start: Start, tmp_
     wait_until(marker.exists, "user code hangs")
     marker.unlink()
     cluster.lose_slot(1)
-    wait_until(lambda: handle.attempt > 1 and marker.exists(), "the next attempt has come as far", 15.0)
-    handle.cancel("10s")
+    wait_until(lambda: handle.attempt > 1 and marker.exists(), "the next attempt has come as far", 120.0)
+    handle.cancel("120s")
 
 
 def never(row: dict[str, Any]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def test_calls_that_hang_leak_no_thread_over_restarts(start: Start, tmp_path: Pa
         wait_until(lambda attempt=attempt: handle.attempt > attempt, "the next attempt")  # type: ignore[misc]
     wait_until(lambda: len(threads()) == 2 and min(threads()) > capacity, "all calls hang in both processes")
     assert max(threads()) < 2 * capacity
-    handle.cancel("10s")
+    handle.cancel("120s")
 
 
 def test_two_jobs_side_by_side(start: Start, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_two_jobs_side_by_side(start: Start, tmp_path: Path) -> None:
     wait_for_checkpoints(handles[0], 1)
     cluster.lose_slot(1, 0)
     for handle, job in zip(handles, jobs, strict=True):
-        assert handle.wait("60s") is JobStatus.FINISHED
+        assert handle.wait("120s") is JobStatus.FINISHED
         assert job.prove().problems == ()
     assert [handle.attempt for handle in handles] == [2, 1]
 
@@ -186,5 +186,5 @@ def test_the_same_cluster_again_and_again(start: Start, tmp_path: Path) -> None:
         job = numbering_job(
             f"job {number}", tmp_path / str(number), rows=2000, checkpoints=settings("unaligned"), execution=small()
         )
-        assert start(job.job, cluster).wait("20s") is JobStatus.FINISHED
+        assert start(job.job, cluster).wait("120s") is JobStatus.FINISHED
         assert job.prove().problems == ()

@@ -99,7 +99,7 @@ def test_exactly_once_after_a_failure(start: Start, tmp_path: Path, harm: str, m
         wait_for_checkpoints(handle)
         getattr(Harm(cluster), harm)(handle)
         wait_for_restart(handle, 1)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt > 1
     assert job.prove().problems == ()
     summary = handle.checkpoints().summary
@@ -125,7 +125,7 @@ def test_at_least_once_loses_nothing(start: Start, tmp_path: Path, slow: bool) -
     handle = start(job.job, cluster)
     wait_for_checkpoints(handle)
     Harm(cluster).kill(handle)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt > 1
     assert prove(job.output, job.rows, at_least_once=True).problems == ()
 
@@ -146,7 +146,7 @@ def test_exactly_once_after_many_failures_at_random_moments(start: Start, tmp_pa
             break
         harm.any(handle)
         wait_for_restart(handle, attempt)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt > 2
     assert job.prove().problems == ()
 
@@ -163,7 +163,7 @@ def test_exactly_once_after_failures_during_recovery(start: Start, tmp_path: Pat
         victim = min(set(cluster.worker_pids()) - killed)
         killed.add(victim)
         os.kill(victim, signal.SIGKILL)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     # One that dies before anything is deployed to it is replaced without another attempt, but not in silence.
     assert handle.attempt >= 2
     assert sum("killed by signal 9" in text or "is lost" in text for _, text in handle.events()) >= len(killed)
@@ -182,7 +182,7 @@ def test_exactly_once_after_failures_during_checkpoints(start: Start, tmp_path: 
         wait_until(lambda: has_ended(handle) or handle.checkpoints().counts.in_progress > 0, "a checkpoint begins")
         harm.kill(handle)
         wait_for_restart(handle, attempt)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt > 1
     assert job.prove().problems == ()
 
@@ -199,5 +199,5 @@ def test_failures_one_after_the_other_within_threads(start: Start, tmp_path: Pat
         attempt = handle.attempt
         cluster.lose_slot(slot)
         wait_for_restart(handle, attempt)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert job.prove().problems == ()

@@ -42,7 +42,7 @@ def make_job(directory: Path, function: Any = same, sink: sl.Sink | None = None,
 def failure(start: Start, job: sl.Job, cluster: ProcessCluster | ThreadCluster) -> JobFailedError:
     handle = start(job, cluster)
     with pytest.raises(JobFailedError) as raised:
-        handle.wait("30s")
+        handle.wait("120s")
     assert handle.attempt == 1, "another try would end the same way"
     cause, _, way_on = str(raised.value).partition("\n")
     assert "start the job again under the id 'wrong'" in way_on
@@ -63,7 +63,7 @@ def test_a_module_that_only_the_driver_has(
     monkeypatch.setitem(sys.modules, "only_on_the_driver", module)
     job = make_job(tmp_path, module.same)
     if cluster is ThreadCluster:
-        assert start(job, cluster()).wait("30s") is JobStatus.FINISHED, "threads have what the driver has"
+        assert start(job, cluster()).wait("120s") is JobStatus.FINISHED, "threads have what the driver has"
         return
     assert re.fullmatch(
         r"job 'wrong' has failed: slot [01] on 127\.0\.0\.1: operator 'function' needs the module "
@@ -162,7 +162,7 @@ def test_a_cluster_of_threads_leaves_the_root_logger_alone(start: Start, tmp_pat
         return batch
 
     HANDLERS["look"] = look
-    assert start(make_job(tmp_path, looking), ThreadCluster()).wait("30s") is JobStatus.FINISHED
+    assert start(make_job(tmp_path, looking), ThreadCluster()).wait("120s") is JobStatus.FINISHED
     assert seen
     assert all(handlers == before for handlers in seen)
 
@@ -193,7 +193,7 @@ for cluster in (ThreadCluster, ProcessCluster):
 
 
 def test_without_any_set_up_failures_of_both_clusters_are_on_standard_error() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=240, check=True)
     for name in ("ThreadCluster", "ProcessCluster"):
         assert f"job {name}: attempt 1 failed: rows/0#1: UserCodeError: map_batches 'broken' raised" in done.stderr
     assert "Traceback" not in done.stderr

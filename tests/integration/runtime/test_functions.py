@@ -47,7 +47,7 @@ def run_with_failure(start: Start, job: sl.Job) -> MasterHandle:
     wait_for_checkpoints(handle, 2)
     cluster.lose_slot(0)
     wait_for_restart(handle, 1)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt > 1
     return handle
 
@@ -201,7 +201,7 @@ def test_checkpoints_complete_while_nothing_is_answered(
     wait_until(lambda: completed(handle) >= before + 3, "checkpoints complete")
     assert len(asked) == 8
     may_answer.set()
-    assert handle.wait("30s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert read_files(tmp_path / "out")["id"].to_pylist() == list(range(60))
     assert handle.attempt == 1
 
@@ -225,10 +225,10 @@ def test_rows_that_wait_for_answers_go_to_more_subtasks(tmp_path: Path, start: S
         handle = start(job, ThreadCluster())
         if path is None:
             wait_until(lambda: len(asked) >= 8, "as many rows are asked for as may be")
-            path = handle.savepoint(tmp_path / "savepoints", timeout="20s")
-            handle.cancel("20s")
+            path = handle.savepoint(tmp_path / "savepoints", timeout="120s")
+            handle.cancel("120s")
         else:
-            assert handle.wait("30s") is JobStatus.FINISHED
+            assert handle.wait("120s") is JobStatus.FINISHED
         may_answer.set()
     made = read_files(tmp_path / "out").to_pylist()
     assert sorted(row["id"] for row in made) == list(range(400))

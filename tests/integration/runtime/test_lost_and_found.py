@@ -35,6 +35,20 @@ from snapline.types import JobStatus
 pytestmark = pytest.mark.slow
 
 
+class HeldAtFirst(Operator):
+    """Holds each batch back in the first attempt, until it is released; for a while only, so that barriers come by."""
+
+    def __init__(self, released: Path) -> None:
+        self._released = released
+
+    def process(self, batch: pa.RecordBatch, input_index: int) -> None:
+        del input_index
+        deadline_s = time.monotonic() + 0.5
+        while self.context.attempt == 1 and time.monotonic() < deadline_s and not self._released.exists():
+            time.sleep(0.005)
+        self.context.emit(batch)
+
+
 class SlowAtFirst(Operator):
     """Takes its time in the first attempt."""
 
@@ -68,29 +82,33 @@ def running() -> list[Attempt]:
 
 
 def test_a_connection_that_breaks_after_the_sources_have_finished(start: Start, tmp_path: Path) -> None:
+    released = tmp_path / "released"
     job = Job(
         "broken",
         checkpoints=settings("unaligned")(str(tmp_path / "chk")),
         restart=RESTART,
-        execution=small(channel_memory="256KB"),
+        execution=small(channel_memory="1MB", batch_size="1KB"),
         parallelism=2,
     )
-    stream = job.source(Uneven([2000, 2000], gap=0.0), uid="rows").rebalance()
+    stream = job.source(Uneven([4000, 4000], gap=0.0), uid="rows").rebalance()
     stream = stream.apply(Pass(), "pass", schema=ROWS).rebalance()
-    stream = stream.apply(SlowAtFirst(), "slow", schema=ROWS).rebalance()
+    stream = stream.apply(HeldAtFirst(released), "held", schema=ROWS).rebalance()
     stream.sink(Files(tmp_path / "out"), uid="out")
     handle = start(job, ThreadCluster())
+    wait_until(lambda: len(running()) == 2, "the attempt runs in both slots")
+    attempts = running()  # looking for them again and again takes longer than the moment lasts
 
     def have_sources_finished() -> bool:
-        tasks = [task for attempt in running() for task in attempt.tasks.values()]
+        tasks = [task for attempt in attempts for task in attempt.tasks.values()]
         return {str(task.execution.subtask) for task in tasks if task.has_finished} == {"rows/0", "rows/1"}
 
     wait_until(have_sources_finished, "the sources, and nobody else, have finished")
     for connection in [found for found in gc.get_objects() if isinstance(found, DataConnection)]:
         connection._secured.shutdown()
-    assert handle.wait("20s") is JobStatus.FINISHED
+    released.touch()
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt > 1
-    assert sorted(read_files(tmp_path / "out")["id"].to_pylist()) == list(range(4000))
+    assert sorted(read_files(tmp_path / "out")["id"].to_pylist()) == list(range(8000))
 
 
 def test_storage_that_is_away_while_a_process_is_replaced(start: Start, tmp_path: Path) -> None:
@@ -114,7 +132,7 @@ def test_storage_that_is_away_while_a_process_is_replaced(start: Start, tmp_path
     shared.unlink()
     moved.rename(shared)
     wait_until(lambda: runs(handle) or handle.status().is_globally_terminal, "it is found")
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert job.prove().problems == ()
 
 
@@ -126,4 +144,4 @@ def test_operators_are_not_woken_while_there_is_no_room(start: Start, tmp_path: 
     handle = start(job, ThreadCluster())
     wait_until(lambda: "slow/0" in handle.metrics() and handle.metrics()["slow/0"].rows_in > 500, "many rows came")
     assert handle.metrics()["woken/0"].queued_out_bytes < 100_000
-    handle.cancel("10s")
+    handle.cancel("120s")

@@ -48,13 +48,13 @@ def test_only_checkpoints_that_somebody_asks_for(start: Start, tmp_path: Path, m
     handle = start(job.job, cluster)
     wait_until(lambda: runs(handle), "it runs")
     for _ in range(2):
-        handle.checkpoint(timeout="10s")
+        handle.checkpoint(timeout="120s")
     assert completed(handle) == 2
     cluster.lose_slot(0)
     wait_for_restart(handle, 1)
     for _ in range(2):
-        handle.checkpoint(timeout="10s")
-    assert handle.wait("60s") is JobStatus.FINISHED
+        handle.checkpoint(timeout="120s")
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert job.prove().problems == ()
 
 
@@ -71,7 +71,7 @@ def test_a_failure_after_one_subtask_has_ended_without_periodic_checkpoints(star
 
     wait_until(lambda: len(read()) == 2 and read()[0] == 100 and read()[1] > 3000, "one has ended, the other is far")
     cluster.lose_slot(1)
-    assert handle.wait("30s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt == 2
     assert sorted(read_files(output)["id"].to_pylist()) == list(range(6100))
 
@@ -81,11 +81,11 @@ def test_many_requests_at_once(start: Start, tmp_path: Path) -> None:
     handle = start(job.job, ProcessCluster())
     wait_until(lambda: runs(handle), "it runs")
     with ThreadPoolExecutor(8) as users:
-        asked = [users.submit(handle.savepoint, tmp_path / "savepoints", timeout="20s") for _ in range(6)]
-        asked += [users.submit(handle.checkpoint, timeout="20s") for _ in range(2)]
+        asked = [users.submit(handle.savepoint, tmp_path / "savepoints", timeout="120s") for _ in range(6)]
+        asked += [users.submit(handle.checkpoint, timeout="120s") for _ in range(2)]
         paths = [request.result() for request in asked]
     assert len(set(paths)) == 8
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert job.prove().problems == ()
 
 
@@ -95,7 +95,7 @@ def test_stop_and_cancel_at_the_same_time(start: Start, tmp_path: Path) -> None:
         handle = start(job.job, ThreadCluster())
         wait_until(lambda: completed(handle) > 0, "it runs")  # noqa: B023
         with ThreadPoolExecutor(4) as users:
-            stops = [users.submit(handle.stop, tmp_path / "savepoints", timeout="20s") for _ in range(2)]
+            stops = [users.submit(handle.stop, tmp_path / "savepoints", timeout="120s") for _ in range(2)]
             cancels = [users.submit(handle.cancel, "20s") for _ in range(number % 2)]
             for cancel in cancels:
                 cancel.result()
@@ -107,10 +107,10 @@ def test_stop_and_cancel_at_the_same_time(start: Start, tmp_path: Path) -> None:
 
 def test_requests_after_the_end(start: Start, tmp_path: Path) -> None:
     handle = start(job_of(tmp_path, "50ms", rows=100).job, ThreadCluster())
-    assert handle.wait("20s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     for ask in (handle.savepoint, handle.stop):
         with pytest.raises(SnapshotFailedError, match="FINISHED"):
             ask(tmp_path / "savepoints")
-    handle.cancel("5s")
+    handle.cancel("120s")
     assert handle.status() is JobStatus.FINISHED
-    assert handle.wait("5s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED

@@ -57,11 +57,11 @@ def test_stop_and_restore_with_other_parallelisms(start: Start, tmp_path: Path, 
         job = run_of(number, tmp_path, parallelism, mode, restore_from=path, rows_per_second=4_000)
         handle = start(job.job, ThreadCluster())
         wait_for_checkpoints(handle, 2)
-        path = handle.stop(tmp_path / "savepoints", timeout="20s")
+        path = handle.stop(tmp_path / "savepoints", timeout="120s")
         assert handle.status() is JobStatus.FINISHED
         assert not job.prove().is_exactly_once, "the job was to be stopped before its end"
     last = run_of(9, tmp_path, 2, mode, restore_from=path)
-    assert start(last.job, ThreadCluster()).wait("60s") is JobStatus.FINISHED
+    assert start(last.job, ThreadCluster()).wait("120s") is JobStatus.FINISHED
     assert last.prove().problems == ()
 
 
@@ -69,10 +69,10 @@ def test_stop_with_drain(start: Start, tmp_path: Path) -> None:
     first = run_of(1, tmp_path, 2)
     handle = start(first.job, ThreadCluster())
     wait_for_checkpoints(handle, 1)
-    path = handle.stop(tmp_path / "savepoints", drain=True, timeout="20s")
+    path = handle.stop(tmp_path / "savepoints", drain=True, timeout="120s")
     assert handle.status() is JobStatus.FINISHED
     second = run_of(2, tmp_path, 2, restore_from=path)
-    assert start(second.job, ThreadCluster()).wait("60s") is JobStatus.FINISHED
+    assert start(second.job, ThreadCluster()).wait("120s") is JobStatus.FINISHED
     assert second.prove().problems == ()
 
 
@@ -81,12 +81,12 @@ def test_a_savepoint_does_not_disturb_and_can_be_gone_back_to(start: Start, tmp_
     first = run_of(1, tmp_path / "a", 2, "unaligned")
     handle = start(first.job, ThreadCluster())
     wait_for_checkpoints(handle, 1)
-    path = handle.savepoint(tmp_path / "savepoints", timeout="20s")
-    assert handle.wait("60s") is JobStatus.FINISHED
+    path = handle.savepoint(tmp_path / "savepoints", timeout="120s")
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert first.prove().problems == ()
     before = set(read_files(first.output)["id"].to_pylist())
     second = run_of(2, tmp_path / "b", 3, restore_from=path, earlier_outputs=[first.output])
-    assert start(second.job, ThreadCluster()).wait("60s") is JobStatus.FINISHED
+    assert start(second.job, ThreadCluster()).wait("120s") is JobStatus.FINISHED
     after = read_files(second.output)["id"].to_pylist()
     assert len(after) == len(set(after))
     assert 0 < len(after) < len(before)
@@ -102,7 +102,7 @@ def test_a_retained_unaligned_checkpoint_is_restored_with_another_parallelism(
     handle = start(first.job, ThreadCluster())
     wait_until(lambda: handle.checkpoints().summary.persisted_bytes.max > 0, "in-flight data in a checkpoint")
     wait_for_checkpoints(handle, 1)
-    handle.cancel("20s")
+    handle.cancel("120s")
     latest = handle.checkpoints().latest.completed
     assert latest is not None
     assert latest.totals.persisted_bytes > 0
@@ -113,7 +113,7 @@ def test_a_retained_unaligned_checkpoint_is_restored_with_another_parallelism(
     second = run_of(
         2, tmp_path, parallelism, "unaligned", restore_from=str(path), claim_mode=claim_mode, slow=0.02 * parallelism
     )
-    assert start(second.job, ThreadCluster()).wait("60s") is JobStatus.FINISHED
+    assert start(second.job, ThreadCluster()).wait("120s") is JobStatus.FINISHED
     assert second.prove().problems == ()
     assert path.exists() == (claim_mode == "NO_CLAIM")
 
@@ -122,13 +122,13 @@ def test_a_failure_right_after_a_rescaled_restore(start: Start, tmp_path: Path) 
     first = run_of(1, tmp_path, 2, "unaligned", slow=0.1)
     handle = start(first.job, ProcessCluster())
     wait_for_checkpoints(handle, 2)
-    path = handle.stop(tmp_path / "savepoints", timeout="20s")
+    path = handle.stop(tmp_path / "savepoints", timeout="120s")
     second = run_of(2, tmp_path, 3, "unaligned", restore_from=path, slow=0.05)
     cluster = ProcessCluster()
     handle = start(second.job, cluster)
     wait_until(lambda: handle.status() is JobStatus.RUNNING, "it runs")
     Harm(cluster).kill(handle)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt > 1
     assert second.prove().problems == ()
 
@@ -139,8 +139,8 @@ def test_a_stop_that_fails_leaves_the_job_running(start: Start, tmp_path: Path) 
     wait_for_checkpoints(handle, 1)
     (tmp_path / "file").touch()
     with pytest.raises(SnapshotFailedError):
-        handle.stop(tmp_path / "file", timeout="20s")
-    assert handle.wait("60s") is JobStatus.FINISHED
+        handle.stop(tmp_path / "file", timeout="120s")
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert job.prove().problems == ()
 
 
@@ -168,11 +168,11 @@ def test_in_flight_data_of_an_edge_that_is_no_longer_rebalanced(start: Start, tm
     handle = start(first, ThreadCluster())
     wait_until(lambda: handle.checkpoints().summary.persisted_bytes.max > 0, "in-flight data in a checkpoint")
     wait_for_checkpoints(handle, 1)
-    handle.cancel("20s")
+    handle.cancel("120s")
     latest = handle.checkpoints().latest.completed
     assert latest is not None
     assert latest.totals.persisted_bytes > 0
     assert latest.completion is not None
     second = changed_edge(2, tmp_path, 2, forked=forked, restore_from=latest.completion.external_path)
-    assert start(second, ThreadCluster()).wait("60s") is JobStatus.FINISHED
+    assert start(second, ThreadCluster()).wait("120s") is JobStatus.FINISHED
     assert prove(tmp_path / "out", ROWS).problems == ()

@@ -57,7 +57,7 @@ def job_with(
 def test_without_checkpoints_all_is_committed_at_the_end(start: Start, tmp_path: Path) -> None:
     job = numbering_job("none", tmp_path, rows=20_000, checkpoints=lambda _: Checkpoints(), execution=small())
     handle = start(job.job, ProcessCluster())
-    assert handle.wait("30s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert job.prove().problems == ()
     assert handle.checkpoints().counts.total == 0
     assert not (tmp_path / "chk").exists()
@@ -69,7 +69,7 @@ def test_without_checkpoints_the_first_failure_is_the_last(start: Start, tmp_pat
     )
     handle = start(job.job, ThreadCluster())
     with pytest.raises(JobFailedError, match="user code fails on purpose"):
-        handle.wait("30s")
+        handle.wait("120s")
     assert job.prove().rows == 0
 
 
@@ -111,7 +111,7 @@ def test_exactly_once_whatever_the_settings(
     handle = start(job.job, cluster)
     wait_for_checkpoints(handle)
     Harm(cluster).kill(handle)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt == 2
     assert handle.checkpoints().counts.restored == 1
     assert job.prove().problems == ()
@@ -137,14 +137,14 @@ def test_a_task_restarts_from_its_local_copies_alone(
     cluster = ProcessCluster()
     handle = start(job.job, cluster)
     wait_until(lambda: handle.status() is JobStatus.RUNNING, "the job runs")
-    path = Path(handle.checkpoint(timeout="20s"))
+    path = Path(handle.checkpoint(timeout="120s"))
     state = [file for file in (*path.iterdir(), *path.parent.glob("shared/*")) if file.name != "_metadata"]
     assert any("numbering" in file.name for file in state)
     for file in state:
         file.unlink()
     fail_file.touch()
     wait_for_restart(handle, 1)
-    assert handle.wait("60s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt == 2
     assert handle.checkpoints().counts.restored == 1
     assert job.prove().problems == ()
@@ -154,7 +154,7 @@ def test_a_pause_between_checkpoints_is_kept(start: Start, tmp_path: Path) -> No
     checkpoints = settings(interval="10ms", min_pause="150ms")(str(tmp_path / "chk"))
     handle = start(job_with(tmp_path, Pass(), checkpoints, rows=100_000), ThreadCluster())
     wait_for_checkpoints(handle, 5)
-    handle.cancel("10s")
+    handle.cancel("120s")
     records = [record for record in reversed(handle.checkpoints().history) if record.completion is not None]
     assert len(records) > 3
     for before, after in itertools.pairwise(records):
@@ -165,7 +165,7 @@ def test_a_pause_between_checkpoints_is_kept(start: Start, tmp_path: Path) -> No
 def test_a_checkpoint_that_takes_too_long_is_given_up(start: Start, tmp_path: Path) -> None:
     checkpoints = settings(interval="100ms", timeout="1s")(str(tmp_path / "chk"))
     handle = start(job_with(tmp_path, SlowSnapshot(1.5, until_checkpoint=1), checkpoints, rows=30_000), ThreadCluster())
-    assert handle.wait("30s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt == 1
     failures = [record.failure.reason.value for record in handle.checkpoints().history if record.failure is not None]
     assert "CHECKPOINT_EXPIRED" in failures
@@ -177,7 +177,7 @@ def test_too_many_failed_checkpoints_restart_the_job(start: Start, tmp_path: Pat
     checkpoints = settings(interval="100ms", timeout="1s", tolerable_failures=0)(str(tmp_path / "chk"))
     handle = start(job_with(tmp_path, SlowSnapshot(1.5, until_checkpoint=1), checkpoints, rows=30_000), ThreadCluster())
     wait_for_restart(handle, 1)
-    assert handle.wait("30s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt >= 2
     assert prove(tmp_path / "out", 30_000).problems == ()
 
@@ -186,7 +186,7 @@ def test_a_snapshot_that_raises_restarts_the_job(start: Start, tmp_path: Path) -
     checkpoints = settings(interval="50ms")(str(tmp_path / "chk"))
     operator = BadSnapshot(str(tmp_path / "failures"), times=2)
     handle = start(job_with(tmp_path, operator, checkpoints), ThreadCluster())
-    assert handle.wait("30s") is JobStatus.FINISHED
+    assert handle.wait("120s") is JobStatus.FINISHED
     assert handle.attempt == 3
     assert prove(tmp_path / "out", 10_000).problems == ()
 
@@ -199,7 +199,7 @@ def test_the_first_cause_is_told_when_the_job_fails(
     job = job_with(tmp_path, AlwaysFails(str(tmp_path / "failures")), checkpoints, restart)
     handle = start(job, ProcessCluster())
     with pytest.raises(JobFailedError) as failed:
-        handle.wait("30s")
+        handle.wait("120s")
     assert handle.status() is JobStatus.FAILED
     assert handle.attempt == attempts
     text, way_on = str(failed.value).splitlines()

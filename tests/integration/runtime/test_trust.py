@@ -72,7 +72,7 @@ def test_only_with_tls_can_control_messages_not_be_read(
 ) -> None:
     cluster = Watched()
     try:
-        assert start(make_job(tmp_path, encryption=encryption), cluster).wait("60s") is sl.JobStatus.FINISHED
+        assert start(make_job(tmp_path, encryption=encryption), cluster).wait("120s") is sl.JobStatus.FINISHED
         assert counted(tmp_path) == 20_000
         passed = bytes(cluster.relays[0].passed[TO_SERVER])
         assert (sys.executable.encode() in passed) is (encryption is not sl.Encryption.TLS)
@@ -99,7 +99,7 @@ def test_a_changed_control_message_costs_a_restart_and_nothing_else(
         handle = start(make_job(tmp_path, encryption=encryption), cluster)
         wait_for_checkpoints(handle, 1)
         is_armed = True
-        assert handle.wait("60s") is sl.JobStatus.FINISHED
+        assert handle.wait("120s") is sl.JobStatus.FINISHED
         assert not is_armed
         assert handle.attempt > 1
         assert counted(tmp_path) == 20_000
@@ -122,7 +122,7 @@ def test_processes_with_tls_listen_on_given_ports_and_their_keys_are_nowhere_to_
     for pid in (os.getpid(), *operator_pids()):
         for name in ("environ", "cmdline"):
             assert b"PRIVATE KEY" not in Path(f"/proc/{pid}/{name}").read_bytes()
-    handle.cancel("30s")
+    handle.cancel("120s")
 
 
 def test_a_range_without_a_free_port_is_named(tmp_path: Path) -> None:

@@ -195,3 +195,22 @@ def test_a_job_is_shown_in_one_line(tmp_path: Path) -> None:
     assert repr(job) == f"<Job 'clicks': 1 operator, parallelism 4, checkpoints every 10 s in {tmp_path}>"
     job.checkpoints = sl.Checkpoints(storage=tmp_path)
     assert repr(job).endswith(f"checkpoints in {tmp_path}>")
+
+
+def test_a_notebook_shows_the_plan_of_a_job() -> None:
+    job = sl.Job("<b>clicks</b>")
+    job.source(sl.sources.Rate(rows=10), uid="rows").sink(sl.sinks.Print(), uid="out")
+    assert job._repr_html_() == job.explain()._repr_html_()
+
+
+def test_a_notebook_shows_what_is_wrong_with_a_job() -> None:
+    job = sl.Job("<b>clicks</b>")
+    html = job._repr_html_()
+    assert "&lt;b&gt;clicks&lt;/b&gt;" in html
+    assert "the job has no source" in html
+
+
+def test_a_job_is_explained_for_any_place_it_may_run_at() -> None:
+    job = sl.Job("clicks")
+    job.source(sl.sources.Rate(rows=10), uid="rows").sink(sl.sinks.Print(), uid="out")
+    assert job.explain(ThreadCluster()) == job.explain()

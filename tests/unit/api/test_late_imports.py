@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from snapline.api.late_imports import spark_side
+from snapline.api.late_imports import planner_side, spark_side
 from snapline.errors import ConfigurationError
 
 
@@ -28,3 +28,7 @@ def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 def test_another_missing_module_is_an_error_of_its_own() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"snapline\.spark\.nowhere"):
         spark_side("nowhere")
+
+
+def test_the_planner_is_found_by_name() -> None:
+    assert planner_side("planner").make_spec

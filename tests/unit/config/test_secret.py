@@ -137,3 +137,13 @@ def test_wrong_references() -> None:
 
 def test_values_are_taken_out_of_messages() -> None:
     assert without_secrets(f"no user {VALUE}, {VALUE}x", [VALUE, f"{VALUE}x", "", "n"]) == "no user ***, ***"
+
+
+def test_a_reference_says_where_the_value_is_and_never_what_it_is() -> None:
+    def read_vault() -> str:
+        return "value"
+
+    assert Secret.env("KEY").reference == "env:KEY"
+    assert Secret.file("/run/key").reference == "file:/run/key"
+    assert Secret.call(read_vault).reference.endswith("read_vault")
+    assert Secret.of("value", "key").reference == "***"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from snapline import cli
+from snapline.cli.usage import BAD_INPUT
 from snapline.demo.run import DemoOptions
 
 
@@ -32,7 +33,7 @@ def test_a_mistake_costs_one_line(
 ) -> None:
     (tmp_path / "file").touch()
     given = [argument.replace("FULL", str(tmp_path)) for argument in arguments]
-    assert cli.main(["demo", *given]) == cli.BAD_INPUT
+    assert cli.main(["demo", *given]) == BAD_INPUT
     output = capsys.readouterr()
     assert complaint in output.err
     assert output.err.count("\n") == 1
@@ -44,5 +45,5 @@ def test_a_missing_pyspark_is_reported_with_advice(
 ) -> None:
     monkeypatch.delitem(sys.modules, "snapline.spark.embedded_spark", raising=False)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    assert cli.main(["demo"]) == cli.BAD_INPUT
+    assert cli.main(["demo"]) == BAD_INPUT
     assert "pip install 'snapline[spark]'" in capsys.readouterr().err

@@ -60,6 +60,26 @@ def test_the_picture_stays_as_high_and_shows_the_latest() -> None:
     assert "moment 0 " not in many
 
 
+PAGE = "http://127.0.0.1:4300/#/jobs/0123456789abcdef0123456789abcdef"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_the_picture_says_where_the_page_is(width: int) -> None:
+    drawn = _drawn(_view(page=PAGE), width)
+    assert max(map(len, drawn.splitlines())) <= width
+    assert PAGE in drawn.replace("\n", "")
+    assert "watch it" not in _drawn(_view(), width)
+
+
+def test_lines_say_once_where_the_page_is() -> None:
+    file = io.StringIO()
+    screen = LineScreen(file)
+    for _ in range(3):
+        screen.show(_view(page=PAGE))
+    assert file.getvalue().splitlines()[0] == f"watch it at {PAGE}"
+    assert file.getvalue().count(PAGE) == 1
+
+
 def test_names_are_not_taken_for_markup() -> None:
     assert "[red]" in _drawn(_view(moments=(Moment(0, "[red]x[/red]"),)), 100)
 

@@ -61,3 +61,13 @@ def test_it_is_idle_when_nothing_comes_and_not_when_something_does(run: Callable
     assert harness.watermarks == [99, IDLE, 99]
     harness.advance("1s")
     assert harness.watermarks == [99, IDLE, 99, IDLE]
+
+
+def test_rows_after_an_idle_input_bring_event_time_back(run: Callable[..., Any]) -> None:
+    harness = run(AssignWatermarks(sl.Watermarks("time")))
+    it = harness.open()
+    it.process(_times(100), 0)
+    assert it.idle()
+    it.process(_times(90), 0)
+    it.process(_times(95), 0)
+    assert harness.watermarks == [99, 99], "once, although no row is newer"

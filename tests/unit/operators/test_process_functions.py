@@ -548,3 +548,60 @@ def test_a_batch_function_takes_part_in_checkpoints_and_its_errors_name_it(run: 
     assert function.ends == [("completed", 7)]
     with pytest.raises(UserCodeError, match=r"process 'it'.*no 8"):
         harness.operator.checkpoint_aborted(8)
+
+
+class Totals(sl.ProcessFunction):
+    """Adds up times in every kind of state, and fails for negative ones."""
+
+    def open(self, context: sl.ProcessContext) -> None:
+        self.number = context.value_state("number", int, default=0)
+        self.entries = context.map_state("entries", int, "a BIGINT, b ARRAY<BIGINT>")
+        self.elements = context.list_state("elements", int)
+
+    def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+        self.number.set(self.number.get() + row["time"])
+        self.entries.put(row["time"], {"a": row["time"], "b": [row["time"]]})
+        self.elements.add(row["time"])
+        context.set_event_timer(row["time"] + 1_000)
+        if row["time"] < 0:
+            self.number.set("negative")
+
+    def on_timer(self, time_ms: int, context: sl.ProcessContext) -> None:
+        self.elements.clear()
+        if time_ms == 1_002:
+            raise ValueError("two")
+
+
+def test_a_function_that_raises_half_way_leaves_nothing_behind(run: Run) -> None:
+    function = Totals()
+    harness = started(run, function)
+    harness.operator.process(rows(("a", 1), ("b", 2)), 0)
+    with pytest.raises(UserCodeError, match=r"'negative' is no value of type int64.*'user': 'a', 'time': -1"):
+        harness.operator.process(rows(("b", 5), ("a", 7), ("a", -1), ("b", 9)), 0)
+    with pytest.raises(UserCodeError, match=r"raised ValueError: two, for the timer at 1002 ms of the key 'b'"):
+        harness.operator.watermark(5_000)
+    assert function.number.take(["a", "b"]).to_pylist() == [1, 2]
+    assert function.elements.take(["a", "b"]).to_pylist() == [[1], [2]]
+    assert function.entries.take(["a", "b", "a"], [1, 2, 7]).to_pylist() == [
+        {"a": 1, "b": [1]},
+        {"a": 2, "b": [2]},
+        None,
+    ]
+
+
+def test_rows_of_two_keys_take_turns(run: Run) -> None:
+    class Last(sl.ProcessFunction):
+        """Emits what the last row of the key was, and of all keys."""
+
+        def open(self, context: sl.ProcessContext) -> None:
+            self.mine = context.value_state("mine", int, default=0)
+            self.all = 0
+
+        def process(self, row: dict[str, Any], context: sl.ProcessContext) -> None:
+            context.emit({"user": f"{row['user']}{self.all}", "n": self.mine.get()})
+            self.mine.set(row["time"])
+            self.all = row["time"]
+
+    harness = started(run, Last())
+    harness.operator.process(rows(("a", 1), ("b", 2), ("a", 3), ("b", 4), ("b", 5)), 0)
+    assert pairs(harness) == [("a0", 0), ("b1", 0), ("a2", 1), ("b3", 2), ("b4", 4)]

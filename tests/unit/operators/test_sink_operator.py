@@ -11,7 +11,9 @@ import pytest
 
 import snapline as sl
 from snapline.errors import StorageError, UserCodeError
+from snapline.operators import sink_operator
 from snapline.operators.sink_operator import SinkOperator
+from snapline.protocol.statistics.task_metrics import CommitFigures
 from snapline.state.operator_state import OperatorStates
 from snapline.state.subtask_states import SubtaskStates
 
@@ -287,6 +289,11 @@ def test_one_that_was_never_opened_can_be_closed() -> None:
     operator.close()
 
 
+def test_before_it_is_opened_it_is_a_sink_that_knows_of_no_checkpoint() -> None:
+    # Nobody may take it for an operator that commits nothing: whoever waits for commits would not wait for its own.
+    assert SinkOperator(Fake()).commit_figures() == CommitFigures(told_id=-1)
+
+
 def test_a_commit_may_replace_its_payload_which_the_next_snapshot_keeps(run: Run) -> None:
     harness, operator, writer = opened(run)
     writer.answers = [sl.RetryWith({"rest": (1, 2)}), sl.RetryWith(None), R.COMMITTED]
@@ -299,3 +306,28 @@ def test_a_commit_may_replace_its_payload_which_the_next_snapshot_keeps(run: Run
         harness.read_mail()
     assert [entry[1] for entry in writer.log[1:]] == [1, {"rest": [1, 2]}, None, 2], "None replaces too"
     assert not operator.has_unfinished_work
+
+
+@pytest.mark.parametrize("scope", sl.CommitScope)
+def test_a_writer_that_keeps_much_gets_no_more_while_an_older_checkpoint_is_under_way(
+    scope: sl.CommitScope, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Fake, "commit_scope", scope)
+    monkeypatch.setattr(Writer, "kept_bytes", property(lambda writer: len(writer.values)))
+    monkeypatch.setattr(sink_operator, "MOST_KEPT_BYTES", 2)
+    _, operator, writer = opened(run)
+    operator.process(rows(1, 2, 3), 0)
+    seen = [("nothing was prepared", operator.is_full)]
+    checkpoint(operator, 1)
+    seen.append(("nothing is kept", operator.is_full))
+    operator.process(rows(4, 5, 6), 0)
+    seen.append(("checkpoint 1 is under way", operator.is_full))
+    operator.checkpoint_aborted(1)
+    seen.append(("only the next barrier helps", operator.is_full))
+    checkpoint(operator, 2)
+    operator.process(rows(7, 8, 9), 0)
+    seen.append(("checkpoint 2 is under way", operator.is_full))
+    operator.checkpoint_completed(2)
+    seen.append(("all is committed", operator.is_full))
+    assert [is_full for _, is_full in seen] == [False, False, True, False, True, False], seen
+    assert writer.values == [7, 8, 9]

@@ -58,6 +58,9 @@ def started(parts: Any, parallelism: int, **options: Any) -> SplitAssigner:
     return assigner
 
 
+NOTHING = {"nothing": True}
+
+
 def answer(splits: list[Any], *, more: bool) -> dict[str, Any]:
     return {"splits": splits, "more": more}
 
@@ -79,9 +82,9 @@ def test_in_step_each_subtask_has_its_share_and_none_ends_before_all_have_theirs
     shares = {0: [0, 3, 6], 1: [1, 4], 2: [2, 5]}
     first, second, third = order
     assert assigner.assign(first) == [(first, answer(shares[first], more=True))]
-    assert assigner.assign(first) == []
+    assert assigner.assign(first) == [(first, NOTHING)]
     assert assigner.assign(second) == [(second, answer(shares[second], more=True))]
-    assert assigner.assign(second) == []
+    assert assigner.assign(second) == [(second, NOTHING)]
     assert sorted(assigner.assign(third), key=lambda item: item[0]) == sorted(
         [
             (first, answer([], more=False)),
@@ -94,7 +97,7 @@ def test_in_step_each_subtask_has_its_share_and_none_ends_before_all_have_theirs
 
 def test_a_subtask_without_a_share_waits_for_the_others() -> None:
     assigner = started(["a"], 2, bounded=True, in_step=True)
-    assert assigner.assign(1) == []
+    assert assigner.assign(1) == [(1, NOTHING)]
     assert assigner.assign(0) == [(1, answer([], more=False)), (0, answer(["a"], more=False))]
 
 
@@ -113,8 +116,8 @@ def test_what_is_not_assigned_is_dealt_out_after_a_restore(bounded: bool, in_ste
     while len(ended) < parallelism:
         for asking in reversed(range(parallelism)):
             for subtask, event in after.assign(asking):
-                taken += event["splits"]
-                if not event["more"]:
+                taken += event.get("splits", [])
+                if not event.get("more", True):
                     ended.add(subtask)
     assert sorted(taken) == list(range(10))
 
@@ -127,18 +130,28 @@ def test_who_waits_is_answered_when_splits_are_discovered() -> None:
     assert assigner.known == 1
     assert assigner.assign(0) == [(0, answer(["a"], more=True))]
     assert assigner.assign(1) == [(1, answer(["b"], more=True))]
-    assert assigner.assign(1) == []
+    assert assigner.assign(1) == [(1, NOTHING)]
     assert assigner.discovered(([], 2)) == []
-    assert assigner.assign(0) == []
+    assert assigner.assign(0) == [(0, NOTHING)]
     assert assigner.discovered((["c"], 3)) == [(1, answer(["c"], more=True))]
     assert assigner.discovered((["d", "e"], 4)) == [(0, answer(["d"], more=True))]
     assert assigner.assign(0) == [(0, answer(["e"], more=True))]
 
 
+def test_who_waits_is_told_so_once() -> None:
+    assigner = started([], 2, bounded=False, in_step=False, found=[([], 1)])
+    assert assigner.assign(0) == [(0, NOTHING)]
+    assert assigner.assign(0) == []
+    assert assigner.assign(1) == [(1, NOTHING)]
+    assert assigner.discovered(([], 2)) == []
+    assert assigner.discovered((["a"], 3)) == [(0, answer(["a"], more=True))]
+    assert assigner.assign(0) == [(0, NOTHING)]
+
+
 def test_splits_that_are_discovered_in_step_are_shared_out() -> None:
     assigner = started([], 2, bounded=False, found=[(["p0", "p1", "p2"], 3)])
     assert assigner.assign(0) == [(0, answer(["p0", "p2"], more=True))]
-    assert assigner.assign(0) == []
+    assert assigner.assign(0) == [(0, NOTHING)]
     assert assigner.discovered((["p3", "p4"], 5)) == [(0, answer(["p4"], more=True))]
     assert assigner.assign(1) == [(1, answer(["p1", "p3"], more=True))]
 
@@ -183,9 +196,9 @@ def test_everything_is_read_when_all_ask_in_vain() -> None:
     assigner = started(["a"], 2, bounded=False, in_step=False, found=[([], None)])
     assert not is_exhausted(assigner)
     assert assigner.assign(0) == [(0, {"splits": ["a"], "more": True})]
-    assert assigner.assign(1) == []
+    assert assigner.assign(1) == [(1, NOTHING)]
     assert not is_exhausted(assigner), "subtask 0 reads"
-    assert assigner.assign(0) == []
+    assert assigner.assign(0) == [(0, NOTHING)]
     assert is_exhausted(assigner)
     assert assigner.discovered((["b"], None)) != []
     assert not is_exhausted(assigner)

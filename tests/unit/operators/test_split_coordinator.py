@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from tests.unit.operators.test_split_assigner import Parts, answer
+from tests.unit.operators.test_split_assigner import NOTHING, Parts, answer
 
 from snapline.contracts.operator_coordinator import CoordinatorContext
 from snapline.errors import UserCodeError
@@ -89,7 +89,7 @@ def test_it_looks_for_more_again_and_again_and_answers_who_has_waited() -> None:
     setup.start()
     setup.coordinator.handle_event(0, None)
     setup.look()
-    assert setup.sent == [(0, answer(["a"], more=True))]
+    assert setup.sent == [(0, NOTHING), (0, answer(["a"], more=True))]
     setup.look()
     assert source.asked == [None, 1, 2]
     assert len(setup.later) == 1
@@ -139,7 +139,7 @@ def test_draining_looks_once_more_and_waits_until_all_is_read(is_looking: bool) 
         setup.finish_look()
         assert drained == [], "it may have missed what is there now"
     setup.finish_look()
-    assert setup.sent == [(0, answer(["a"], more=True))]
+    assert setup.sent == [(0, NOTHING), (1, NOTHING), (0, answer(["a"], more=True))]
     assert drained == [], "it is being read"
     setup.coordinator.handle_event(0, None)
     assert drained == ["drained"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,20 +49,27 @@ class Module:
         return None
 
 
-def modules(under: str = "") -> Iterator[Module]:
-    for path in sorted((SOURCE / under).rglob("*.py")):
-        parts = path.relative_to(SOURCE).with_suffix("").parts
-        if parts[0] not in NOT_PRODUCT:
-            yield Module(".".join(("snapline", *parts)), ast.parse(path.read_text(encoding="utf-8")))
+@cache
+def product() -> list[Module]:
+    """All modules of the product, read when the first test asks and not when tests are collected."""
+    return [
+        Module(".".join(("snapline", *parts)), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted(SOURCE.rglob("*.py"))
+        if (parts := path.relative_to(SOURCE).with_suffix("").parts)[0] not in NOT_PRODUCT
+    ]
 
 
-PRODUCT = list(modules())
+@pytest.fixture(scope="module", autouse=True)
+def forgotten_afterwards() -> Iterator[None]:
+    """A million nodes, which every later collection of garbage would go through."""
+    yield
+    product.cache_clear()
 
 
 def vocabulary(suffix: str) -> list[Word]:
     """The members of every union in `snapline.protocol` whose name ends so, such as `BarrierEvent`."""
     words = []
-    for module in PRODUCT:
+    for module in product():
         if not module.name.startswith("snapline.protocol."):
             continue
         for node in module.tree.body:
@@ -86,7 +94,7 @@ def is_call_of(node: ast.AST, name: str) -> bool:
 def constructed() -> set[Word]:
     """What is called, or handed to something that calls it, outside the module that defines it."""
     found: set[Word] = set()
-    for module in PRODUCT:
+    for module in product():
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Call) and not is_call_of(node, "isinstance"):
                 words = map(module.word, [node.func, *node.args])
@@ -97,7 +105,7 @@ def constructed() -> set[Word]:
 def handled() -> set[Word]:
     """What a `case` or an `isinstance` outside the module that defines it recognises, and not only to ignore it."""
     found: set[Word] = set()
-    for module in PRODUCT:
+    for module in product():
         for node in ast.walk(module.tree):
             classes: list[ast.expr] = []
             if isinstance(node, ast.match_case) and not all(isinstance(line, ast.Pass) for line in node.body):
@@ -109,27 +117,25 @@ def handled() -> set[Word]:
     return found
 
 
-EVENTS = vocabulary("Event")
-EFFECTS = vocabulary("Effect")
-
-
 def test_the_vocabularies_are_found() -> None:
-    names = {word.name for word in EVENTS}
+    names = {word.name for word in vocabulary("Event")}
     assert {"BarrierReceived", "CheckpointTriggered", "Acknowledge", "TaskReport"} <= names
-    assert {"BlockChannel", "TakeSnapshot", "WriteMetadata", "DeployTasks"} <= {word.name for word in EFFECTS}
+    assert {"BlockChannel", "TakeSnapshot", "WriteMetadata", "DeployTasks"} <= {
+        word.name for word in vocabulary("Effect")
+    }
 
 
-@pytest.mark.parametrize("kind", ["event", "effect"])
-def test_each_word_belongs_to_one_vocabulary(kind: str) -> None:
-    words = EVENTS if kind == "event" else EFFECTS
+@pytest.mark.parametrize("suffix", ["Event", "Effect"])
+def test_each_word_belongs_to_one_vocabulary(suffix: str) -> None:
+    words = vocabulary(suffix)
     assert len(words) == len(set(words))
 
 
 def test_every_event_happens() -> None:
-    missing = {word.name for word in set(EVENTS) - constructed()}
+    missing = {word.name for word in set(vocabulary("Event")) - constructed()}
     assert not missing, "delete events that no product code constructs, or let a shell report them"
 
 
 def test_every_effect_is_carried_out() -> None:
-    missing = {word.name for word in set(EFFECTS) - handled()}
+    missing = {word.name for word in set(vocabulary("Effect")) - handled()}
     assert not missing, "delete effects that no product code carries out, or let a shell obey them"

@@ -15,7 +15,8 @@ from snapline.errors import ConfigurationError, DamagedError, EngineError, Resto
 from snapline.protocol.restore.redistribution import ElementRange
 from snapline.protocol.snapshot import OperatorPart
 from snapline.state import operator_state
-from snapline.state.operator_state import OperatorSnapshot, OperatorStates
+from snapline.state.operator_snapshot import OperatorSnapshot
+from snapline.state.operator_state import OperatorStates
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotCancelledError, SnapshotWriter, WriteOptions

@@ -18,8 +18,8 @@ def test_what_is_filed_comes_out_by_time_and_slot(limit: int | None, seed: int) 
         slots = chance.integers(0, 50, chance.integers(0, 30))
         times = now_ms + chance.integers(-5, 40, len(slots))
         if chance.random() < 0.3:
-            for slot, time in zip(slots.tolist(), times.tolist(), strict=True):
-                queue.add_one(slot, time)
+            for place in range(len(slots)):
+                queue.add(slots[place : place + 1], times[place : place + 1])
         else:
             queue.add(slots, times)
         filed += zip(times.tolist(), slots.tolist(), strict=True)
@@ -43,7 +43,7 @@ def test_nothing_is_due_before_its_time() -> None:
     assert queue.next_ms() is None
     assert queue.take(10**15, None) is None
     queue.add(np.array([1, 2]), np.array([10, 20]))
-    queue.add_one(3, 5)
+    queue.add(np.array([3]), np.array([5]))
     assert queue.next_ms() == 5
     assert queue.take(4, None) is None
     taken = queue.take(10, None)

@@ -18,8 +18,9 @@ from snapline.storage import snapshot_metadata as metadata
 from snapline.storage.archive import SAVEPOINT_NAME_TRIES, Archive
 from snapline.storage.journals.journal_store import MemoryJournal
 from snapline.storage.objects.memory_objects import MemoryObjects
-from snapline.storage.storage_factory import open_archive, open_objects
-from snapline.types import ClaimMode, SnapshotKind
+from snapline.storage.objects.object_paths import TEMPORARY
+from snapline.storage.storage_factory import monitor_directory, open_archive, open_objects
+from snapline.types import ClaimMode, JobStatus, SnapshotKind
 
 
 def test_each_checkpoint_has_a_directory_beside_the_shared_one() -> None:
@@ -44,6 +45,25 @@ def test_savepoints_get_unused_names() -> None:
         objects.write(f"memory://target/savepoint-012345-{taken.getrandbits(48):012x}/a1-state", b"x")
     with pytest.raises(StorageError, match="all taken"):
         archive(2).savepoint_location("memory://target", "0123456789abcdef")
+
+
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED])
+def test_what_people_look_at_outlives_the_checkpoints(tmp_path: Path, status: JobStatus) -> None:
+    settings = Checkpoints(storage=tmp_path, externalized="NO_EXTERNALIZED")
+    directory = Path(str(monitor_directory(settings, "job")))
+    directory.mkdir(parents=True)
+    for name in ("history-1-me.json.gz", "address.json", f"{TEMPORARY}half-written"):
+        (directory / name).write_text("kept")
+    archive = open_archive(settings, "job", "me")
+    journal, _ = archive.claim()
+    archive.recover(journal.attempt)
+    made = holding(f"{archive.location(1)}/a1-state", archive.location(1))
+    archive.write_metadata(made)
+    archive.publish(made)
+    retained = RetainedSnapshots.restored(1, [made], None, ClaimMode.NO_CLAIM)
+    archive.finish(journal.attempt, status, settings.externalized, retained, limit=1)
+    assert not Path(archive.location(1)).exists()
+    assert len(list(directory.iterdir())) == 3
 
 
 # Directories that others can write to.

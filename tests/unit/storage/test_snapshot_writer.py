@@ -110,6 +110,21 @@ def test_a_shared_file_can_be_referred_to_later(objects: MemoryObjects, tmp_path
     assert later.written == []
 
 
+def test_shared_data_can_be_referred_to_later(objects: MemoryObjects, tmp_path: Path) -> None:
+    local = LocalCopies(tmp_path / "copies")
+    shared = make_writer(objects).share_data("rows", memoryview(b"012"))
+    assert shared.path == f"{SHARED}/{shared.shared_key}"
+    assert objects.read(shared.path, 0, shared.size_bytes) == b"012"
+    assert (shared.size_bytes, shared.crc32, shared.reused) == (3, zlib.crc32(b"012"), False)
+    later = make_writer(objects, checkpoint_id=4, location="memory://job/chk-4", local=local)
+    reused = later.reuse(shared)
+    assert (reused, reused.reused, later.written) == (shared, True, [])
+    assert local.find(4, shared.path) is None
+    savepoint = make_writer(objects, shared=None).share_data("rows", b"0123456789")
+    assert savepoint.shared_key is None
+    assert savepoint.path.startswith(LOCATION)
+
+
 def test_a_savepoint_shares_nothing(objects: MemoryObjects, tmp_path: Path) -> None:
     source = tmp_path / "000001.sst"
     source.write_bytes(b"sst")

@@ -13,7 +13,7 @@ from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import MemoryJournal
 from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.snapshot_writer import WriteOptions
-from snapline.storage.storage_factory import check_job_id, open_archive, open_objects
+from snapline.storage.storage_factory import check_job_id, monitor_directory, open_archive, open_objects
 
 
 def test_in_the_driver() -> None:
@@ -109,3 +109,12 @@ def test_the_credential_for_zookeeper_is_resolved_by_the_driver(
     file.unlink()
     with pytest.raises(ConfigurationError, match="cannot be read"):
         open_archive(settings, "job", "me")
+
+
+def test_what_people_look_at_is_in_the_directory_of_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert monitor_directory(Checkpoints(storage="jobs"), "job") == f"{tmp_path}/jobs/job/monitor"
+    assert monitor_directory(Checkpoints(storage="s3://bucket/jobs/"), "job") == "s3://bucket/jobs/job/monitor"
+    shared = Checkpoints(storage="/jobs", create_subdirectory=False)
+    assert monitor_directory(shared, "job") == "/jobs/job/monitor"
+    assert monitor_directory(Checkpoints(), "job") is None

@@ -162,6 +162,10 @@ class DatabaseWriter(SinkWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         self._rows.add(batch)
 
+    @property
+    def kept_bytes(self) -> int:
+        return self._rows.size_bytes
+
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         context = self._context
         writer = [context.lineage, context.uid, context.subtask, context.attempt]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -153,7 +154,7 @@ class DeltaCommitter(GlobalCommitter):
                 parts.append(part.select(schema.names).cast(pa.schema([field.with_nullable(True) for field in schema])))
         rows = pa.concat_tables(parts, promote_options="default")
         place = "__place"
-        numbered = rows.append_column(place, pa.array(range(rows.num_rows), pa.int64()))
+        numbered = rows.append_column(place, pa.array(np.arange(rows.num_rows)))
         last = numbered.group_by(list(self._rules.key), use_threads=False).aggregate([(place, "max")])
         return rows.take(last[f"{place}_max"].combine_chunks().sort())
 

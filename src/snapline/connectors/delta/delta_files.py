@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from snapline.connectors.delta.delta_place import STAGED, DeltaPlace
 from snapline.connectors.delta.delta_statistics import file_statistics
+from snapline.connectors.files.parquet_groups import ParquetGroups
 from snapline.contracts.sink import SinkContext
 from snapline.storage.objects.local_backend import sync_directory
 
@@ -145,7 +145,7 @@ class _OpenFile:
                 os.close(handle)
                 self._path = Path(path)
             self._sink = pa.OSFile(str(self._path), "wb")
-            self._writer = pq.ParquetWriter(self._sink, schema, compression="snappy", store_schema=False)
+            self._groups = ParquetGroups(self._sink, schema, compression="snappy", store_schema=False)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
@@ -163,7 +163,7 @@ class _OpenFile:
         """Complete the file and make it durable. Returns its entry for the log."""
         self._flush()
         with self._place.explained(f"cannot be written, file {self._name}"):
-            self._writer.close()
+            metadata = self._groups.close()
             self._sink.close()
             size = self._path.stat().st_size
             if self._place.is_local:
@@ -172,7 +172,6 @@ class _OpenFile:
             else:
                 self._place.objects.upload(self._path, self._place.full(self._name))
                 self._path.unlink()
-        metadata = self._writer.writer.metadata
         return {
             "path": self._name,
             "size": size,
@@ -184,7 +183,7 @@ class _OpenFile:
     def abandon(self) -> None:
         """Delete the file; its rows will be written again."""
         try:
-            self._writer.close()
+            self._groups.close()
             self._sink.close()
         except OSError:
             # It is deleted anyway; a full disk is what most likely ended the job.
@@ -194,9 +193,8 @@ class _OpenFile:
 
     def _flush(self) -> None:
         if self._waiting:
-            table = pa.Table.from_batches(self._waiting)
             with self._place.explained(f"cannot be written, file {self._name}"):
-                self._writer.write_table(table, row_group_size=table.num_rows)
+                self._groups.write(self._waiting)
         self._waiting, self._rows, self._bytes = [], 0, 0
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snapline.connectors.delta.delta_place import DeltaPlace
-from snapline.connectors.files.file_formats import FileRows, infer_schema, open_rows
+from snapline.connectors.files.file_formats import infer_schema, open_rows
+from snapline.connectors.files.file_rows import FileRows
 from snapline.contracts.source import Position, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, RestoreError, StorageError
 

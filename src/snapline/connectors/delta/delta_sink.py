@@ -145,6 +145,7 @@ class DeltaWriter(SinkWriter):
         self._context = context
         self._max_file_bytes = max_file_bytes
         self._next_checkpoint = 0
+        self._merged_bytes = 0
         self._fit: Fit | None = None
         self._files: DataFiles | None = None
 
@@ -160,9 +161,17 @@ class DeltaWriter(SinkWriter):
                     f"{self._rules.what}: a row has no value in the key column {name!r}; filter such rows out"
                 )
         self._files.write(rows, self._next_checkpoint)
+        if self._rules.mode == "upsert":
+            self._merged_bytes += rows.nbytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of rows that a merge will read."""
+        return self._merged_bytes
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         self._next_checkpoint = checkpoint_id + 1
+        self._merged_bytes = 0
         files = [] if self._files is None else self._files.finish()
         if not files:
             return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -10,10 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
+import pyarrow.orc
 import pyarrow.parquet as pq
 
 from snapline.config import StorageOptions
 from snapline.connectors.files.file_listing import NO_OPTIONS, stored_objects
+from snapline.connectors.files.file_rows import FileRows
+from snapline.connectors.files.line_rows import LineRows
+from snapline.connectors.files.orc_rows import OrcRows
 from snapline.connectors.files.text_records import (
     ObjectLines,
     TextRecords,
@@ -28,26 +31,11 @@ from snapline.contracts.source import BadRow, Position, Wait, fail
 from snapline.errors import ConfigurationError, StorageError, UserCodeError
 from snapline.text import for_row
 
-READ_FORMATS = ("parquet", "csv", "jsonl")
+READ_FORMATS = ("parquet", "csv", "jsonl", "orc", "text")
 
 _BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-
-
-class FileRows(ABC):
-    """The rows of a file or of a part of it. `position` is that of the next row."""
-
-    @abstractmethod
-    def read(self) -> pa.RecordBatch | Wait | None:
-        """The next rows; None at the end."""
-
-    @property
-    @abstractmethod
-    def position(self) -> Position: ...
-
-    @abstractmethod
-    def close(self) -> None: ...
 
 
 def open_rows(
@@ -58,8 +46,12 @@ def open_rows(
     position: Position = None,
     bad_row: Callable[[BadRow], None] = fail,
     options: StorageOptions = NO_OPTIONS,
+    *,
+    header: bool = True,
 ) -> FileRows:
     """The rows of a file with the columns of `schema`; for Parquet, only row groups `groups[0]` up to `groups[1]` - 1.
+
+    A CSV file has the names of its columns in the first line, or without `header` the columns of `schema`.
 
     Errors, raised here or by `read`, name the file: `UserCodeError` if its content is wrong. Rows that cannot be read
     are given to `bad_row`, and skipped if that returns. `options` says how to reach remote storage.
@@ -67,7 +59,11 @@ def open_rows(
     with _explained(path, format):
         if format == "parquet":
             return _ParquetRows(path, schema, groups, position, bad_row, options)
-        return _TextRows(path, format, schema, position, bad_row, options)
+        if format == "orc":
+            return OrcRows(path, _opened(path, options), schema, position)
+        if format == "text":
+            return LineRows(_text_stream(path, options), schema, position)
+        return _TextRows(path, format, schema, position, bad_row, options, None if header else schema.names)
 
 
 def infer_schema(path: str, format: str, options: StorageOptions = NO_OPTIONS) -> pa.Schema:
@@ -77,6 +73,11 @@ def infer_schema(path: str, format: str, options: StorageOptions = NO_OPTIONS) -
             if format == "parquet":
                 with pq.ParquetFile(_opened(path, options)) as file:
                     return file.schema_arrow
+            if format == "orc":
+                with _opened(path, options) as source:
+                    return pyarrow.orc.ORCFile(source).schema
+            if format == "text":
+                return pa.schema([("value", pa.string())])
             with _text_stream(path, options) as stream:
                 schema = _text_reader(stream, format, None).schema
     except (UserCodeError, StorageError) as error:
@@ -186,17 +187,19 @@ class _TextRows(FileRows):
         position: Position,
         bad_row: Callable[[BadRow], None],
         options: StorageOptions,
+        names: list[str] | None,
     ) -> None:
         self._path = path
         self._format = format
         self._schema = schema
         self._bad_row = bad_row
         self._options = options
+        self._names = names
         self._to_skip = self._row = position or 0
         self._records: TextRecords | None = None
         self._stream = _text_stream(path, options)
         try:
-            self._reader = _text_reader(self._stream, format, schema)
+            self._reader = _text_reader(self._stream, format, schema, names)
         except (pa.ArrowInvalid, OSError) as error:
             self._reader = iter(())
             if not str(error).startswith("Empty "):
@@ -227,7 +230,9 @@ class _TextRows(FileRows):
             raise error
         self._stream.close()
         self._stream = _text_stream(self._path, self._options)
-        self._records = TextRecords(self._path, self._format, self._schema, self._stream, self._row, self._bad_row)
+        self._records = TextRecords(
+            self._path, self._format, self._schema, self._stream, self._row, self._bad_row, self._names
+        )
 
     @property
     def position(self) -> Position:
@@ -247,10 +252,10 @@ def _text_stream(path: str, options: StorageOptions) -> pa.NativeFile:
     return source if codec is None else pa.CompressedInputStream(source, codec)
 
 
-def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None) -> Any:
+def _text_reader(stream: pa.NativeFile, format: str, schema: pa.Schema | None, names: list[str] | None = None) -> Any:
     """Iterates over the batches of a text stream and has their schema. Columns not in `schema` are dropped."""
     if format == "csv":
-        return pyarrow.csv.open_csv(stream, *csv_options(schema, _BLOCK_BYTES))
+        return pyarrow.csv.open_csv(stream, *csv_options(schema, _BLOCK_BYTES, names))
     return pyarrow.json.open_json(pa.PythonFile(ObjectLines(stream), "r"), *json_options(schema, _BLOCK_BYTES))
 
 

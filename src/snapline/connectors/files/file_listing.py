@@ -27,10 +27,11 @@ class FileSet:
     """The files of a path, local or with any scheme that checkpoints can use.
 
     In a pattern `*` and `?` match anything but a slash, `**` anything, `[abc]` one of these characters. Files whose
-    name starts with a dot or an underscore are skipped, as is everything in such directories below `root`.
+    name starts with a dot or an underscore are skipped, as is everything in such directories below `root`. With
+    `directories` a pattern may match directories, too, for all files below them.
     """
 
-    def __init__(self, path: AnyPath, options: StorageOptions = NO_OPTIONS) -> None:
+    def __init__(self, path: AnyPath, options: StorageOptions = NO_OPTIONS, *, directories: bool = False) -> None:
         text = os.fspath(path)
         self.options = options
         self.is_local = "://" not in text
@@ -44,7 +45,8 @@ class FileSet:
             self.root = self._path.rpartition("/")[0] if self.is_single else self._path
         directory_location(self.root)
         below = self._path[len(self.root) + 1 :]
-        self._pattern = re.compile(_expression(below) if wildcard else re.escape(below) if self.is_single else ".*")
+        pattern = _expression(below) if wildcard else re.escape(below) if self.is_single else ".*"
+        self._pattern = re.compile(f"(?:{pattern})(?:/.*)?" if directories else pattern)
         if self.is_local and not os.path.isdir(self.root):
             raise ConfigurationError(f"Files({text!r}): no such file or directory: {self.root!r}; check the path")
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from snapline.config import Path as AnyPath
 from snapline.config import Size, size_bytes
 from snapline.connectors.files.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
+from snapline.connectors.files.partition_paths import PARTITION, is_path_type, partitions
 from snapline.contracts.sink import CommitResult, Committable, Permit, Sink, SinkContext, SinkWriter
 from snapline.errors import ConfigurationError, RestoreError, StorageError
 from snapline.storage.objects.local_backend import sync_directory
@@ -33,6 +34,9 @@ _FLUSH_ROWS = 65_536
 _FLUSH_BYTES = 16 << 20
 _MAX_UID_IN_NAME = 80
 _LINEAGE_DIGITS = 8
+_SUFFIXES = {"csv_rows": "csv", "text": "txt"}
+_MAX_OPEN = 100
+"""Most files that a subtask writes at a time; more partitions close those that were not written to for longest."""
 
 
 class Files(Sink):
@@ -41,7 +45,11 @@ class Files(Sink):
     Each subtask adds one file per checkpoint in which it has rows; the file is visible once the checkpoint is complete.
     Readers of the directory must skip names that start with a dot.
 
-    format: "parquet", "csv", "jsonl" (one JSON object per line) or "arrow" (an Arrow IPC stream).
+    format: "parquet", "orc", "csv", "jsonl" (one JSON object per line), "text" (one column, a line for each row) or
+        "arrow" (an Arrow IPC stream).
+    partition_by: columns whose values are in the names of directories, as in `country=se/year=2024`, instead of in
+        the files.
+    header: whether CSV files begin with the names of their columns.
     max_file_size: a larger file is closed and the same checkpoint continues in another one.
     earlier_directories: where an earlier version of the job wrote to. What it had prepared there and not committed is
         committed there; in any other directory nothing is.
@@ -53,6 +61,8 @@ class Files(Sink):
         *,
         format: str = "parquet",
         max_file_size: Size = "1gb",
+        partition_by: Sequence[str] = (),
+        header: bool = True,
         earlier_directories: Sequence[AnyPath] = (),
     ) -> None:
         if format not in WRITE_FORMATS:
@@ -62,15 +72,30 @@ class Files(Sink):
             raise ConfigurationError(f'Files(max_file_size={max_file_size!r}): use more, for example "128mb"')
         self._directory = _absolute(directory)
         self._earlier = tuple(map(_absolute, earlier_directories))
-        self._format = format
+        self._format = format if header or format != "csv" else "csv_rows"
+        self._partition_by = tuple(partition_by)
 
     def check(self, schema: pa.Schema) -> None:
+        schema = self._inside(schema)
         try:
             check_schema(self._format, schema)
         except pa.ArrowException as error:
             raise ConfigurationError(
                 f"Files(format={self._format!r}) cannot hold these rows: {error}; change the columns with map_batches()"
             ) from error
+
+    def _inside(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of the files. Raises `ConfigurationError` if rows cannot be partitioned so."""
+        for name in self._partition_by:
+            if name not in schema.names or not is_path_type(schema.field(name).type):
+                raise ConfigurationError(
+                    f"Files(partition_by=[{name!r}]): name columns of text, whole numbers, decimals, booleans or "
+                    f"dates; there are {', '.join(f'{field.name} {field.type}' for field in schema)}"
+                )
+        kept = [field for field in schema if field.name not in self._partition_by]
+        if not kept:
+            raise ConfigurationError("Files(partition_by=...): all columns; there must be others for the files")
+        return pa.schema(kept)
 
     def check_access(self) -> None:
         place = Path(self._directory) / PENDING
@@ -89,12 +114,14 @@ class Files(Sink):
 
     def committed_until(self, lineage: str, uid: str) -> int | None:
         directory = Path(self._directory)
-        names = os.listdir(directory) if directory.is_dir() else []
+        names = [name for place, _, found in os.walk(directory) if PENDING not in Path(place).parts for name in found]
         own = re.compile(rf"{re.escape(uid[:_MAX_UID_IN_NAME])}-(\d+)-\d+-\d+-{_digits(lineage)}[0-9a-f]+\.[a-z]+")
         return max((int(match[1]) for name in names if (match := own.fullmatch(name)) is not None), default=None)
 
     def writer(self, context: SinkContext) -> SinkWriter:
-        return FilesWriter(Path(self._directory), self._format, context, self._max_file_bytes, self._earlier)
+        return FilesWriter(
+            Path(self._directory), self._format, context, self._max_file_bytes, self._earlier, self._partition_by
+        )
 
 
 class FilesWriter(SinkWriter):
@@ -107,6 +134,7 @@ class FilesWriter(SinkWriter):
         context: SinkContext,
         max_file_bytes: int,
         earlier_directories: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
     ) -> None:
         self._known = {directory, *map(Path, earlier_directories)}
         self._max_file_bytes = max_file_bytes
@@ -114,32 +142,41 @@ class FilesWriter(SinkWriter):
         self._format = format
         self._context = context
         self._pending = directory / PENDING / context.job_id / context.uid
-        self._file: _OpenFile | None = None
+        self._partition_by = tuple(partition_by)
+        self._open: dict[str, _OpenFile] = {}
+        """By the directory that they are for, the one that was written to last at the end."""
         self._full: list[_OpenFile] = []
         _make_directory(self._pending, directory)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if self._file is None:
-            context, token = self._context, f"{_digits(self._context.lineage)}{secrets.token_hex(8)}"
-            name = f"{context.attempt}-open-{context.subtask}-{token}.{self._format}"
-            self._file = _OpenFile(self._pending / name, self._format, batch.schema)
-        self._file.write(batch)
-        if self._file.size_bytes >= self._max_file_bytes:
-            self._finish_file()
+        for place, rows in partitions(batch, self._partition_by) if self._partition_by else [("", batch)]:
+            file = self._open.pop(place, None) or self._new_file(place, rows.schema)
+            self._open[place] = file
+            file.write(rows)
+            if file.size_bytes >= self._max_file_bytes:
+                self._finish_file(place)
+        while len(self._open) > _MAX_OPEN:
+            self._finish_file(next(iter(self._open)))
+
+    def _new_file(self, place: str, schema: pa.Schema) -> _OpenFile:
+        context, token = self._context, f"{_digits(self._context.lineage)}{secrets.token_hex(8)}"
+        suffix = _SUFFIXES.get(self._format, self._format)
+        name = f"{context.attempt}-open-{context.subtask}-{token}.{suffix}"
+        return _OpenFile(self._pending / name, place, self._format, schema)
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
-        self._finish_file()
+        for place in list(self._open):
+            self._finish_file(place)
         payloads = [self._prepared(file, checkpoint_id) for file in self._full]
         self._full = []
         if payloads:
             sync_directory(self._pending)
         return payloads
 
-    def _finish_file(self) -> None:
-        if self._file is not None:
-            self._file.finish()
-            self._full.append(self._file)
-            self._file = None
+    def _finish_file(self, place: str) -> None:
+        file = self._open.pop(place)
+        file.finish()
+        self._full.append(file)
 
     def _prepared(self, file: _OpenFile, checkpoint_id: int) -> dict[str, str]:
         name = file.path.name.replace("-open-", f"-{checkpoint_id}-", 1)
@@ -150,12 +187,15 @@ class FilesWriter(SinkWriter):
                 f"{file.path} was deleted before it was prepared: a newer attempt of the job has taken over, or "
                 f"somebody cleaned up {self._pending}; delete nothing there while the job runs"
             ) from None
-        return {"pending": str(self._pending / name), "final": str(self._directory / self._final_name(name))}
+        final = self._directory / file.place / self._final_name(name)
+        return {"pending": str(self._pending / name), "final": str(final)}
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
         # The paths of the writer that prepared it, perhaps of another job or directory than this one's.
         pending, final = Path(committable.payload["pending"]), Path(committable.payload["final"])
         self._check_paths(committable.name, pending, final)
+        if not self._is_known(final.parent):
+            _make_directory(final.parent, self._root_of(final))
         try:
             os.rename(pending, final)
             result = CommitResult.COMMITTED
@@ -175,7 +215,7 @@ class FilesWriter(SinkWriter):
 
         They come from a snapshot, which others may have written: no other file may be moved, nor replaced.
         """
-        directory = final.parent
+        directory = self._root_of(final)
         if not self._is_known(directory):
             raise RestoreError(
                 f"{name} names {final}, which is in no directory of this sink; if an earlier version of the job wrote "
@@ -193,6 +233,13 @@ class FilesWriter(SinkWriter):
         ):
             raise RestoreError(f"{name} does not name a file that this sink has prepared, but {pending}, for {final}")
 
+    def _root_of(self, final: Path) -> Path:
+        """The directory of a sink that a committed file is in, below directories of partitions."""
+        directory = final.parent
+        while PARTITION.fullmatch(directory.name) and not self._is_known(directory):
+            directory = directory.parent
+        return directory
+
     def _is_known(self, directory: Path) -> bool:
         return directory in self._known
 
@@ -208,8 +255,8 @@ class FilesWriter(SinkWriter):
         full, self._full = self._full, []
         for done in full:
             done.path.unlink(missing_ok=True)
-        if self._file is not None:
-            file, self._file = self._file, None
+        unfinished, self._open = self._open, {}
+        for file in unfinished.values():
             file.abandon()
 
     def _final_name(self, pending: str) -> str:
@@ -218,10 +265,14 @@ class FilesWriter(SinkWriter):
 
 
 class _OpenFile:
-    """A file being written. Buffers batches, so that it does not consist of tiny row groups."""
+    """A file being written. Buffers batches, so that it does not consist of tiny row groups.
 
-    def __init__(self, path: Path, format: str, schema: pa.Schema) -> None:
+    `place` is the directory that it is for, below that of the sink.
+    """
+
+    def __init__(self, path: Path, place: str, format: str, schema: pa.Schema) -> None:
         self.path = path
+        self.place = place
         self._file: BufferedWriter = open(path, "xb")  # noqa: SIM115  # closed by finish or abandon
         self._encoder = encoder(format, self._file, schema)
         self._waiting: list[pa.RecordBatch] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from snapline.config import Duration, StorageOptions, StorageOptionsLike, duration_ms
 from snapline.config import Path as AnyPath
-from snapline.connectors.files.file_formats import READ_FORMATS, FileRows, infer_schema, open_rows, row_groups
+from snapline.connectors.files.file_formats import READ_FORMATS, infer_schema, open_rows, row_groups
 from snapline.connectors.files.file_listing import FileSet
+from snapline.connectors.files.file_rows import FileRows
+from snapline.connectors.files.partition_paths import values_in, with_values
 from snapline.contracts.dead_letters import OnError, checked_on_error
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.contracts.source import BadRow, Position, ReaderContext, Source, SourceReader, Split, Wait
@@ -29,8 +31,12 @@ class Files(Source):
     new files at that interval. A file must be complete when it appears, so write it under a hidden name and rename it.
     Do not change it before it is read; later changes are ignored.
 
-    format: "parquet", "csv" (with column names in the first line) or "jsonl" (one JSON object per line).
+    format: "parquet", "orc", "csv" (with column names in the first line), "jsonl" (one JSON object per line) or "text"
+        (one column of text, a row for each line).
     schema: the columns to read; None reads all columns of the first file found now. Other columns are dropped.
+    header: False for CSV files without column names, which have the columns of `schema`.
+    partitions: whether directories are read as Hive and Spark do: columns may be in their names, as in `country=se`,
+        and a pattern may match directories, of which all files are read.
     on_error: what happens to rows, and to files, whose content cannot be read: they "fail" the job, go to
         `stream.dead_letters` ("dead_letter"), or are skipped ("drop"). Storage that fails always fails the job.
     storage_options: how to reach remote storage, such as `sl.S3(...)`. They are those of these files alone: checkpoints
@@ -46,14 +52,20 @@ class Files(Source):
         format: str = "parquet",
         schema: SchemaLike | None = None,
         watch: Duration | None = None,
+        header: bool = True,
+        partitions: bool = False,
         on_error: str = "fail",
         storage_options: StorageOptionsLike | None = None,
     ) -> None:
         self.on_error = checked_on_error(on_error, "Files")
         if format not in READ_FORMATS:
             raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, READ_FORMATS))}")
+        if not header and (format != "csv" or schema is None):
+            raise ConfigurationError("Files(header=False): only for CSV files, and with schema=")
         self._format = format
-        self._files = FileSet(path, StorageOptions.of(storage_options))
+        self._header = header
+        self._has_partitions = partitions
+        self._files = FileSet(path, StorageOptions.of(storage_options), directories=partitions)
         self._watch_ms = None if watch is None else duration_ms(watch, setting="watch")
         if self._watch_ms == 0:
             raise ConfigurationError(f'Files(watch={watch!r}): the interval must be positive; use for example "1s"')
@@ -68,6 +80,8 @@ class Files(Source):
                 )
             schema = infer_schema(self._full(names[0]), format, self._files.options)
         self._schema = checked_schema(schema, f"Files({str(self._files)!r})")
+        if format == "text" and self._schema.types != [pa.string()]:
+            raise ConfigurationError("Files(format='text'): the schema of lines has one column of text")
 
     @property
     def schema(self) -> pa.Schema:
@@ -103,7 +117,14 @@ class Files(Source):
         return [_whole(self._full(name)) for name in names if name not in before], names
 
     def reader(self, context: ReaderContext) -> SourceReader:
-        return FilesReader(self._format, self._schema, context.bad_row, self._files.options)
+        return FilesReader(
+            self._format,
+            self._schema,
+            context.bad_row,
+            self._files.options,
+            header=self._header,
+            partitions_below=len(self._files.root) if self._has_partitions else None,
+        )
 
     def _parts(self, path: str, parts: int) -> list[Split]:
         """At most `parts` splits of a Parquet file."""
@@ -125,9 +146,19 @@ class FilesReader(SourceReader):
     """Reads its splits one after another. Positions are those of `FileRows`."""
 
     def __init__(
-        self, format: str, schema: pa.Schema, bad_row: Callable[[BadRow], None], options: StorageOptions
+        self,
+        format: str,
+        schema: pa.Schema,
+        bad_row: Callable[[BadRow], None],
+        options: StorageOptions,
+        *,
+        header: bool = True,
+        partitions_below: int | None = None,
     ) -> None:
         self._format = format
+        self._header = header
+        self._partitions_below = partitions_below
+        self._values: Mapping[str, str | None] = {}
         self._options = options
         self._schema = schema
         self._bad_row = bad_row
@@ -148,16 +179,10 @@ class FilesReader(SourceReader):
             split, position = self._splits[0]
             try:
                 if self._open is None:
-                    self._open = open_rows(
-                        split["path"],
-                        self._format,
-                        self._schema,
-                        split["groups"],
-                        position,
-                        self._report,
-                        self._options,
-                    )
+                    self._open = self._opened(split, position)
                 given = self._open.read()
+                if self._values and isinstance(given, pa.RecordBatch):
+                    given = with_values(given, self._values, self._schema)
             except UserCodeError as error:
                 if self._has_failed:
                     raise
@@ -168,6 +193,23 @@ class FilesReader(SourceReader):
             self.close()
             self._splits.pop(0)
         return None
+
+    def _opened(self, split: Split, position: Position) -> FileRows:
+        path, schema = split["path"], self._schema
+        if self._partitions_below is not None:
+            known = values_in(path[self._partitions_below :])
+            self._values = {name: value for name, value in known.items() if name in schema.names}
+            schema = pa.schema([field for field in schema if field.name not in self._values])
+        return open_rows(
+            path,
+            self._format,
+            schema,
+            split["groups"],
+            position,
+            self._report,
+            self._options,
+            header=self._header,
+        )
 
     def _report(self, bad: BadRow) -> None:
         # What this raises must not be taken for another bad row.

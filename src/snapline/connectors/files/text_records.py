@@ -88,7 +88,10 @@ def _csv_end(buffer: bytes, start: int, is_last: bool) -> tuple[int, bool] | Non
 
 
 class TextRecords:
-    """Reads a text file record by record from a position, which counts records, bad ones included."""
+    """Reads a text file record by record from a position, which counts records, bad ones included.
+
+    `names` are the columns of a CSV file that does not begin with them.
+    """
 
     def __init__(
         self,
@@ -98,13 +101,14 @@ class TextRecords:
         stream: pa.NativeFile,
         position: int,
         bad_row: Callable[[BadRow], None],
+        names: list[str] | None = None,
     ) -> None:
         self._path = path
         self._format = format
         self._schema = schema
         self._bad_row = bad_row
         self._records = records(stream, format)
-        self._names = self._header() if format == "csv" else []
+        self._names = names if names is not None else self._header() if format == "csv" else []
         self._damage: OSError | None = None
         self._line = 0
         self.position = position

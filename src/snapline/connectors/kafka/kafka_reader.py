@@ -22,6 +22,7 @@ from snapline.connectors.kafka.kafka_client import (
 from snapline.connectors.kafka.kafka_cluster import Partition
 from snapline.connectors.kafka.kafka_columns import MetadataColumns
 from snapline.connectors.kafka.kafka_consumer import CONSUMER_SETTINGS, drop
+from snapline.connectors.kafka.kafka_ends import MarkedEnds, end_of
 from snapline.connectors.kafka.kafka_group import GroupOffsets
 from snapline.connectors.kafka.kafka_notices import Trouble
 from snapline.connectors.kafka.kafka_rows import message_rows, runs_of
@@ -108,6 +109,7 @@ class KafkaReader(SourceReader):
         self._find_due_s = 0.0
         self._has_backlog = False
         self._backlog_due_s = 0.0
+        self._marked = MarkedEnds(lambda partition: end_of(self._assigned(), partition, self._is_away))
 
     # Splits.
 
@@ -258,6 +260,13 @@ class KafkaReader(SourceReader):
             if each.next >= 0:
                 self._ended[partition] = each.next if each.stop is None else each.stop
         return [each.split for each in over.values()]
+
+    def mark_available(self) -> None:
+        self._marked.mark(self._reading)
+
+    @property
+    def has_read_available(self) -> bool:
+        return self._marked.are_read(lambda each: self._reading[each].next if each in self._reading else None)
 
     # The consumer.
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
 
 from snapline.connectors.database.commit_table import CommitRow
 from snapline.connectors.postgres.postgres_connection import is_disconnect, load_psycopg
-from snapline.connectors.postgres.postgres_table import PostgresTable, digest
+from snapline.connectors.postgres.postgres_table import CopyTarget, PostgresTable, digest
 from snapline.contracts.sink import CommitResult, SinkContext
 from snapline.errors import FencedError, TransientError
 
@@ -135,21 +138,37 @@ class PostgresSession:
         """Close the connection for commits."""
         self._drop()
 
+    def copy_target(self, schema: pa.Schema) -> CopyTarget:
+        """How rows of this schema are copied into the table."""
+        with self.table.address.connect(application=self._application, autocommit=True) as connection:
+            return CopyTarget(self.table.quoted, schema, self.table.columns(connection))
+
     # The table of commits.
 
     def settle(self, connection: Connection, row: CommitRow) -> None:
         """After a commit: keep the table of commits small. If that fails, the next one makes up for it."""
+        if self.is_own(row):
+            with self._clearing(), connection.transaction(), connection.cursor() as cursor:
+                self.table.commits.compact(cursor, row)
+        self.prune(connection, row)
+
+    def prune(self, connection: Connection, row: CommitRow) -> None:
+        """After a commit: drop the rows of older attempts, once that may be. If it fails, the next one tries again."""
+        if self._is_pruned or not self.is_own(row):
+            return
+        with self._clearing(), self.table.unique_names(), connection.transaction(), connection.cursor() as cursor:
+            self._is_pruned = self.table.commits.prune(cursor, row, self.context.parallelism)
+
+    def is_own(self, row: CommitRow) -> bool:
+        """Whether this attempt has prepared what the row names."""
         own = self.context
-        is_own = (row.lineage, row.uid, row.attempt) == (own.lineage, own.uid, own.attempt)
-        psycopg = load_psycopg()
+        return (row.lineage, row.uid, row.attempt) == (own.lineage, own.uid, own.attempt)
+
+    @contextmanager
+    def _clearing(self) -> Iterator[None]:
         try:
-            if is_own:
-                with connection.transaction(), connection.cursor() as cursor:
-                    self.table.commits.compact(cursor, row)
-            if is_own and not self._is_pruned:
-                with self.table.unique_names(), connection.transaction(), connection.cursor() as cursor:
-                    self._is_pruned = self.table.commits.prune(cursor, row, own.parallelism)
-        except psycopg.Error as error:
+            yield
+        except load_psycopg().Error as error:
             _log.warning("%s", self.table.address.explained(error, "clearing up the table of commits"))
 
     # Taking over.

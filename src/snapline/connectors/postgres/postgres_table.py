@@ -108,12 +108,22 @@ class CopyTarget:
     def __init__(self, quoted: str, schema: pa.Schema, columns: Sequence[PostgresColumn]) -> None:
         by_name = {column.name: column for column in columns}
         self._columns = [by_name[name] for name in schema.names]
-        self.statement = f"COPY {quoted} ({', '.join(map(quote, schema.names))}) FROM STDIN"
+        self.names = list(schema.names)
+        self.statement = copy_statement(quoted, self.names)
+
+    def text(self, batch: pa.RecordBatch) -> pa.Buffer:
+        """The rows as COPY takes them."""
+        return copy_text(batch, self._columns)
 
     def write(self, copy: Any, batch: pa.RecordBatch) -> None:
         """Write rows to a COPY that is under way."""
         if batch.num_rows:
-            copy.write(memoryview(copy_text(batch, self._columns)))
+            copy.write(memoryview(self.text(batch)))
+
+
+def copy_statement(quoted: str, names: Sequence[str]) -> str:
+    """What begins a COPY of these columns into a table."""
+    return f"COPY {quoted} ({', '.join(map(quote, names))}) FROM STDIN"
 
 
 def quote(name: str) -> str:

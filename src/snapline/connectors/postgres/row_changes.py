@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -75,13 +76,17 @@ class KeyedRows:
             if batch.column(name).null_count:
                 raise UserCodeError(f"{self._call}: the key column {name!r} is null; filter such rows out before")
 
-    def last(self, table: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """The last row of each key: those to write, and the keys of those to delete."""
-        numbered = table.select(self.key).append_column("", pa.array(range(table.num_rows), pa.int64()))
+    def newest(self, table: pa.Table) -> pa.Table:
+        """The last row of each key, deletions too, in the order of the table."""
+        numbered = table.select(self.key).append_column("", pa.array(np.arange(table.num_rows)))
         keys = [str(index) for index in range(len(self.key))]
         numbered = numbered.rename_columns([*keys, "row"])
         newest = numbered.group_by(keys, use_threads=False).aggregate([("row", "max")]).column("row_max")
-        rows = table.take(newest.take(pc.array_sort_indices(newest)))
+        return table.take(newest.take(pc.array_sort_indices(newest)))
+
+    def last(self, table: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """The last row of each key: those to write, and the keys of those to delete."""
+        rows = self.newest(table)
         if self.delete_column is None:
             return rows, rows.select(self.key).slice(0, 0)
         is_deleted = pc.fill_null(rows.column(self.delete_column), False)

@@ -35,11 +35,11 @@ POSSIBLE: dict[str, tuple[str, ...]] = {
 """The failures of each deployment: without Spark there is no Python worker, in local mode no separate executor."""
 
 CHAOS_DRIVER = "snapline.devtools.chaos.chaos_driver"
-TIMEOUT_S = 90.0
+TIMEOUT_S = 180.0
 """For each single event to happen."""
 
 MAX_CHECKPOINTS_BETWEEN = 3
-_SECONDS_PER_FAILURE = 1.5
+_SECONDS_PER_FAILURE = 2.0
 _LAST_SECONDS = 1.0
 _POLL_S = 0.01
 _LOG_CHARACTERS = 4000

@@ -21,7 +21,18 @@ from snapline.errors import EngineError
 DEFAULT_PATH = Path("docs/reference.md")
 
 _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Jobs", ("api.job", "api.job_handle", "contracts.master_hook", "types")),
+    (
+        "Jobs",
+        (
+            "api.job",
+            "api.job_handle",
+            "api.job_plan",
+            "api.streaming_queries",
+            "contracts.master_hook",
+            "runtime.job_logs",
+            "types",
+        ),
+    ),
     ("Statistics", ("protocol.statistics",)),
     ("Streams", ("api.stream", "api.keyed_stream", "api.connected_streams", "api.windowed_stream")),
     ("Windows and event time", ("api.windows",)),
@@ -49,6 +60,7 @@ _CHAPTERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 GIVEN = frozenset(
     {
         "api.connected_streams",
+        "api.job_plan",
         "api.keyed_stream",
         "api.stream",
         "api.windowed_stream",
@@ -64,11 +76,11 @@ GIVEN = frozenset(
 """Modules whose classes users never construct: the page leaves their constructors out."""
 
 FOR_THE_ENGINE = {
-    "BroadcastState": frozenset({"content", "is_declared_as", "restore"}),
-    "OperatorList": frozenset({"content", "is_declared_as", "restore"}),
+    "BroadcastState": frozenset({"contents", "is_declared_as", "restore"}),
+    "OperatorList": frozenset({"contents", "is_declared_as", "restore"}),
     "OperatorStates": frozenset({"restore", "snapshot"}),
     "ProcessCluster": frozenset({"provider"}),
-    "RawOperatorState": frozenset({"content", "is_declared_as", "restore"}),
+    "RawOperatorState": frozenset({"contents", "is_declared_as", "restore"}),
     "ThreadCluster": frozenset({"provider"}),
     "Timers": frozenset({"check_namespace", "freeze"}),
 }

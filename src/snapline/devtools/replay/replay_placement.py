@@ -95,7 +95,7 @@ def replay_assign(script: dict[str, Any]) -> dict[str, Any]:
     deal = {OperatorStateMode.SPLIT: split, OperatorStateMode.UNION: union, OperatorStateMode.BROADCAST: broadcast}
     ranges = {
         name: [
-            None if elements is None else ElementRange(StoredObject(str(index), 0), 0, len(elements))
+            None if elements is None else [ElementRange(StoredObject(str(index), 0), 0, len(elements))]
             for index, elements in enumerate(lists)
         ]
         for name, lists in states.items()

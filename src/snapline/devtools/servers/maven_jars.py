@@ -31,17 +31,19 @@ _POM = """\
 </project>
 """
 _DEPENDENCY = (
-    "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+    "<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>{alone}"
+    "</dependency>"
 )
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _LOG = logging.getLogger(__name__)
 
 
-def maven_jars(*artifacts: str, cache: Path | None = None) -> list[Path]:
+def maven_jars(*artifacts: str, alone: bool = False, cache: Path | None = None) -> list[Path]:
     """The jars of these artifacts ("group:artifact:version") with all they need at run time, sorted by name.
 
-    A version given here also holds where another of the artifacts asks for a different one. The first call fetches
-    them with `mvn`; later ones, of other processes too, find them in `cache`. Raises ConfigurationError if an artifact
-    is written wrongly, `mvn` is missing, or it cannot fetch one.
+    With `alone`, without what they need. A version given here also holds where another of the artifacts asks for a
+    different one. The first call fetches them with `mvn`; later ones, of other processes too, find them in `cache`.
+    Raises ConfigurationError if an artifact is written wrongly, `mvn` is missing, or it cannot fetch one.
     """
     parts = [_COORDINATES.fullmatch(artifact) for artifact in artifacts]
     for artifact, match in zip(artifacts, parts, strict=True):
@@ -50,14 +52,14 @@ def maven_jars(*artifacts: str, cache: Path | None = None) -> list[Path]:
     known = [match.groupdict() for match in parts if match is not None]
     if not known:
         raise ConfigurationError("maven_jars() needs at least one artifact, 'group:artifact:version'")
-    digest = hashlib.sha256("\n".join(artifacts).encode()).hexdigest()[:8]
+    digest = hashlib.sha256("\n".join([*artifacts, *(["alone"] if alone else [])]).encode()).hexdigest()[:8]
     directory = (cache or jar_cache()) / f"{known[0]['artifact']}-{known[0]['version']}-{digest}"
     if not directory.is_dir():
         directory.parent.mkdir(parents=True, exist_ok=True)
         with _lock(directory.with_name(f"{directory.name}.lock"), " ".join(artifacts)):
             if not directory.is_dir():
-                pom = _POM.format(dependencies="".join(_DEPENDENCY.format(**part) for part in known))
-                _fetch(pom, directory, " ".join(artifacts))
+                lines = [_DEPENDENCY.format(**part, alone=_ALONE if alone else "") for part in known]
+                _fetch(_POM.format(dependencies="".join(lines)), directory, " ".join(artifacts))
     return sorted(directory.glob("*.jar"))
 
 

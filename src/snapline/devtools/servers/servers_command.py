@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from snapline.devtools.servers.chromium import PACKAGES, chromium_program
+from snapline.devtools.servers.flink_dashboard import flink_dashboard_jar
 from snapline.devtools.servers.kafka_server import kafka_jars
 from snapline.devtools.servers.postgres_server import postgres_programs
 from snapline.devtools.servers.server_process import java
@@ -29,7 +31,13 @@ def main() -> int:
 
     Returns 1 if something is missing that SNAPLINE_REQUIRE_SERVERS=1 requires, else 0.
     """
-    steps: dict[str, Callable[[], object]] = {"Java": java, "Kafka": kafka_jars, "PostgreSQL": ensure_postgres}
+    steps: dict[str, Callable[[], object]] = {
+        "Java": java,
+        "Kafka": kafka_jars,
+        "PostgreSQL": ensure_postgres,
+        "Flink's dashboard": flink_dashboard_jar,
+        "Chromium": ensure_chromium,
+    }
     missing = 0
     for name, step in steps.items():
         try:
@@ -48,18 +56,38 @@ def ensure_postgres() -> Path:
     try:
         return postgres_programs()
     except ConfigurationError:
-        apt = shutil.which("apt-get")
-        if apt is None or os.geteuid() != 0:
+        apt = _apt_get()
+        if apt is None:
             raise
-    print("installing postgresql")
     if not CLUSTERS.exists():
         # The tests start databases of their own; the package would start another one on its well-known port.
         CLUSTERS.parent.mkdir(parents=True, exist_ok=True)
         CLUSTERS.write_text("create_main_cluster = false\n", encoding="utf-8")
+    _install(apt, "postgresql")
+    return postgres_programs()
+
+
+def ensure_chromium() -> str:
+    """The path of the browser; the same for it."""
+    try:
+        return chromium_program()
+    except ConfigurationError:
+        apt = _apt_get()
+        if apt is None:
+            raise
+    _install(apt, *PACKAGES)
+    return chromium_program()
+
+
+def _apt_get() -> str | None:
+    return shutil.which("apt-get") if os.geteuid() == 0 else None
+
+
+def _install(apt: str, *packages: str) -> None:
+    print(f"installing {packages[0]}")
     # The lists of packages may be too old or not there at all.
     _run(apt, "update", *_WAIT, "-q")
-    _run(apt, "install", *_WAIT, "-q", "-y", "--no-install-recommends", "postgresql")
-    return postgres_programs()
+    _run(apt, "install", *_WAIT, "-q", "-y", "--no-install-recommends", *packages)
 
 
 def _run(*command: str) -> None:

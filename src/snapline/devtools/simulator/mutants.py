@@ -162,7 +162,7 @@ def _old_restore_point(_original: Any) -> Any:
 
 
 MACHINE_MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-blocking", "aligned channels are read on", Alignment, "block", nothing),
+    Mutant("no-blocking", "aligned channels are read on", Alignment, "block", nothing, handler=Handler.ALIGNED),
     Mutant(
         "early-commit",
         "sinks commit when they acknowledge",
@@ -205,11 +205,25 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         PendingCheckpoint,
         "acknowledge",
         _count_duplicates,
+        fault=Fault.MESSAGE_DOUBLED,
     ),
     Mutant(
-        "forget-captured", "arriving in-flight data is not captured", AligningHandler, "is_capturing", always(False)
+        "forget-captured",
+        "arriving in-flight data is not captured",
+        AligningHandler,
+        "is_capturing",
+        always(False),
+        fault=Fault.STORAGE_SLOW,
     ),
-    Mutant("in-flight-dropped", "in-flight data is not restored", restore, "replays", always(())),
+    Mutant(
+        "in-flight-dropped",
+        "in-flight data is not restored",
+        restore,
+        "replays",
+        always(()),
+        handler=Handler.UNALIGNED,
+        fault=Fault.SUBTASK_CRASH,
+    ),
     Mutant(
         "no-filter",
         "replayed in-flight data is taken by all",
@@ -225,9 +239,23 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         "breaks_union_state",
         always(None),
     ),
-    Mutant("wrong-owner", "a key group has no owner on rescale", restore, "key_group_range", _shifted_range),
+    Mutant(
+        "wrong-owner",
+        "a key group has no owner on rescale",
+        restore,
+        "key_group_range",
+        _shifted_range,
+        handler=Handler.UNALIGNED,
+    ),
     Mutant("split-as-union", "list state goes to everyone", restore, "split", lambda _original: union),
-    Mutant("shared-deleted-early", "shared files go too soon", SharedStateRegistry, "unregister_unused", _earlier),
+    Mutant(
+        "shared-deleted-early",
+        "shared files go too soon",
+        SharedStateRegistry,
+        "unregister_unused",
+        _earlier,
+        fault=Fault.SUBTASK_CRASH,
+    ),
     Mutant(
         "retention",
         "the newest checkpoint goes too",
@@ -267,13 +295,30 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         "_on_data_ended",
         _leave_at_once,
     ),
-    Mutant("no-committables", "prepared transactions are not saved", Committer, "snapshot", _no_committables),
     Mutant(
-        "old-restore-point", "recovery forgets later checkpoints", job_recovery, "restore_point", _old_restore_point
+        "no-committables",
+        "prepared transactions are not saved",
+        Committer,
+        "snapshot",
+        _no_committables,
+        fault=Fault.DRIVER_CRASH,
+    ),
+    Mutant(
+        "old-restore-point",
+        "recovery forgets later checkpoints",
+        job_recovery,
+        "restore_point",
+        _old_restore_point,
+        fault=Fault.DRIVER_CRASH,
     ),
     Mutant("ends-ignored", "an ended channel is waited for", OpenChannels, "close", nothing),
     Mutant(
-        "tracker-hurries", "the tracker triggers at the first barrier", TrackingHandler, "_track", _trigger_at_first
+        "tracker-hurries",
+        "the tracker triggers at the first barrier",
+        TrackingHandler,
+        "_track",
+        _trigger_at_first,
+        handler=Handler.TRACKER,
     ),
 )
 

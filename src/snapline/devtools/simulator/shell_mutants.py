@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from snapline.devtools.simulator.mutant import Mutant, always, nothing
-from snapline.devtools.simulator.scenario import Fault
+from snapline.devtools.simulator.scenario import Fault, Handler
 from snapline.protocol.barriers import barrier_events as b
 from snapline.protocol.coordinator import coordinator_events as c
 from snapline.protocol.executions import Executions
@@ -190,8 +190,23 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "write",
         _acknowledged_before_written,
     ),
-    Mutant("replayed-twice", "restored in-flight data is replayed twice", restored_inputs, "read_channel", _read_twice),
-    Mutant("gate-reads-on", "the gate drops BlockChannel", InputGate, "_carry_out", _drops(b.BlockChannel)),
+    Mutant(
+        "replayed-twice",
+        "restored in-flight data is replayed twice",
+        restored_inputs,
+        "read_channel",
+        _read_twice,
+        handler=Handler.UNALIGNED,
+        fault=Fault.SUBTASK_CRASH,
+    ),
+    Mutant(
+        "gate-reads-on",
+        "the gate drops BlockChannel",
+        InputGate,
+        "_carry_out",
+        _drops(b.BlockChannel),
+        handler=Handler.ALIGNED,
+    ),
     Mutant("gate-captures-nothing", "unread data is not captured", GateChannel, "unread_before_barrier", always(())),
     Mutant(
         "gate-captures-too-much",
@@ -199,6 +214,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         GateChannel,
         "unread_before_barrier",
         _all_unread,
+        fault=Fault.SLOT_CRASH,
     ),
     Mutant(
         "outputs-not-captured",
@@ -207,13 +223,22 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         "_capture_output",
         nothing,
     ),
-    Mutant("outputs-not-restored", "in-flight data of outputs is not sent again", TaskOutputs, "restore", nothing),
+    Mutant(
+        "outputs-not-restored",
+        "in-flight data of outputs is not sent again",
+        TaskOutputs,
+        "restore",
+        nothing,
+        handler=Handler.UNALIGNED,
+        fault=Fault.SUBTASK_CRASH,
+    ),
     Mutant(
         "stale-incarnation",
         "a replaced operator process is accepted",
         SlotBoard,
         "process_greeted",
         _whatever_incarnation,
+        fault=Fault.SLOT_CRASH,
     ),
     Mutant("old-attempt-heard", "reports of an old attempt count", JobLifecycle, "is_current", always(True)),
     Mutant(
@@ -243,6 +268,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         Slots,
         "_carry_out",
         _drops(slot_board.GiveSlotsBack),
+        fault=Fault.ZOMBIE_SLOT,
     ),
     Mutant(
         "finished-not-told",
@@ -250,6 +276,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         attempt_module,
         "end_partitions",
         nothing,
+        handler=Handler.UNALIGNED,
     ),
     Mutant(
         "coordinators-of-other-regions-lost",
@@ -265,6 +292,7 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         Executions,
         "restarted",
         lambda original: lambda self, attempt, *_kept: original(self, attempt),
+        handler=Handler.ALTERNATING,
         fault=Fault.REGION_CRASH,
     ),
     Mutant(
@@ -273,8 +301,24 @@ SHELL_MUTANTS: tuple[Mutant, ...] = (
         Regions,
         "in_slot",
         lambda original: lambda self, slot: frozenset(sorted(original(self, slot))[:1]),
+        handler=Handler.UNALIGNED,
         fault=Fault.REGION_CRASH,
     ),
-    Mutant("wall-clock-schedule", "checkpoints go by the wall clock", CoordinatorShell, "_now_ms", _wall_clock),
-    Mutant("clock-goes-back", "processing time goes back with the wall clock", SteadyClock, "now_ms", _raw_wall_clock),
+    Mutant(
+        "wall-clock-schedule",
+        "checkpoints go by the wall clock",
+        CoordinatorShell,
+        "_now_ms",
+        _wall_clock,
+        handler=Handler.ALIGNED,
+        fault=Fault.CLOCK_SET,
+    ),
+    Mutant(
+        "clock-goes-back",
+        "processing time goes back with the wall clock",
+        SteadyClock,
+        "now_ms",
+        _raw_wall_clock,
+        fault=Fault.CLOCK_SET,
+    ),
 )

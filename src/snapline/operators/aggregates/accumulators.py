@@ -34,11 +34,30 @@ class Inputs:
         self.batch = batch
         self._masks = masks
         self._columns: dict[str, pa.Array] = {}
+        self._pairs: dict[str, tuple[Ints, Ints]] = {}
+        self._groups: Ints | None = None
 
     def column(self, name: str) -> pa.Array:
         if name not in self._columns:
             self._columns[name] = decoded(self.batch.column(name))
         return self._columns[name]
+
+    def pairs(self, name: str, keys: Rows, backend: KeyedBackend) -> tuple[Ints, Ints]:
+        """The distinct pairs of key and value of a column: the number of the pair of each row, and a row of each pair.
+
+        `keys` are those of all rows of the batch.
+        """
+        if name not in self._pairs:
+            if self._groups is None:
+                self._groups = backend.distinct(keys)[1].astype(np.int64)
+            encoded = pc.dictionary_encode(self.column(name), null_encoding="encode")
+            codes = self._groups * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy()
+            both = pc.dictionary_encode(pa.array(codes))
+            numbers = both.indices.to_numpy()
+            rows = np.empty(len(both.dictionary), dtype=np.int64)
+            rows[numbers] = np.arange(len(numbers))
+            self._pairs[name] = numbers, rows
+        return self._pairs[name]
 
     def mask(self, where: int | None) -> pa.Array | None:
         """The mask of a condition, or None without condition."""
@@ -313,14 +332,32 @@ class Distinct(Accumulator):
         self.where = where
 
     def open(self, backend: KeyedBackend, name: str, namespace: pa.DataType | None) -> None:
+        self._backend = backend
         self._values = backend.map_state(f"{name}/values", self._kind, pa.int32(), namespace=namespace)
         self._counts = backend.reducing_state(f"{name}/count", COUNT, "sum", namespace=namespace)
 
     def add(self, keys: Rows, inputs: Inputs, namespace: pa.Array | None) -> None:
         values = inputs.column(self._column)
         rows = inputs.rows(self.where, values)
+        if namespace is None and not pa.types.is_floating(self._kind):
+            self._insert_pairs(keys, values, rows, inputs)
+            return
         keys, namespace = chosen(keys, namespace, rows)
         self._insert(keys, values if rows is None else values.take(pa.array(rows)), namespace)
+
+    def _insert_pairs(self, keys: Rows, values: pa.Array, rows: Ints | None, inputs: Inputs) -> None:
+        """Add the values of some rows, or of all, each pair of key and value only once."""
+        numbers, firsts = inputs.pairs(self._column, keys, self._backend)
+        if rows is not None:
+            is_met = np.zeros(len(firsts), dtype=np.bool_)
+            is_met[numbers[rows]] = True
+            firsts = firsts[is_met]
+        keys, values = keys.take(firsts), values.take(pa.array(firsts))
+        new = np.flatnonzero(self._values.take(keys, values).is_null().to_numpy(zero_copy_only=False))
+        if new.size:
+            keys, values = keys.take(new), values.take(pa.array(new))
+            self._values.put_all(keys, values, pa.array(np.zeros(len(new), dtype=np.int32)))
+            self._counts.add_all(keys, pa.array(np.ones(len(new), dtype=np.int64)))
 
     def _insert(self, keys: Rows, values: pa.Array, namespace: pa.Array | None) -> None:
         is_new = self._values.take(keys, values, namespace).is_null().to_numpy(zero_copy_only=False)

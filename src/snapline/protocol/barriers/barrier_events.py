@@ -254,11 +254,12 @@ def new_barrier(
     full: bool,
     location: str | None = None,
     format: SavepointFormat | None = None,
+    alone: bool = True,
 ) -> Barrier:
     """The barrier the coordinator sends to the sources."""
     kind = barrier_kind(config, snapshot)
     timeout_ms = config.aligned_timeout_ms if kind is BarrierKind.ALIGNED_WITH_TIMEOUT else None
-    return Barrier(checkpoint_id, timestamp_ms, kind, timeout_ms, snapshot, drain, full, location, format)
+    return Barrier(checkpoint_id, timestamp_ms, kind, timeout_ms, snapshot, drain, full, location, format, alone)
 
 
 def aligned_only_vertices(edges: Iterable[tuple[str, str, Partitioning]]) -> frozenset[str]:

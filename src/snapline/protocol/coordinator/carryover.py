@@ -20,6 +20,7 @@ class Carryover:
     last_completed_ms: int | None = None
 
     @classmethod
-    def fresh(cls, config: Checkpoints) -> Carryover:
-        statistics = CheckpointStatistics(history=config.history)
+    def fresh(cls, config: Checkpoints, history: int = 0) -> Carryover:
+        """With a history of at least this many checkpoints."""
+        statistics = CheckpointStatistics(history=max(config.history, history))
         return cls(statistics, FailureCounter(config.tolerable_failures), PeriodicSchedule(config))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from snapline.protocol.statistics.explanation import Explanation
+from snapline.protocol.statistics.failure_sentences import advice_on
 from snapline.types import NO_CHECKPOINT, FailureReason
 
 FIRST_PAUSE_MS = 10_000
@@ -14,16 +16,6 @@ MOST_PASSING = 5
 OVERDUE_INTERVALS = 5
 LEAST_OVERDUE_MS = 5_000
 """A running job warns when no checkpoint has completed for this many intervals, and at least this long."""
-
-_ADVICE = {
-    FailureReason.IO_EXCEPTION: "check that the checkpoint storage can be reached and written to",
-    FailureReason.FINALIZE_CHECKPOINT_FAILURE: "check that the checkpoint storage can be reached and written to",
-    FailureReason.CHECKPOINT_EXPIRED: "find the slow part in handle.checkpoints().latest.failed; raise `timeout`, or "
-    "set unaligned=True if barriers wait behind data",
-    FailureReason.TRIGGER_CHECKPOINT_FAILURE: "mend the hook or source that the message names",
-    FailureReason.TOO_MANY_CHECKPOINT_REQUESTS: "request fewer at once, or raise `max_queued_requests`",
-}
-_OTHER_ADVICE = "handle.checkpoints().latest.failed has the details"
 
 
 class CheckpointAlarm:
@@ -40,7 +32,7 @@ class CheckpointAlarm:
         self._is_running = False
         self._due_ms = 0
         self._pause_ms = FIRST_PAUSE_MS
-        self._has_warned = False
+        self._has_warned = self._has_told_why = False
 
     def running(self, now_ms: int) -> None:
         """All tasks run. Time in which they do not does not count as time without a checkpoint."""
@@ -51,20 +43,35 @@ class CheckpointAlarm:
         """The job has left the running state."""
         self._is_running = False
 
-    def failed(self, checkpoint_id: int, reason: FailureReason, message: str, now_ms: int) -> str | None:
+    def failed(
+        self,
+        checkpoint_id: int,
+        reason: FailureReason,
+        message: str,
+        now_ms: int,
+        explanation: Explanation | None = None,
+    ) -> str | None:
         """A checkpoint failed, or did not start (`NO_CHECKPOINT`). A few that tasks decline may pass.
 
+        The warning names the subtask that the `explanation` of one that expired blames, and its advice.
         At its end a job may be waiting for its last commits, when no further checkpoint can be taken.
         """
         if reason.is_routine:
             return None
         self.failures += 1
         self._last = failure_text(checkpoint_id, reason, message)
-        if (reason.is_passing and self.failures < MOST_PASSING) or not self._is_due(now_ms):
+        if reason.is_passing and self.failures < MOST_PASSING:
             return None
+        # Why one fails is new, even after a warning that none completes.
+        if not self._is_due(now_ms, is_first=not self._has_told_why):
+            return None
+        self._has_told_why = True
         others = f" ({self.failures} have failed since one last completed)" if self.failures > 1 else ""
+        text, advice = self._last, advice_on(reason)
+        if explanation is not None and reason is FailureReason.CHECKPOINT_EXPIRED:
+            text, advice = failure_text(checkpoint_id, reason, explanation.sentence), explanation.advice
         return (
-            f"{self._last}{others}; {_ADVICE.get(reason, _OTHER_ADVICE)}. The job goes on, but a failure would repeat "
+            f"{text}{others}; {advice}. The job goes on, but a failure would repeat "
             "all work since the last completed checkpoint, and output waits for the next"
         )
 
@@ -85,12 +92,12 @@ class CheckpointAlarm:
         """A checkpoint completed. Returns what to say after warnings."""
         failures, had_warned = self.failures, self._has_warned
         self.failures, self._last, self._since_ms = 0, "", now_ms
-        self._has_warned, self._due_ms, self._pause_ms = False, 0, FIRST_PAUSE_MS
+        self._has_warned, self._has_told_why, self._due_ms, self._pause_ms = False, False, 0, FIRST_PAUSE_MS
         return f"checkpoints complete again, after {failures} failed" if had_warned else None
 
-    def _is_due(self, now_ms: int) -> bool:
+    def _is_due(self, now_ms: int, *, is_first: bool = False) -> bool:
         """Whether to warn now; counts on it that the caller does."""
-        if self._has_warned and now_ms < self._due_ms:
+        if self._has_warned and now_ms < self._due_ms and not is_first:
             return False
         self._has_warned = True
         self._due_ms = now_ms + self._pause_ms

@@ -157,14 +157,20 @@ class StartSequence:
             full=self._must_be_full(request),
             location=None if pending.is_inline else pending.location,
             format=request.format if request.kind.is_savepoint else None,
+            alone=self._must_stand_alone(request),
         )
         for subtask in pending.plan.trigger:
             self._effects.append(TriggerCheckpoint(self._executions.of(subtask), barrier))
+        self._statistics.started(pending.id)
         self._request = None
         return pending
 
+    def _must_stand_alone(self, request: TriggerRequest) -> bool:
+        """Whether nothing of older checkpoints may be reused."""
+        return self.full_until_complete or request.kind.is_savepoint or request.scope is CheckpointScope.FULL
+
     def _must_be_full(self, request: TriggerRequest) -> bool:
-        """Whether nothing of older checkpoints may be reused. Savepoints stand on their own."""
-        if self.full_until_complete or request.kind.is_savepoint or request.scope is CheckpointScope.FULL:
+        """Whether keyed state is written anew."""
+        if self._must_stand_alone(request):
             return True
         return request.scope is CheckpointScope.CONFIGURED and not self._config.incremental

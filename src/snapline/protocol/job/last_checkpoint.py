@@ -12,7 +12,10 @@ from snapline.types import SubtaskId
 
 RETRY_MS = 1000
 PAUSE_MS = 100
-"""Pause before the next checkpoint, for subtasks that had not seen the end of the data at the previous one."""
+"""Pause before the next checkpoint, for subtasks that had not seen the end of the data at the previous one.
+
+It doubles each time, up to `RETRY_MS`: those that have seen it may wait long for their last commit.
+"""
 
 
 class Ending(Enum):
@@ -62,6 +65,7 @@ class LastCheckpoint:
         self._is_wanted = is_wanted
         self._reading: set[SubtaskId] = set()
         self._is_running = False
+        self._pause_ms = PAUSE_MS
 
     def prepared(self, sources: Iterable[SubtaskId], again: Collection[SubtaskId] | None = None) -> None:
         """An attempt is about to start with these source subtasks. With `again` only these restart."""
@@ -69,6 +73,7 @@ class LastCheckpoint:
         going_on = set() if again is None else {subtask for subtask in self._reading if subtask not in again}
         self._reading = going_on | set(sources)
         self._is_running = False
+        self._pause_ms = PAUSE_MS
 
     def running(self) -> list[LastCheckpointEffect]:
         """All tasks of the attempt run."""
@@ -89,7 +94,8 @@ class LastCheckpoint:
         if self.state is Ending.READING:
             return []
         self._step("checkpoint completed")
-        return [SetLastCheckpointTimer(PAUSE_MS)]
+        pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, RETRY_MS)
+        return [SetLastCheckpointTimer(pause_ms)]
 
     def failed(self) -> list[LastCheckpointEffect]:
         """A checkpoint requested here has failed."""

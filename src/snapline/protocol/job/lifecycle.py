@@ -183,7 +183,7 @@ class JobLifecycle:
             case DriverFenced(attempt):
                 return self._suspend(f"attempt {attempt} of another driver runs this job")
             case SuspendRequested():
-                return self._suspend("the driver is shutting down")
+                return self._suspend("its driver lets it go; started again, it goes on from its last checkpoint")
             case StopSavepointCompleted(snapshot):
                 if self.status is not JobStatus.RUNNING or snapshot.attempt != self.attempt:
                     return [StopFailed(snapshot, self.cause)]

@@ -30,8 +30,8 @@ class ElementRange:
         return self.stop - self.start
 
 
-ListStates: TypeAlias = Mapping[str, Sequence[ElementRange | None]]
-"""By state name, the list of each old subtask; None where a subtask reported none."""
+ListStates: TypeAlias = Mapping[str, Sequence[Sequence[ElementRange] | None]]
+"""By state name, the list of each old subtask, in pieces; None where a subtask reported none."""
 
 Dealt: TypeAlias = list[dict[str, tuple[ElementRange, ...]]]
 """By new subtask and state name, what it gets, in order. No entry for a state of which it gets no element."""
@@ -178,8 +178,8 @@ def _old_parallelism(states: ListStates) -> int | None:
     return parallelisms.pop() if parallelisms else None
 
 
-def _without_empty(lists: Sequence[ElementRange | None]) -> tuple[ElementRange, ...]:
-    return tuple(elements for elements in lists if elements)
+def _without_empty(lists: Sequence[Sequence[ElementRange] | None]) -> tuple[ElementRange, ...]:
+    return tuple(elements for pieces in lists if pieces for elements in pieces if elements)
 
 
 def _cut(elements: Sequence[ElementRange], sizes: Iterator[int]) -> Iterator[tuple[ElementRange, ...]]:

@@ -127,7 +127,7 @@ def plan_restore(
     snapshot: Snapshot,
     vertices: Sequence[RestoreVertex],
     edges: Sequence[RestoreEdge],
-    options: RestoreOptions = RestoreOptions(),  # noqa: B008  # frozen
+    options: RestoreOptions = RestoreOptions(),
     *,
     hooks: Sequence[str] = (),
 ) -> RestorePlan:
@@ -291,11 +291,11 @@ def _assign_watermark(state: OperatorState, parallelism: int, index: int) -> int
 
 
 def _assign_lists(state: OperatorState, parallelism: int) -> Dealt:
-    by_mode: dict[OperatorStateMode, dict[str, list[ElementRange | None]]] = {}
+    by_mode: dict[OperatorStateMode, dict[str, list[list[ElementRange] | None]]] = {}
     for index in sorted(state.subtasks):
         for part in state.subtasks[index].operator:
             reported = by_mode.setdefault(part.mode, {}).setdefault(part.name, [None] * state.parallelism)
-            reported[index] = ElementRange(part.object, 0, part.elements)
+            reported[index] = [*(reported[index] or ()), ElementRange(part.object, 0, part.elements)]
     result: Dealt = [{} for _ in range(parallelism)]
     deal = {
         OperatorStateMode.SPLIT: split,

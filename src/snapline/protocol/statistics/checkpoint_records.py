@@ -5,7 +5,8 @@ Times are epoch milliseconds; -1 (`NO_ACK`) is a time or duration that is not kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from snapline.protocol.statistics.summary import EMPTY, Summary
@@ -86,13 +87,15 @@ class SubtaskStatistics:
     """One subtask's part in a checkpoint; until it acknowledges, `metrics` is None and the times are -1.
 
     If the checkpoint failed, `metrics` is what the subtask had measured when it gave up; None if the barrier had not
-    arrived, or the report was lost.
+    arrived, or the report was lost. `commit_ms` is the time from the completion of the checkpoint until the subtask
+    had committed its output; -1 if it has none, or not yet.
     """
 
     index: int
     ack_ms: int = NO_ACK
     end_to_end_duration_ms: int = NO_ACK
     metrics: SubtaskMetrics | None = None
+    commit_ms: int = NO_ACK
 
     @property
     def is_acknowledged(self) -> bool:
@@ -121,7 +124,7 @@ class VertexStatistics:
     vertex: str
     trigger_ms: int
     totals: Totals
-    subtasks: tuple[SubtaskStatistics, ...]
+    subtasks: Sequence[SubtaskStatistics]
 
     @property
     def end_to_end_duration_ms(self) -> int:
@@ -131,6 +134,10 @@ class VertexStatistics:
     def __repr__(self) -> str:
         done = f"{self.totals.acknowledged} of {self.totals.subtasks} subtasks"
         return f"<{self.vertex}: {done}, {size_text(self.totals.checkpointed_bytes)}>"
+
+    def unpacked(self) -> VertexStatistics:
+        """The same, with subtasks that are quick to read again."""
+        return self if isinstance(self.subtasks, tuple) else replace(self, subtasks=tuple(self.subtasks))
 
     def summary(self) -> VertexSummary:
         """Computed on each call, since few vertices are looked at this closely."""
@@ -165,7 +172,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord:
-    """One checkpoint at one moment. At most one of `completion` and `failure` is set."""
+    """One checkpoint at one moment. At most one of `completion` and `failure` is set.
+
+    `started_ms` is when the driver triggered its tasks, after operator coordinators and hooks; -1 if not yet.
+    """
 
     id: int
     kind: SnapshotKind
@@ -176,6 +186,7 @@ class CheckpointRecord:
     vertices: tuple[VertexStatistics, ...]
     completion: Completion | None = None
     failure: Failure | None = None
+    started_ms: int = NO_ACK
 
     @property
     def status(self) -> CheckpointStatus:
@@ -265,13 +276,15 @@ class CompletedSummary:
 class StatisticsSnapshot:
     """The statistics at one moment. Deeply immutable, so any thread may read it.
 
-    `history` holds the latest checkpoints and savepoints, in progress or ended, newest first.
+    `history` holds the latest checkpoints and savepoints, in progress or ended, newest first. `failures_by_reason`
+    divides `counts.failed`, routine ones included.
     """
 
     counts: CheckpointCounts = CheckpointCounts()
     latest: LatestCheckpoints = LatestCheckpoints()
     history: tuple[CheckpointRecord, ...] = ()
     summary: CompletedSummary = CompletedSummary()
+    failures_by_reason: Mapping[FailureReason, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         counts, last = self.counts, self.latest.completed

@@ -5,14 +5,16 @@ They decide nothing: a fact that comes late, twice, or about something unknown c
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
+from itertools import chain
 
 from snapline.errors import EngineError
 from snapline.protocol.statistics.checkpoint_records import (
     CheckpointCounts,
     CheckpointRecord,
+    CheckpointStatus,
     CompletedSummary,
     Completion,
     Failure,
@@ -25,6 +27,7 @@ from snapline.protocol.statistics.checkpoint_records import (
     VertexStatistics,
     duration_ms,
 )
+from snapline.protocol.statistics.packed_subtasks import PackedSubtasks
 from snapline.protocol.statistics.summary import Tally
 from snapline.types import NO_CHECKPOINT, FailureReason, SavepointFormat, SnapshotKind
 
@@ -38,6 +41,10 @@ MAX_MESSAGE_CHARACTERS = 4_000
 """Longer failure messages are cut: they may hold stack traces, and a history keeps many."""
 
 
+UNPACKED = 10
+"""The newest checkpoints, whose subtasks are kept as they are: reports about them may still come."""
+
+
 class CheckpointStatistics:
     """Follows the checkpoints of one job over all its attempts.
 
@@ -49,7 +56,8 @@ class CheckpointStatistics:
         if history < 0 or percentile_window < 1:
             raise EngineError(f"history {history} or percentile window {percentile_window} is too small")
         self._restored_count = self._completed_count = self._failed_count = 0
-        self._wall_ahead_ms = 0
+        self._failures: Counter[FailureReason] = Counter()
+        self._now_ms = self._wall_ahead_ms = 0
         self._in_progress: dict[int, _Checkpoint] = {}
         self._history: deque[_Checkpoint] = deque(maxlen=history)
         self._latest: dict[str, _Checkpoint] = {}
@@ -63,7 +71,7 @@ class CheckpointStatistics:
 
         A checkpoint goes by the wall clock of its trigger: its durations are right even if that is set meanwhile.
         """
-        self._wall_ahead_ms = wall_ms - now_ms
+        self._now_ms, self._wall_ahead_ms = now_ms, wall_ms - now_ms
 
     def created(
         self,
@@ -97,7 +105,18 @@ class CheckpointStatistics:
         )
         self._in_progress[checkpoint_id] = checkpoint
         self._history.append(checkpoint)
+        if len(self._history) > UNPACKED:
+            self._history[-UNPACKED - 1].pack()
         self._snapshot = None
+
+    def started(self, checkpoint_id: int) -> bool:
+        """The tasks of a checkpoint are triggered, at the time of `clock`. False if it is not in progress."""
+        checkpoint = self._in_progress.get(checkpoint_id)
+        if checkpoint is None:
+            return False
+        checkpoint.start(self._now_ms)
+        self._snapshot = None
+        return True
 
     def acknowledged(self, checkpoint_id: int, vertex: str, index: int, now_ms: int, metrics: SubtaskMetrics) -> bool:
         """A subtask has acknowledged. False if the checkpoint has ended, or the subtask is unknown or a repeat."""
@@ -112,9 +131,19 @@ class CheckpointStatistics:
 
         False if the checkpoint is complete or no longer remembered, or the subtask is unknown or has acknowledged.
         """
-        candidates = (*self._in_progress.values(), *reversed(self._history), *self._latest.values())
-        known = next((checkpoint for checkpoint in candidates if checkpoint.id == checkpoint_id), None)
+        known = self._in_progress.get(checkpoint_id) or next(self._remembered(checkpoint_id), None)
         if known is None or not known.measure(vertex, index, metrics):
+            return False
+        self._snapshot = None
+        return True
+
+    def committed(self, checkpoint_id: int, vertex: str, index: int, commit_ms: int) -> bool:
+        """A subtask has committed its output of a completed checkpoint, `commit_ms` after it completed.
+
+        False if the checkpoint is not remembered as completed, or the subtask is unknown.
+        """
+        known = next(self._remembered(checkpoint_id), None)
+        if known is None or not known.commit(vertex, index, commit_ms):
             return False
         self._snapshot = None
         return True
@@ -128,7 +157,7 @@ class CheckpointStatistics:
         record = checkpoint.record
         self._note_latest("savepoint" if record.kind.is_savepoint else "completed", checkpoint)
         for name, tally in self._tallies.items():
-            tally.add(getattr(record if name == "end_to_end_duration_ms" else record.totals, name))
+            tally.add(_measured(record, name))
         self._completed_count += 1
         self._snapshot = None
         return True
@@ -160,13 +189,13 @@ class CheckpointStatistics:
             checkpoint.end(failure=Failure(checkpoint.wall_ms(now_ms), reason, message))
             self._note_latest("failed", checkpoint)
         self._failed_count += 1
+        self._failures[reason] += 1
         self._snapshot = None
         return True
 
     def discarded(self, checkpoint_id: int) -> bool:
         """The files of a completed checkpoint are deleted. False if it is no longer remembered."""
-        candidates = (*reversed(self._history), *self._latest.values())
-        if not any(known.id == checkpoint_id and known.discard() for known in candidates):
+        if not any(known.discard() for known in self._remembered(checkpoint_id)):
             return False
         self._snapshot = None
         return True
@@ -185,6 +214,39 @@ class CheckpointStatistics:
         self._restored_count += 1
         self._snapshot = None
 
+    def preceded_by(self, past: StatisticsSnapshot, totals: Mapping[str, int]) -> None:
+        """Take over what an earlier driver has counted of the same job; `totals` are those of its statistics.
+
+        What it had in progress stays so until it is reported as completed or failed.
+        """
+        earlier = [_Checkpoint(record, {}, 0) for record in reversed(past.history)]
+        open_before = [known for known in earlier if known.record.status is CheckpointStatus.IN_PROGRESS]
+        self._history = deque((*earlier, *self._history), self._history.maxlen)
+        self._in_progress = {**{known.id: known for known in open_before}, **self._in_progress}
+        for kind in ("completed", "savepoint", "failed"):
+            record: CheckpointRecord | None = getattr(past.latest, kind)
+            if record is not None and kind not in self._latest:
+                known = next((known for known in earlier if known.id == record.id), None)
+                self._latest[kind] = known or _Checkpoint(record, {}, 0)
+        self._restored = self._restored or past.latest.restored
+        self._not_started = self._not_started or past.latest.not_started
+        self._restored_count += past.counts.restored
+        self._completed_count += past.counts.completed
+        self._failed_count += past.counts.failed + past.counts.in_progress - len(open_before)
+        self._failures.update(past.failures_by_reason)
+        completed = [known.record for known in earlier if known.record.completion is not None]
+        for name, tally in self._tallies.items():
+            summary = getattr(past.summary, name)
+            values = [value for record in completed if (value := _measured(record, name)) >= 0]
+            total = totals.get(name, summary.avg * summary.count)
+            tally.preceded_by(summary, total, values[max(len(values) - summary.count, 0) :])
+        self._snapshot = None
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """The sum of each measurement of the summary over all completed checkpoints."""
+        return {name: tally.total for name, tally in self._tallies.items()}
+
     def snapshot(self) -> StatisticsSnapshot:
         """The statistics as they are now; the same object until something changes."""
         if self._snapshot is None:
@@ -200,8 +262,13 @@ class CheckpointStatistics:
                 ),
                 tuple(checkpoint.record for checkpoint in reversed(self._history)),
                 CompletedSummary(**{name: tally.summary() for name, tally in self._tallies.items()}),
+                dict(self._failures),
             )
         return self._snapshot
+
+    def _remembered(self, checkpoint_id: int) -> Iterator[_Checkpoint]:
+        candidates = chain(reversed(self._history), self._latest.values())
+        return (known for known in candidates if known.id == checkpoint_id)
 
     def _note_latest(self, kind: str, checkpoint: _Checkpoint) -> None:
         # A savepoint may end after one that was started later, and then is not the latest.
@@ -234,6 +301,9 @@ class _Checkpoint:
     def wall_ms(self, now_ms: int) -> int:
         return now_ms + self._wall_ahead_ms
 
+    def start(self, now_ms: int) -> None:
+        self._record = replace(self._record, started_ms=self.wall_ms(now_ms))
+
     def acknowledge(self, vertex: str, index: int, now_ms: int, metrics: SubtaskMetrics) -> bool:
         known, ack_ms = self._vertices.get(vertex), self.wall_ms(now_ms)
         if known is None or not known.acknowledge(index, ack_ms, metrics):
@@ -249,6 +319,28 @@ class _Checkpoint:
         vertices = tuple(vertex.statistics for vertex in self._vertices.values())
         self._record = replace(self._record, totals=self._totals, vertices=vertices)
         return True
+
+    def commit(self, vertex: str, index: int, commit_ms: int) -> bool:
+        """Whether this is a completed checkpoint with such a subtask."""
+        record = self._record
+        known = record.vertex(vertex)
+        if record.completion is None or known is None or not 0 <= index < len(known.subtasks):
+            return False
+        subtasks = list(known.subtasks)
+        subtasks[index] = replace(subtasks[index], commit_ms=commit_ms)
+        changed = replace(known, subtasks=tuple(subtasks))
+        vertices = tuple(changed if item is known else item for item in record.vertices)
+        self._record = replace(record, vertices=vertices)
+        return True
+
+    def pack(self) -> None:
+        """Keep the subtasks in less memory, once the checkpoint has ended."""
+        record = self._record
+        if record.completion is None and record.failure is None:
+            return
+        self._vertices = {}
+        vertices = (replace(item, subtasks=PackedSubtasks(item.subtasks)) for item in record.vertices)
+        self._record = replace(record, vertices=tuple(vertices))
 
     def end(self, *, completion: Completion | None = None, failure: Failure | None = None) -> None:
         self._record = replace(self.record, completion=completion, failure=failure)
@@ -292,6 +384,12 @@ class _Vertex:
         self._subtasks[index] = SubtaskStatistics(index, ack_ms, duration_ms(self._trigger_ms, ack_ms), metrics)
         self._totals = self._totals.with_ack(ack_ms, metrics)
         return True
+
+
+def _measured(record: CheckpointRecord, name: str) -> int:
+    """One measurement of the summary."""
+    value: int = getattr(record if name == "end_to_end_duration_ms" else record.totals, name)
+    return value
 
 
 def _shortened(message: str) -> str:

@@ -54,6 +54,12 @@ def percentile(ordered: Sequence[int], permille: int) -> float:
     return lower + part / 1000 * (upper - lower)
 
 
+def median(values: Iterable[int]) -> float:
+    """The median; 0 without values."""
+    ordered = sorted(values)
+    return percentile(ordered, 500) if ordered else 0.0
+
+
 def _summary(count: int, least: int, greatest: int, total: int, ordered: Sequence[int]) -> Summary:
     quantiles = (percentile(ordered, permille) for permille in (500, 900, 950, 990, 999))
     return Summary(count, least, greatest, total // count, *quantiles)
@@ -82,6 +88,23 @@ class Tally:
         insort(self._ordered, value)
         if len(self._latest) > self._window:
             del self._ordered[bisect_left(self._ordered, self._latest.popleft())]
+
+    def preceded_by(self, summary: Summary, total: int, latest: Sequence[int]) -> None:
+        """Count what was measured before: `summary` and its sum are over all of it, `latest` is the end of it."""
+        if summary.count == 0:
+            return
+        self._least = summary.min if self._count == 0 else min(self._least, summary.min)
+        self._greatest = max(self._greatest, summary.max)
+        self._count += summary.count
+        self._total += total
+        # Percentiles need a value, even if none was kept.
+        values = (*(latest or (summary.avg,)), *self._latest)
+        self._latest = deque(values[-self._window :])
+        self._ordered = sorted(self._latest)
+
+    @property
+    def total(self) -> int:
+        return self._total
 
     def summary(self) -> Summary:
         if self._count == 0:

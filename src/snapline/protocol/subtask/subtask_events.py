@@ -93,6 +93,13 @@ class PartitionsEnded:
     """Every input partition has ended: the upstream subtasks have left."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkChanged:
+    """Operators have begun work that the subtask may not leave before it is done, such as commits, or have done it."""
+
+    is_unfinished: bool
+
+
 SubtaskEvent: TypeAlias = (
     CheckpointTriggered
     | TriggerCheckpoint
@@ -108,6 +115,7 @@ SubtaskEvent: TypeAlias = (
     | DataEnded
     | OutputsConsumed
     | PartitionsEnded
+    | WorkChanged
 )
 
 # Effects.

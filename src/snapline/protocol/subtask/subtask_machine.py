@@ -33,8 +33,9 @@ _L = Life
 LIFE = TransitionTable(
     "Life of a subtask",
     "After its data has ended a subtask waits for one more complete checkpoint, which commits its last effects. Then "
-    "it leaves, once everything upstream has left, everything downstream has processed what it sent, and it has "
-    "answered every checkpoint it has begun.",
+    "it leaves, once everything upstream has left, everything downstream has processed what it sent, its operators "
+    "have committed what they prepared, and it has answered every checkpoint it has begun. Until then it takes part in "
+    "checkpoints.",
     _L.RUNNING,
     [
         (_L.RUNNING, "end of data", _L.ENDED),
@@ -45,7 +46,7 @@ LIFE = TransitionTable(
         (_L.ENDED, "savepoint complete", _L.LEAVING),
         (_L.STOPPING, "savepoint complete", _L.LEAVING),
         (_L.LEAVING, "end of data", _L.LEAVING),
-        (_L.LEAVING, "partitions ended and outputs consumed", _L.FINISHED),
+        (_L.LEAVING, "nothing left to do", _L.FINISHED),
         (_L.STOPPING, "savepoint aborted", _L.RUNNING),
         (_L.STOPPING, "savepoint with drain aborted", _L.FAILED),
     ],
@@ -147,6 +148,7 @@ class SubtaskMachine:
         self._is_draining = False
         self._partitions_ended = not has_inputs
         self._outputs_consumed = True
+        self._has_work = False
 
     @recorded
     def handle(self, event: s.SubtaskEvent, now_ms: int) -> list[s.SubtaskEffect]:
@@ -185,6 +187,9 @@ class SubtaskMachine:
                 return self._leave()
             case s.OutputsConsumed():
                 self._outputs_consumed = True
+                return self._leave()
+            case s.WorkChanged(is_unfinished):
+                self._has_work = is_unfinished
                 return self._leave()
 
     def _handle_ended(self, event: s.SubtaskEvent) -> list[s.SubtaskEffect]:
@@ -387,9 +392,10 @@ class SubtaskMachine:
     def _leave(self) -> list[s.SubtaskEffect]:
         """Finish if nothing is left to do. A checkpoint that has begun is answered first: all others wait for it."""
         is_answering = any(checkpoint_id > self._completed_id for checkpoint_id in self._running)
-        if self.life is not Life.LEAVING or not self._partitions_ended or not self._outputs_consumed or is_answering:
+        is_alone = self._partitions_ended and self._outputs_consumed
+        if self.life is not Life.LEAVING or not is_alone or self._has_work or is_answering:
             return []
-        self._step("partitions ended and outputs consumed")
+        self._step("nothing left to do")
         return [s.FinishTask()]
 
     def _on_data_ended(self, final_from: int) -> list[s.SubtaskEffect]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from snapline.contracts.operator_coordinator import MAX_EVENT_BYTES, Coordinator
 from snapline.contracts.plain_data import event_bytes, plain_bytes
 from snapline.errors import SnaplineError, UserCodeError
 from snapline.protocol.coordinator.coordinator_state import InFlightEvent
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 
@@ -28,7 +28,7 @@ _NOTICES = frozenset({"subtask_failed", "checkpoint_completed", "checkpoint_subs
 """Calls that reach a coordinator even after its attempt has failed."""
 
 T = TypeVar("T")
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +180,10 @@ class CoordinatorRunner:
         """`done` is called on the loop when the coordinator has nothing left to hand out."""
         self.run("drain", lambda: self._coordinator.drain(lambda: self._scheduler.post(done)))
 
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """`done` is called on the loop when everything that there is now has been read."""
+        self.run("catch_up", lambda: self._coordinator.catch_up(lambda: self._scheduler.post(done)))
+
     def resume(self) -> None:
         self.run("resume", self._coordinator.resume)
 
@@ -251,7 +255,7 @@ class CoordinatorRunner:
         if call.failed is not None and not self._is_closed:
             call.failed(error)
         elif self._is_closed:
-            _log.warning("%s", error, exc_info=error)
+            _log.warning("%s", error, exc_info=error, attempt=self._place.attempt)
         else:
             self._fail(error)
         self._go_on(call)
@@ -262,7 +266,7 @@ class CoordinatorRunner:
         self._call_next()
 
     def _fail(self, error: Exception) -> None:
-        _log.warning("%s", error, exc_info=error)
+        _log.warning("%s", error, exc_info=error, attempt=self._place.attempt)
         self._waiting.clear()
         self._failed(error)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import replace
@@ -27,6 +26,7 @@ from snapline.protocol.messages import (
 )
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.master_calls import MasterCalls
@@ -39,7 +39,7 @@ from snapline.storage.cleaner import Cleaner, Done
 from snapline.storage.journals.journal_client import PublicationFencedError
 from snapline.types import FailureReason, SubtaskId
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class Owner(Protocol):
@@ -92,6 +92,7 @@ class CoordinatorShell:
         self._ids_after = 0 if storage.given is None else storage.given.id
         self._timers = NamedTimers(scheduler)
         self._draining: list[TriggerRequest] = []
+        self._catching_up: list[Future[bool]] = []
 
     @property
     def retained(self) -> RetainedSnapshots:
@@ -123,6 +124,7 @@ class CoordinatorShell:
         self._decide(event)
         if isinstance(event, c.JobLeftRunning):
             self._give_up_draining()
+            self._give_up_catching_up()
             self._coordinators.close(finish=event.shutdown, vertices=event.vertices)
 
     def _decide(self, event: c.CoordinatorEvent) -> None:
@@ -147,6 +149,23 @@ class CoordinatorShell:
         message = "the job stopped running before it had read everything"
         for request in requests:
             self._owner.request_failed(c.FailRequest(request, reason, message))
+
+    # Others wait until everything is read that there is now, while the job goes on.
+
+    def catch_up(self, answer: Future[bool]) -> None:
+        """`answer` says whether everything that there is now was read; not if the attempt is over before."""
+        self._catching_up.append(answer)
+        self._coordinators.catch_up(lambda: self._caught_up(answer))
+
+    def _caught_up(self, answer: Future[bool]) -> None:
+        if answer in self._catching_up:
+            self._catching_up.remove(answer)
+            answer.set_result(True)
+
+    def _give_up_catching_up(self) -> None:
+        answers, self._catching_up = self._catching_up, []
+        for answer in answers:
+            answer.set_result(False)
 
     # Events.
 
@@ -213,7 +232,8 @@ class CoordinatorShell:
             case c.Discard() | c.DeleteSnapshot() | c.DeleteShared():
                 self._clean(effect)
             case c.CompleteRequest(request, snapshot):
-                _log.debug("%s %d is complete: %s", snapshot.kind.value.lower(), snapshot.id, snapshot.location)
+                kind = snapshot.kind.value.lower()
+                _log.debug("%s %d is complete: %s", kind, snapshot.id, snapshot.location, checkpoint=snapshot.id)
                 owner.request_completed(request, snapshot)
             case c.FailRequest(request):
                 owner.request_failed(effect)

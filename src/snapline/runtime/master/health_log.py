@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from snapline.protocol.statistics.progress import Progress, RateMeter
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.scheduler.scheduler import Cancellable, Scheduler
 from snapline.text import duration_text
 from snapline.types import JobStatus
@@ -13,7 +13,7 @@ from snapline.types import JobStatus
 SAMPLES = 4
 """Looks at the job per line."""
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class HealthLog:

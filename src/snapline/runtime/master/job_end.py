@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from snapline.errors import FencedError, StorageError, StorageLostError
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.job.first_failure import FirstFailure
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
@@ -22,7 +22,7 @@ RECORD_PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 RECORD_TIMEOUT_S = 60.0
 """How long recording the end may take altogether, also if storage never answers."""
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class EndRecorder:
@@ -117,7 +117,8 @@ class EndRecorder:
         self._cleaner.close()
         config = self._spec.checkpoints
         claimed = self._storage.given if config.claim_mode is ClaimMode.CLAIM else None
-        self._storage.archive.finish(attempt, status, config.externalized, retained, claimed)
+        archive = self._storage.archive
+        archive.finish(attempt, status, config.externalized, retained, claimed, limit=config.retained)
 
     def _report(self, cause: str) -> None:
         self._failure.replaced(cause)

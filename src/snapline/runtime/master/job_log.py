@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from snapline.protocol.job.first_failure import Failure
 from snapline.protocol.statistics.task_metrics import TaskMetrics, bad_rows_event
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.scheduler.system_threads import wall_clock_ms
 from snapline.types import JobStatus
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 MAX_EVENTS = 1000
 MAX_TEXT_CHARACTERS = 500
@@ -39,6 +39,11 @@ class EventLog:
         with self._lock:
             self._events.append((self._now_ms(), text[:MAX_TEXT_CHARACTERS]))
 
+    def preceded_by(self, earlier: Sequence[tuple[int, str]]) -> None:
+        """Remember what an earlier driver noted, as far as there is room."""
+        with self._lock:
+            self._events = deque((*earlier, *self._events), self._events.maxlen)
+
     def all(self) -> list[tuple[int, str]]:
         with self._lock:
             return list(self._events)
@@ -51,4 +56,5 @@ def note_metrics(known: dict[str, TaskMetrics], metrics: TaskMetrics, events: Ev
     known[name] = metrics
     if event:
         events.add(event)
-        _log.warning("job %s: %s", job, event)
+        subtask, attempt = metrics.execution
+        _log.warning("job %s: %s", job, event, attempt=attempt, vertex=subtask.vertex, subtask=subtask.index)

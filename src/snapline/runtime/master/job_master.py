@@ -22,14 +22,15 @@ from snapline.protocol.job.repeated_errors import has_moved
 from snapline.protocol.job.restart_policy import RestartPolicy
 from snapline.protocol.snapshot import Snapshot
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
-from snapline.protocol.statistics.task_metrics import TaskMetrics
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.master import job_recovery as r
 from snapline.runtime.master.attempt_start import AttemptStart
 from snapline.runtime.master.checkpoint_reports import CheckpointReports
 from snapline.runtime.master.coordinator_shell import CoordinatorShell
 from snapline.runtime.master.deployment import Deployment
 from snapline.runtime.master.job_end import EndRecorder
-from snapline.runtime.master.job_log import EventLog, note_metrics
+from snapline.runtime.master.job_log import EventLog
+from snapline.runtime.master.job_monitor import JobMonitor
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.operator_coordinators import OperatorCoordinators
@@ -50,7 +51,7 @@ NOTIFY_AGAIN_S = 5.0
 _FAILED = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.FAILED)
 _ACTIVE = (JobStatus.INITIALIZING, JobStatus.RUNNING)
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class JobMaster:
@@ -71,13 +72,10 @@ class JobMaster:
         self.status = JobStatus.CREATED
         self.attempt = 0
         self.failure = FirstFailure()
-        self.metrics: dict[str, TaskMetrics] = {}
-        self.memory_bytes: dict[int, int] = {}
         self.requests = Requests()
         self.effects = EffectQueue()
         self._spec = spec
         self._storage = storage
-        self._archive = storage.archive
         self._cleaner = cleaner
         self._scheduler = scheduler
         self._calls = calls
@@ -88,8 +86,7 @@ class JobMaster:
         self._start = AttemptStart(spec, storage, scheduler, calls)
         policy = RestartPolicy.for_config(spec.restart)
         self._lifecycle = JobLifecycle(policy, spec.execution.same_error_limit, self._regions)
-        self._memory = Carryover.fresh(spec.checkpoints)
-        self._reports = CheckpointReports(spec.name, events, scheduler.time_s)
+        self._memory = Carryover.fresh(spec.checkpoints, spec.monitoring.history)
         self._source_ends = SourceEnds(
             is_wanted=spec.takes_last_checkpoint,
             scheduler=scheduler,
@@ -98,21 +95,22 @@ class JobMaster:
         )
         self._end_recorder = EndRecorder(spec, storage, cleaner, scheduler, calls.journal, generations, self.failure)
         self._subtasks = r.all_subtasks(spec.plan)
+        self.monitor = JobMonitor(spec, self._subtasks, self._memory, self.failure, events, scheduler)
+        self._reports = CheckpointReports(spec.name, events, scheduler.time_s, self.monitor)
         self._recovery: r.Recovery | None = None
-        self._coordinator: CoordinatorShell | None = None
+        self.coordinator: CoordinatorShell | None = None
         self._timers = NamedTimers(scheduler)
         self._notified_s = 0.0
         self._early_requests: list[TriggerRequest] = []
         self._fatal: str | None = None
-        self._has_run = False
+        self._has_run = self._is_closed = self._is_let_go = False
         self._must_record = True
-        self._is_closed = False
         self._slots: Slots
         self._deployment: Deployment
 
     def start(self, slots: Slots) -> None:
         """`slots` must report to this master and share its effects."""
-        shared = None if self._storage.is_in_driver else self._archive.shared_directory
+        shared = None if self._storage.is_in_driver else self._storage.archive.shared_directory
         self._slots = slots
         self._deployment = Deployment(self._spec, self._scheduler, slots, shared, self)
         self._job_event(j.JobSubmitted())
@@ -122,8 +120,8 @@ class JobMaster:
         """Stop everything that would happen by itself."""
         self._is_closed = True
         self._timers.cancel_all()
-        if self._coordinator is not None:
-            self._coordinator.close()
+        if self.coordinator is not None:
+            self.coordinator.close()
         self._source_ends.close()
         self._deployment.close()
 
@@ -135,7 +133,7 @@ class JobMaster:
     @property
     def coordinators_closed(self) -> list[Future[None]]:
         """Set on the loop when the operator coordinators of the last attempt are closed."""
-        return [] if self._coordinator is None else self._coordinator.coordinators_closed
+        return [] if self.coordinator is None else self.coordinator.coordinators_closed
 
     @property
     def statistics(self) -> StatisticsSnapshot:
@@ -159,12 +157,14 @@ class JobMaster:
         self._job_event(j.CancelRequested())
 
     def suspend(self) -> None:
+        self._is_let_go = True
         self._job_event(j.SuspendRequested())
 
     # Reports of slots.
 
     def slots_ready(self, addresses: Sequence[tuple[str, int]]) -> None:
         self._events.add(f"attempt {self.attempt}: all slots ready, tasks deployed")
+        self.monitor.slots_ready(addresses)
         self._deployment.slots_ready(addresses)
 
     def slot_failed(self, cause: str, log: str, slot: int | None, is_loss: bool) -> None:
@@ -187,7 +187,8 @@ class JobMaster:
     def failure_explained(self, cause: str, log: str, slot: int | None) -> None:
         self._events.add(cause)
         level = logging.WARNING if self.failure.explained(cause, log, slot) else logging.INFO
-        _log.log(level, "job %s: %s", self._spec.name, cause)
+        self.monitor.failure_explained()
+        _log.log(level, "job %s: %s", self._spec.name, cause, attempt=self.attempt)
 
     def slots_failed(self, cause: str, is_fatal: bool) -> None:
         if is_fatal:
@@ -205,9 +206,9 @@ class JobMaster:
         self.slots_failed(cause, is_fatal=not self._has_run)
 
     def process_gone(self, slot: int) -> None:
-        self.memory_bytes.pop(slot, None)
-        if self._coordinator is not None and self._lifecycle.status in _ACTIVE:
-            self._coordinator.slot_lost(slot)
+        self.monitor.memory_bytes.pop(slot, None)
+        if self.coordinator is not None and self._lifecycle.status in _ACTIVE:
+            self.coordinator.slot_lost(slot)
         self._deployment.process_gone(slot)
 
     def process_said(self, slot: int, message: ToMaster) -> None:
@@ -220,8 +221,8 @@ class JobMaster:
                 self._coordinator_event(message)
             case m.EventToCoordinator(execution):
                 self._check_sender(slot, execution)
-                if self._coordinator is not None and self._coordinator.tasks.executions.is_current(execution):
-                    self._coordinator.event_received(message)
+                if self.coordinator is not None and self.coordinator.tasks.executions.is_current(execution):
+                    self.coordinator.event_received(message)
             case SourceEnded(execution):
                 self._check_sender(slot, execution)
                 if self._lifecycle.executions.is_current(execution):
@@ -231,11 +232,11 @@ class JobMaster:
             case TasksCancelled(attempt, regions):
                 self._deployment.tasks_cancelled(slot, attempt, regions)
             case Metrics(tasks, memory_bytes):
-                self.memory_bytes[slot] = memory_bytes
+                self.monitor.memory_bytes[slot] = memory_bytes
                 for metrics in tasks:
                     self._check_sender(slot, metrics.execution)
                     if self._lifecycle.executions.is_current(metrics.execution):
-                        note_metrics(self.metrics, metrics, self._events, self._spec.name)
+                        self.monitor.metrics_reported(metrics)
             case _:
                 raise PeerError(f"an operator process may not send {type(message).__name__}")
 
@@ -245,11 +246,12 @@ class JobMaster:
 
     def _task_reported(self, report: m.TaskReport) -> None:
         execution, status = report.execution, report.status
+        self.monitor.task_reported(report)
         is_current = self._lifecycle.is_current(execution)
         if is_current and status is not TaskStatus.FAILED:
             self._coordinator_event(c.TaskStatusChanged(execution.subtask, status))
-        elif self._coordinator is not None and self._coordinator.tasks.executions.is_current(execution):
-            self._coordinator.subtask_failed(execution.subtask, report.error)
+        elif self.coordinator is not None and self.coordinator.tasks.executions.is_current(execution):
+            self.coordinator.subtask_failed(execution.subtask, report.error)
         if report.is_final and is_current:
             # Another version of the job, another setting or a backup may fit: leave everything for it.
             self._must_record = False
@@ -298,7 +300,7 @@ class JobMaster:
         if self._is_closed:
             return
         before = self._lifecycle.status
-        self._lifecycle.is_stopping = self._coordinator is not None and self._coordinator.is_stopping
+        self._lifecycle.is_stopping = self.coordinator is not None and self.coordinator.is_stopping
         effects = self._lifecycle.handle(event, self._scheduler.now_ms(), self._random.uniform(-1.0, 1.0))
         after = self._lifecycle.status
         if after is not before:
@@ -310,16 +312,15 @@ class JobMaster:
         cause = self._lifecycle.cause
         if (before in _ACTIVE and after in _FAILED) or (before, after) == (JobStatus.RESTARTING, JobStatus.FAILING):
             self.failure.failed(cause, known)
-            self._events.add(f"attempt {self._lifecycle.attempt} failed: {cause}")
-            if self._lifecycle.errors.note:
-                self._events.add(self._lifecycle.errors.note)
-            _log.warning("job %s: attempt %d failed: %s", self._spec.name, self._lifecycle.attempt, cause)
+            self.monitor.attempt_failed(self._lifecycle.attempt, self.repeats, self._lifecycle.errors.note)
         elif after is JobStatus.SUSPENDED:
             self.failure.replaced(cause)
-            _log.warning("job %s is suspended: %s", self._spec.name, cause)
+            log = _log.info if self._is_let_go else _log.warning
+            log("job %s is suspended: %s", self._spec.name, cause, attempt=self.attempt)
         # Nobody may hear of an end before it is recorded.
         if not after.is_globally_terminal and after is not JobStatus.SUSPENDED:
             self.status = after
+            self.monitor.status_changed(after)
 
     def _carry_out(self, effect: j.JobEffect) -> None:
         match effect:
@@ -334,8 +335,7 @@ class JobMaster:
                 self._deployment.deploy(self._recovery, subtasks)
             case j.StartCheckpoints(attempt, hold_ms):
                 self._has_run = True
-                self._events.add(f"attempt {attempt} runs")
-                _log.info("job %s: attempt %d runs", self._spec.name, attempt)
+                self.monitor.attempt_runs(attempt)
                 self._coordinator_event(c.JobRunning(self._random.random(), hold_ms))
                 self._reports.running()
                 self._submit_early_requests()
@@ -349,7 +349,7 @@ class JobMaster:
             case j.ScheduleRestart(delay_ms, regions):
                 trace = self.failure.trace and f" after\n{self.failure.trace}"
                 self._events.add(text := f"restarting {self._regions.restart_text(regions)}")
-                _log.info("job %s: %s in %d ms%s", self._spec.name, text, delay_ms, trace)
+                _log.info("job %s: %s in %d ms%s", self._spec.name, text, delay_ms, trace, attempt=self.attempt)
                 self._slots.warm_up()
                 self._timers.set("restart", delay_ms, self._job_event, j.RestartDue())
             case j.StopFailed(snapshot, cause):
@@ -358,8 +358,8 @@ class JobMaster:
                 self._end(status)
 
     def _coordinator_event(self, event: c.CoordinatorEvent) -> None:
-        if self._coordinator is not None and not self._is_closed:
-            self._coordinator.feed(event)
+        if self.coordinator is not None and not self._is_closed:
+            self.coordinator.feed(event)
 
     def _heartbeat(self) -> None:
         self._timers.set("heartbeat", self._spec.execution.heartbeat_interval_ms, self._heartbeat)
@@ -385,15 +385,15 @@ class JobMaster:
 
     def _claimed(self, found: r.Claim) -> None:
         journal = found.journal
+        self.monitor.claimed(journal.attempt, is_ours=found.is_ours)
         if journal.is_closed and journal.ended is not None:
             r.warn_of_end(self._spec, journal.ended)
             self._job_event(j.JobHadEnded(journal.ended, found.stop))
         elif found.is_ours:
             self.attempt = max(self.attempt, journal.attempt)
-            self._events.add(f"attempt {journal.attempt} claimed")
             if past := found.earlier_failure(self._spec.checkpoints):
                 self._events.add(past)
-                _log.warning("job %s: %s", self._spec.name, past)
+                _log.warning("job %s: %s", self._spec.name, past, attempt=journal.attempt)
             self._job_event(j.AttemptClaimed(journal.attempt))
         else:
             self._job_event(j.DriverFenced(journal.attempt))
@@ -406,7 +406,7 @@ class JobMaster:
             # Another version of the job or a backup may fit: leave everything for it.
             self._must_record = False
         if not isinstance(error, SnaplineError):
-            _log.error("preparing an attempt failed unexpectedly", exc_info=error)
+            _log.error("preparing an attempt failed unexpectedly", exc_info=error, attempt=self.attempt)
         text = str(error) if isinstance(error, SnaplineError) else f"{type(error).__name__}: {error}"
         self._job_event(j.PreparationFailed(text, not is_final(error), ErrorIdentity.of(error, "driver")))
 
@@ -415,16 +415,16 @@ class JobMaster:
             coordinators.close(finish=False)
             return
         self._recovery = recovery
-        vertices, before = recovery.vertices(self._regions), self._coordinator
+        vertices, before = recovery.vertices(self._regions), self.coordinator
         starting = frozenset(subtask for subtask in self._subtasks if subtask.vertex in vertices)
         sources = (task for task in starting - recovery.plan.finished if task.vertex in self._spec.sources)
         self._source_ends.prepared(sources, again=starting)
-        self.metrics = {name: task for name, task in self.metrics.items() if task.execution.subtask not in starting}
+        self.monitor.deployed(recovery.attempt, starting, recovery.plan.finished)
         if before is not None and recovery.regions is not None:
             before.hand_over(coordinators, vertices)
         elif before is not None:
             before.close()
-        self._coordinator = CoordinatorShell(
+        self.coordinator = CoordinatorShell(
             self._spec,
             r.make_coordinator(self._spec, recovery, self._memory, None if before is None else before.tasks),
             coordinators,
@@ -436,7 +436,7 @@ class JobMaster:
             self._deployment,
             self,
         )
-        self._coordinator.start()
+        self.coordinator.start()
         r.announce(self._spec.name, recovery, self._memory.statistics, self._events, self._scheduler.wall_ms())
         self._job_event(j.AttemptPrepared(starting, recovery.plan.finished))
 
@@ -446,5 +446,5 @@ class JobMaster:
         if not self._must_record or not status.is_globally_terminal:
             self._on_end(status)
             return
-        retained = self._coordinator.retained if self._coordinator is not None else None
+        retained = self.coordinator.retained if self.coordinator is not None else None
         self._end_recorder.record(self._lifecycle.attempt, status, retained, self._on_end)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,13 +32,14 @@ from snapline.protocol.restore.restore_plan import (
 from snapline.protocol.retention.retained_snapshots import RetainedSnapshots
 from snapline.protocol.snapshot import Snapshot, VertexInfo
 from snapline.protocol.statistics.checkpoint_statistics import CheckpointStatistics
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.master.job_log import EventLog
 from snapline.runtime.master.job_storage import MasterStorage
 from snapline.storage.archive import Archive
 from snapline.storage.snapshot_forks import forks, note_fork
 from snapline.types import NO_CHECKPOINT, ClaimMode, JobStatus, SubtaskId
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +178,21 @@ def announce(name: str, recovery: Recovery, statistics: CheckpointStatistics, ev
         )
     what = "the beginning" if start is None else start.location
     events.add(f"attempt {recovery.attempt} starts from {what}")
-    _log.info("job %s: attempt %d starts from %s", name, recovery.attempt, what)
+    number = None if start is None else start.id
+    _log.info(
+        "job %s: attempt %d starts from %s", name, recovery.attempt, what, attempt=recovery.attempt, checkpoint=number
+    )
     if left_behind:
         listed = ", ".join(left_behind)
         events.add(f"left behind in {what}, because the job does not have it (allow_non_restored): {listed}")
-        _log.warning("job %s leaves state behind in %s, as allow_non_restored permits: %s", name, what, listed)
+        _log.warning(
+            "job %s leaves state behind in %s, as allow_non_restored permits: %s",
+            name,
+            what,
+            listed,
+            attempt=recovery.attempt,
+            checkpoint=number,
+        )
 
 
 def make_coordinator(

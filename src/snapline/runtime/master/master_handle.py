@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
-from os import fspath
 from typing import TypeVar
 
+from snapline.api.handle_html import handle_html
 from snapline.api.job_handle import JobFailedError, SnapshotFailedError, handle_text
 from snapline.config import Duration, Path, duration_ms
-from snapline.errors import ConfigurationError
-from snapline.protocol.coordinator.request_decider import TriggerRequest, is_forced, savepoint_request
+from snapline.protocol.coordinator.request_decider import TriggerRequest
 from snapline.protocol.job.first_failure import Failure
 from snapline.protocol.retention.retention_rules import keeps
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
+from snapline.protocol.statistics.job_view import JobView
 from snapline.protocol.statistics.progress import Progress
 from snapline.protocol.statistics.task_metrics import TaskMetrics
+from snapline.runtime.master.available_rows import AvailableRows
 from snapline.runtime.master.job_log import Outcome
-from snapline.runtime.master.job_storage import absolute
 from snapline.runtime.master.master_thread import MasterThread
-from snapline.types import CheckpointScope, JobStatus, SavepointFormat, SnapshotKind
+from snapline.runtime.master.user_requests import checkpoint_request, snapshot_request
+from snapline.types import CheckpointScope, JobStatus, SavepointFormat
 
 T = TypeVar("T")
-
-_NOT_YET_MS = 0
-"""The time of a request is set by the clock of the master, when it takes the request."""
 
 
 class MasterHandle:
@@ -38,6 +34,9 @@ class MasterHandle:
 
     def __repr__(self) -> str:
         return handle_text(self)
+
+    def _repr_html_(self) -> str:
+        return handle_html(self)
 
     @property
     def id(self) -> str:
@@ -70,8 +69,15 @@ class MasterHandle:
     def repeats(self) -> int:
         return self._thread.master.repeats
 
+    @property
+    def url(self) -> str:
+        return self._thread.url
+
     def status(self) -> JobStatus:
         return self._thread.master.status
+
+    def view(self) -> JobView:
+        return self._ask(self._thread.view, self._thread.view)
 
     def wait(self, timeout: Duration | None = None) -> JobStatus:
         outcome = self._outcome(timeout)
@@ -101,7 +107,7 @@ class MasterHandle:
 
     def metrics(self) -> dict[str, TaskMetrics]:
         master = self._thread.master
-        return self._ask(lambda: dict(master.metrics), lambda: dict(master.metrics))
+        return self._ask(lambda: dict(master.monitor.metrics), lambda: dict(master.monitor.metrics))
 
     def progress(self) -> Progress:
         return self._ask(self._thread.progress, self._thread.progress)
@@ -109,21 +115,34 @@ class MasterHandle:
     def memory_bytes(self) -> dict[int, int]:
         """Memory of each slot's operator process, as last reported."""
         master = self._thread.master
-        return self._ask(lambda: dict(master.memory_bytes), lambda: dict(master.memory_bytes))
+        return self._ask(lambda: dict(master.monitor.memory_bytes), lambda: dict(master.monitor.memory_bytes))
 
     def events(self) -> list[tuple[int, str]]:
         """Recent events with their times in milliseconds: status, attempts, failures, checkpoints."""
         return self._thread.events.all()
 
     def checkpoint(self, scope: CheckpointScope = CheckpointScope.CONFIGURED, timeout: Duration | None = None) -> str:
-        kind = SnapshotKind.CHECKPOINT
-        forced = is_forced(kind, unaligned=self._spec.checkpoints.unaligned)
-        return self._request(TriggerRequest(_name(), kind, forced, False, _NOT_YET_MS, scope=scope), timeout)
+        return self._request(checkpoint_request(self._spec.checkpoints, scope), timeout)
 
     def savepoint(
         self, directory: Path | None = None, *, format: SavepointFormat | None = None, timeout: Duration | None = None
     ) -> str:
-        return self._request(self._savepoint(directory, format, stop=False), timeout)
+        return self._request(snapshot_request(self._spec.checkpoints, directory, format, stop=False), timeout)
+
+    def process_available(self, timeout: Duration | None = None) -> None:
+        AvailableRows(self, self._catch_up).process(_seconds(timeout))
+
+    def _catch_up(self, answer: Future[bool]) -> bool:
+        """Returns False if the job has ended; the answer is whether the sources of this attempt have read all."""
+        master = self._thread.master
+
+        def ask() -> None:
+            if master.coordinator is None or master.status is not JobStatus.RUNNING:
+                answer.set_result(False)
+            else:
+                master.coordinator.catch_up(answer)
+
+        return self._thread.post(ask)
 
     def stop(
         self,
@@ -133,7 +152,8 @@ class MasterHandle:
         format: SavepointFormat | None = None,
         timeout: Duration | None = None,
     ) -> str:
-        location = self._request(self._savepoint(savepoint, format, stop=True, drain=drain), timeout)
+        request = snapshot_request(self._spec.checkpoints, savepoint, format, stop=True, drain=drain)
+        location = self._request(request, timeout)
         self._outcome(timeout)
         return location
 
@@ -145,15 +165,6 @@ class MasterHandle:
         """Leave the job to another driver and wait until that is done: checkpoints stay, slots are released."""
         self._thread.post(self._thread.master.suspend)
         self._outcome(timeout)
-
-    def _savepoint(
-        self, directory: Path | None, format: SavepointFormat | None, *, stop: bool, drain: bool = False
-    ) -> TriggerRequest:
-        target = None if directory is None else fspath(directory)
-        if target is not None and not target.strip():
-            raise ConfigurationError("a savepoint needs a directory; the one that was given is empty")
-        request = savepoint_request(_name(), self._spec.checkpoints, _NOT_YET_MS, target=target, stop=stop, drain=drain)
-        return replace(request, target=absolute(str(request.target)), format=format or request.format)
 
     def _request(self, request: TriggerRequest, timeout: Duration | None) -> str:
         answer: Future[str] = Future()
@@ -186,10 +197,6 @@ class MasterHandle:
             return answer.result()
         self._outcome(None)
         return after_the_end()
-
-
-def _name() -> str:
-    return f"user-{uuid.uuid4().hex}"
 
 
 def _seconds(timeout: Duration | None) -> float | None:

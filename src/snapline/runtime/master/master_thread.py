@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from typing import Any
 
+from snapline.errors import TransientError
 from snapline.graph.job_spec import JobSpec
 from snapline.protocol.job.first_failure import Failure
 from snapline.protocol.statistics.checkpoint_records import StatisticsSnapshot
+from snapline.protocol.statistics.job_view import JobView
 from snapline.protocol.statistics.progress import Progress, progress_of
+from snapline.runtime.job_logs import JobLogger, set_log_fields
 from snapline.runtime.master.control_server import ControlServer
 from snapline.runtime.master.health_log import HealthLog
+from snapline.runtime.master.job_history import JobHistory, end_text, keep_history
 from snapline.runtime.master.job_log import EventLog, Outcome
 from snapline.runtime.master.job_master import JobMaster
 from snapline.runtime.master.job_storage import MasterStorage
+from snapline.runtime.master.job_traces import JobTraces, trace_job
 from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slot_probe import SocketProbe
 from snapline.runtime.master.slots import Slots
 from snapline.runtime.scheduler.loop_scheduler import LoopScheduler
+from snapline.runtime.scheduler.system_threads import wall_clock_ms
 from snapline.runtime.slot.slot_provider import SlotProvider
 from snapline.storage.cleaner import PARALLELISM, Cleaner
+from snapline.storage.savepoint_disposal import dispose_savepoint
 from snapline.types import JobStatus
 
 CLOSE_TIMEOUT_S = 10.0
 """How long all calls under way together may take to return at the end of a job."""
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class MasterThread:
@@ -43,6 +50,7 @@ class MasterThread:
         self.started: Future[None] = Future()
         self.ended: Future[Outcome] = Future()
         self.last_statistics = StatisticsSnapshot()
+        self.url = ""
         self.master: JobMaster
         self._provider = provider
         self._storage = storage
@@ -51,13 +59,18 @@ class MasterThread:
         self._is_open = False
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(self._raised)
-        scheduler = self._scheduler = LoopScheduler(self._loop)
+        self._context = copy_context()
+        self._context.run(set_log_fields, job=spec.name, job_id=spec.job_id)
+        scheduler = self._scheduler = LoopScheduler(self._loop, self._context)
         parallelism = PARALLELISM if spec.checkpoints.parallel_cleanup else 1
         self._cleaner = Cleaner(storage.archive, scheduler.executor(parallelism, "snapline-cleaner"))
         self._calls = MasterCalls.of(scheduler)
         self._generations = SlotGenerations(scheduler, spec, provider, self._provider_failed)
         self._ending: asyncio.Future[JobStatus]
         self._defect: Failure | None = None
+        self._ended_ms: int | None = None
+        self._history: JobHistory | None = None
+        self._traces: JobTraces | None = None
         self._thread = threading.Thread(target=self._run, name=f"snapline-master-{spec.job_id[:16]}", daemon=True)
 
     def start(self) -> None:
@@ -78,7 +91,7 @@ class MasterThread:
         """Make a call on the loop soon. Returns False if the job is over and it never happens. Any thread."""
         with self._gate:
             if self._is_open:
-                self._loop.call_soon_threadsafe(callback, *arguments)
+                self._loop.call_soon_threadsafe(callback, *arguments, context=self._context)
             return self._is_open
 
     def progress(self) -> Progress:
@@ -86,11 +99,24 @@ class MasterThread:
         master = self.master
         statistics = master.statistics if self._is_open else self.last_statistics
         cause = "" if master.failure.failure is None else master.failure.failure.cause
-        return progress_of(master.status, master.attempt, cause, master.metrics.values(), self._sources, statistics)
+        metrics = master.monitor.metrics.values()
+        return progress_of(master.status, master.attempt, cause, metrics, self._sources, statistics)
+
+    def view(self) -> JobView:
+        """Everything outsiders see of the job. On the loop, or once the job has ended."""
+        if not hasattr(self, "master"):
+            raise TransientError(f"job {self.spec.name!r} is starting; ask again in a moment")
+        master = self.master
+        return master.monitor.view(master.status, master.attempt, master.repeats, self._ended_ms, self.url)
+
+    def dispose(self, path: str) -> None:
+        """Delete a savepoint in one of the job's directories. Blocks."""
+        dispose_savepoint(self._storage.objects, path, self._storage.archive.covers)
 
     # On the thread.
 
     def _run(self) -> None:
+        set_log_fields(job=self.spec.name, job_id=self.spec.job_id)
         outcome: Outcome | None = None
         try:
             outcome = self._loop.run_until_complete(self._main())
@@ -109,12 +135,18 @@ class MasterThread:
     def _provider_failed(self, generation: int, error: str, is_fatal: bool) -> None:
         self._slots.provider_failed(generation, error, is_fatal)
 
+    def _next_attempt(self) -> int:
+        """The attempt for which slots are ordered: the next one is not claimed yet while the job restarts."""
+        return self.master.attempt + (self.master.status is JobStatus.RESTARTING)
+
     async def _main(self) -> Outcome:
         spec, scheduler = self.spec, self._scheduler
         self._ending = self._loop.create_future()
         self.master = master = JobMaster(
             spec, self._storage, self._cleaner, scheduler, self._calls, self._generations, self.events, self._end
         )
+        self._history = keep_history(spec, self._storage, scheduler, master.monitor, self.view)
+        self._traces = trace_job(spec, scheduler, master.monitor)
         probe = SocketProbe(self._loop)
         self._slots = slots = Slots(
             spec.plan.slots, spec.execution, scheduler, self._generations, probe, master, master.effects, self.events
@@ -123,6 +155,8 @@ class MasterThread:
         await server.start(self._provider.bind_host, spec.execution.driver_ports)
         health = HealthLog(scheduler, spec.name, spec.execution.health_interval_ms, self.progress)
         self._generations.port = server.port
+        self._generations.page_url = self.url
+        self._generations.next_attempt = self._next_attempt
         self._is_open = True
         has_ended = False
         try:
@@ -133,8 +167,13 @@ class MasterThread:
             has_ended = status is not JobStatus.SUSPENDED
             health.close()
             master.close()
-            if closing := [asyncio.wrap_future(closed) for closed in master.coordinators_closed]:
-                await asyncio.wait(closing, timeout=CLOSE_TIMEOUT_S)
+            closing = master.coordinators_closed
+            if self._history is not None:
+                closing = [*closing, self._history.close(status)]
+            if self._traces is not None:
+                closing = [*closing, self._traces.close()]
+            if closing:
+                await asyncio.wait([asyncio.wrap_future(closed) for closed in closing], timeout=CLOSE_TIMEOUT_S)
         finally:
             closed = asyncio.Event()
             slots.close(closed.set, has_ended=has_ended)
@@ -170,6 +209,7 @@ class MasterThread:
             self._is_open = False
         if hasattr(self, "master"):
             self.last_statistics = self.master.statistics
+            self.master.monitor.watchers.clear()
         # Runs everything posted before; nothing can follow.
         self._loop.run_until_complete(asyncio.sleep(0))
         self._generations.close_threads()
@@ -179,6 +219,8 @@ class MasterThread:
             (calls.hooks.close, "a master hook"),
             (calls.coordinators.close, "an operator coordinator"),
             (calls.background.close, "a source's discovery, or a background call of an operator coordinator"),
+            *([] if self._history is None else [(self._history.calls.close, "the history of the job")]),
+            *([] if self._traces is None else [(self._traces.calls.close, "the exporter of traces")]),
             (calls.storage.close, "storage"),
             (calls.journal.close, "the journal"),
         ):
@@ -189,13 +231,16 @@ class MasterThread:
         self._loop.close()
 
     def _report(self, outcome: Outcome) -> None:
+        self._ended_ms = wall_clock_ms()
         self.master.status = outcome.status
+        self.master.monitor.status_changed(outcome.status)
         self.master.failure.failure = outcome.failure
-        self.events.add(f"the job has ended: {outcome.status.value}")
+        self.events.add(end_text(outcome.status))
         if outcome.status is JobStatus.FAILED:
             cause = "" if outcome.failure is None else f": {outcome.failure.cause}"
-            _log.error("job %s has failed%s", self.spec.name, cause)
+            _log.error("job %s has failed%s", self.spec.name, cause, attempt=self.master.attempt)
         else:
-            _log.info("job %s has ended: %s", self.spec.name, outcome.status.value)
+            status, attempt = outcome.status.value, self.master.attempt
+            _log.info("job %s has ended: %s", self.spec.name, status, attempt=attempt)
         self.master.requests.ended(outcome.status)
         self.ended.set_result(outcome)

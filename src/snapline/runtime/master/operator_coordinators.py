@@ -99,16 +99,23 @@ class OperatorCoordinators:
 
     def drain(self, done: Callable[[], None]) -> None:
         """The job is to be drained; `done` is called on the loop once no coordinator has anything left to hand out."""
+        self._ask_all(lambda runner, answer: runner.drain(answer), done)
+
+    def catch_up(self, done: Callable[[], None]) -> None:
+        """`done` is called on the loop once everything is read that there is now."""
+        self._ask_all(lambda runner, answer: runner.catch_up(answer), done)
+
+    def _ask_all(self, ask: Callable[[CoordinatorRunner, Callable[[], None]], None], done: Callable[[], None]) -> None:
         waiting = set(self._runners)
 
-        def drained(uid: str) -> None:
+        def answered(uid: str) -> None:
             if uid in waiting:
                 waiting.discard(uid)
                 if not waiting:
                     done()
 
         for uid, runner in self._runners.items():
-            runner.drain(partial(drained, uid))
+            ask(runner, partial(answered, uid))
         if not self._runners:
             done()
 

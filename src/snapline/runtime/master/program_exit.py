@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 import weakref
 from typing import Any
 
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.types import JobStatus
 
 SUSPEND_TIMEOUT = "20s"
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 _handles: weakref.WeakSet[MasterHandle] = weakref.WeakSet()
 _guard = threading.Lock()
 _is_registered = False
@@ -41,8 +41,11 @@ def _suspend_all() -> None:
             "the program ends while job %s runs: it is suspended and continues from its last checkpoint when it is "
             "started again; to wait for its end call wait(), or use run()",
             handle.name,
+            job=handle.name,
+            job_id=handle.id,
         )
         try:
             handle.suspend(SUSPEND_TIMEOUT)
         except TimeoutError as error:
-            _log.error("job %s could not be suspended in time: %s", handle.name, error)
+            name = handle.name
+            _log.error("job %s could not be suspended in time: %s", name, error, job=name, job_id=handle.id)

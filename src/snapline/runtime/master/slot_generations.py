@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
 from snapline.errors import ConfigurationError
 from snapline.graph.job_spec import JobSpec
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.scheduler import Scheduler
 from snapline.runtime.slot.slot_provider import SlotOrder, SlotProvider
@@ -19,7 +19,7 @@ RELEASE_TIMEOUT_S = 3.0
 
 CLOSE_TIMEOUT_S = 30.0
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 Failed: TypeAlias = Callable[[int, str, bool], None]
 """Called on the loop with the failed generation, the reason, and whether a retry is useless."""
@@ -28,12 +28,15 @@ Failed: TypeAlias = Callable[[int, str, bool], None]
 class SlotGenerations:
     """Calls the provider on threads. `credentials` are the newest generation's, None after its release.
 
+    `port`, `page_url` and `next_attempt`, which is asked on the loop, go into the orders.
     A release may come while a start still waits for room; the next start comes after both.
     """
 
     def __init__(self, scheduler: Scheduler, spec: JobSpec, provider: SlotProvider, failed: Failed) -> None:
         self.credentials: Credentials | None = None
         self.port = 0
+        self.page_url = ""
+        self.next_attempt: Callable[[], int] = lambda: 1
         self._spec = spec
         self._provider = provider
         self._failed = failed
@@ -69,6 +72,8 @@ class SlotGenerations:
             heartbeat_timeout_ms=spec.execution.heartbeat_timeout_ms,
             slot_host=spec.execution.host,
             local_copies=None if local is None else str(job_directory(local, spec.job_id)),
+            attempt=self.next_attempt(),
+            page_url=self.page_url,
         )
 
         def failed(error: str, is_fatal: bool) -> None:

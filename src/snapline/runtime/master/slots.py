@@ -13,6 +13,7 @@ from snapline.runtime.master.slot_generations import CLOSE_TIMEOUT_S, SlotGenera
 from snapline.runtime.master.slot_probe import Probe
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.scheduler import Scheduler
+from snapline.runtime.scheduler.silence import silent_since
 from snapline.runtime.wire.control_messages import (
     Drain,
     Heartbeat,
@@ -285,12 +286,9 @@ class Slots:
         """Send heartbeats and close peers that are silent for too long."""
         interval_s = self._execution.heartbeat_interval_ms / 1000
         now_s, timeout_s = self._scheduler.time_s(), self._execution.heartbeat_timeout_ms / 1000
-        # After a pause of this process no peer counts as late: their messages wait to be read.
-        was_still = now_s - self._beaten_s > interval_s + timeout_s / 2
-        self._beaten_s = now_s
+        beaten_s, self._beaten_s = self._beaten_s, now_s
         for peer in list(self._peers):
-            if was_still:
-                peer.heard_s = now_s
+            peer.heard_s = silent_since(peer.heard_s, beaten_s, now_s, interval_s)
             peer.send(Heartbeat())
             if now_s - peer.heard_s > timeout_s:
                 peer.close(f"no message for {timeout_s:g} s (heartbeat_timeout)")

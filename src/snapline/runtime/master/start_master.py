@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from snapline.graph.job_spec import JobSpec
 from snapline.runtime.master.control_server import connection_limit
+from snapline.runtime.master.job_page import open_page
 from snapline.runtime.master.job_storage import open_storage
+from snapline.runtime.master.job_traces import check_traces
 from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.master.master_thread import MasterThread
 from snapline.runtime.master.program_exit import suspend_at_exit
@@ -32,6 +34,7 @@ def start_master(
     """
     try:
         check_encryption(spec.execution.encryption)
+        check_traces(spec.monitoring)
         slots = spec.plan.slots
         require_descriptors(connection_limit(slots), f"the driver of a job with {slots} slots")
         provider.check(slots)
@@ -42,7 +45,12 @@ def start_master(
             opening.end()
         try:
             thread = MasterThread(spec, provider, storage)
-            thread.start()
+            page = open_page(thread, storage.objects)
+            try:
+                thread.start()
+            except BaseException:
+                page.close()
+                raise
         except BaseException:
             storage.close()
             raise

@@ -6,6 +6,8 @@ import socket
 from dataclasses import dataclass
 from typing import Protocol
 
+from snapline.runtime.scheduler.silence import silent_since
+
 LOOKS_PER_INTERVAL = 4
 """How often a connection is looked at between two heartbeats, so that silence is noticed soon after the timeout."""
 
@@ -53,10 +55,10 @@ class Heartbeat:
         connection = self._connection
         if connection.is_ending:
             return None
-        # After a pause of this process nothing counts as late: it waits to be read.
-        was_still = now - self._looked_s > self._look_s + self._timeout_s / 2
+        if self._heard_s is not None:
+            self._heard_s = silent_since(self._heard_s, self._looked_s, now, self._look_s)
         self._looked_s = now
-        if connection.take_heard() or (was_still and self._heard_s is not None):
+        if connection.take_heard():
             self._heard_s = now
         elif self._heard_s is not None and now - self._heard_s >= self._timeout_s:
             connection.give_up(f"nothing has come from it for {self._timeout_s:g} s (heartbeat_timeout)")

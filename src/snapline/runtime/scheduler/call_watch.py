@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.scheduler.scheduler import Cancellable
 
 FIRST_WARNING_S = 10.0
 LONGEST_PAUSE_S = 600.0
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class Timers(Protocol):

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextvars import copy_context
 from typing import Any
 
 from snapline.runtime.scheduler.mailbox import Mailbox, ThreadMailbox
@@ -28,7 +29,7 @@ class SystemThreads:
     time_s = staticmethod(time.monotonic)
 
     def thread(self, call: Callable[[], None], name: str) -> threading.Thread:
-        return threading.Thread(target=call, name=name, daemon=True)
+        return threading.Thread(target=copy_context().run, args=(call,), name=name, daemon=True)
 
     def mailbox(self, clock: Callable[[], int]) -> Mailbox:
         return ThreadMailbox(clock)

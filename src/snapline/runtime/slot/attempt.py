@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from snapline.graph.execution_plan import PlannedEdge, PlannedVertex
 from snapline.graph.shipment import Shipment
 from snapline.protocol.barriers.barrier_events import aligned_only_vertices
 from snapline.protocol.statistics.task_metrics import TaskMetrics
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.network.partitioners import make_partitioner
@@ -27,7 +27,7 @@ from snapline.storage.objects.object_store import ObjectStore
 from snapline.storage.snapshot_writer import WriteOptions
 from snapline.types import ExecutionId, Partitioning
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 CONNECT_TIMEOUT_S = 30.0
 
@@ -217,6 +217,13 @@ class Attempt:
         deadline_s = time_s() + timeout_s
         for task in self.tasks.values():
             if task.is_alive and not task.join(max(deadline_s - time_s(), 0)):
-                _log.warning("%s does not stop: user code does not return", task.execution)
+                subtask, attempt = task.execution
+                _log.warning(
+                    "%s does not stop: user code does not return",
+                    task.execution,
+                    attempt=attempt,
+                    vertex=subtask.vertex,
+                    subtask=subtask.index,
+                )
                 return False
         return True

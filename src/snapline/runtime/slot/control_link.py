@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 import time
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from snapline.errors import PeerError
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.wire.auth import ClosedEarlyError, Route
 from snapline.runtime.wire.control_messages import Message, encode
 from snapline.runtime.wire.credentials import Credentials
@@ -21,7 +21,7 @@ CONNECT_TIMEOUT_S = 10.0
 CONNECT_RETRY_S = 0.1
 JOIN_TIMEOUT_S = 10.0
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class ControlLink(Protocol):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from snapline.errors import ConfigurationError, PeerError, SnaplineError
 from snapline.graph.shipment import unpack
+from snapline.runtime.job_logs import JobLogFilter, JobLogger, JsonLogFormatter, set_log_fields
 from snapline.runtime.network.admission import entering_limit
 from snapline.runtime.network.descriptors import require_descriptors
 from snapline.runtime.network.exchange import Exchange
@@ -21,6 +22,7 @@ from snapline.runtime.scheduler.system_threads import SystemThreads
 from snapline.runtime.slot import bootstrap as boot
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.control_link import ControlLink, cannot_reach, connect
+from snapline.runtime.slot.late_pandas import put_off_pandas
 from snapline.runtime.slot.process_directory import ProcessDirectory
 from snapline.runtime.slot.start_problems import listening_failed, start_problem
 from snapline.runtime.slot.task_host import TaskHost
@@ -29,7 +31,7 @@ from snapline.runtime.wire import control_messages as m
 from snapline.runtime.wire.auth import CONTROL, DRIVER, Route
 from snapline.storage.objects.file_objects import FileObjects
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a thread may hold the interpreter while others wait; the default adds 5 ms to every message."""
@@ -38,6 +40,11 @@ STATE_THREADS = 4
 CHANNEL_THREADS = 2
 BACKGROUND_THREADS = 8
 MAX_LOG_LINES = 50
+
+LOG_FORMAT = "SNAPLINE_LOG_FORMAT"
+"""Environment variable: `json` makes the lines of an operator process JSON objects."""
+
+_TEXT = "%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"
 
 _GARBAGE_THRESHOLD = 100_000
 """Garbage-collection threshold: one batch of rows allocates this many objects, and cycles are rare."""
@@ -56,6 +63,7 @@ class OperatorProcess:
     def run(self) -> None:
         """Join the job and serve. Raises `PeerError` if the driver cannot be reached or the job cannot run here."""
         bootstrap = self._bootstrap
+        set_log_fields(job_id=bootstrap.job_id)
         address = (bootstrap.driver_host, bootstrap.driver_port)
         try:
             route = Route(CONTROL, bootstrap.generation, bootstrap.slot, DRIVER)
@@ -64,6 +72,7 @@ class OperatorProcess:
             raise PeerError(cannot_reach(address, error)) from error
         try:
             shipment = unpack(bootstrap.shipment)
+            set_log_fields(job=shipment.job_name)
             shipment.checkpoints.storage_options.check()
             slots, regions = shipment.plan.slots, len(shipment.plan.regions.all)
             connections = slots * regions
@@ -137,13 +146,23 @@ class LogLines(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s"))
+        self.setFormatter(logging.Formatter(_TEXT))
 
     def emit(self, record: logging.LogRecord) -> None:
         self._lines.append(self.format(record))
 
     def text(self) -> str:
         return "\n".join(self._lines)
+
+
+def set_up_logs(lines: LogLines) -> None:
+    """Write warnings to standard error, as text or as JSON, and keep the last lines of all that is logged."""
+    stream = logging.StreamHandler(sys.stderr)
+    is_json = os.environ.get(LOG_FORMAT, "").strip().lower() == "json"
+    stream.setFormatter(JsonLogFormatter() if is_json else logging.Formatter(_TEXT))
+    for handler in (stream, lines):
+        handler.addFilter(JobLogFilter())
+    logging.basicConfig(level=logging.WARNING, handlers=[stream, lines])
 
 
 def main() -> None:
@@ -154,16 +173,12 @@ def main() -> None:
     boot.watch_parent(stream, lambda: os._exit(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = bootstrap.sys_path
+    put_off_pandas()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD, *gc.get_threshold()[1:])
-    logging.basicConfig(
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
     lines = LogLines()
-    logging.getLogger().addHandler(lines)
+    set_up_logs(lines)
     status = 0
     try:
         OperatorProcess(bootstrap, lines.text).run()

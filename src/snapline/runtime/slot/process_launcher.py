@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import signal
@@ -173,8 +174,18 @@ def describe_exit(status: int, output: str = "") -> str:
     """Describes the result of `Popen.wait`, with the last line of output if the process gave up by itself."""
     if status < 0:
         return f"killed by signal {-status}"
-    last = output.strip().rpartition("\n")[2].strip() if status else ""
+    last = _message(output.strip().rpartition("\n")[2].strip()) if status else ""
     return f"exited with status {status}{last and ': '}{last[:MAX_REASON_CHARACTERS]}"
+
+
+def _message(line: str) -> str:
+    """The message of a line that is a log record in JSON; else the line."""
+    if not line.startswith("{"):
+        return line
+    try:
+        return str(json.loads(line)["message"])
+    except (ValueError, LookupError):
+        return line
 
 
 def _pieces(line: bytes) -> list[bytes]:

@@ -13,7 +13,8 @@ from snapline.runtime.wire.credentials import Credentials
 class SlotOrder:
     """A request for slots; the driver refuses supervisors with other `credentials` or an older `generation`.
 
-    `local_copies` is the job's directory for copies of its snapshots on each machine, None if it keeps none.
+    `local_copies` is the job's directory for copies of its snapshots on each machine, None if it keeps none. `attempt`
+    is the first that uses the slots; `page_url` is where the job's page is, empty if none is served.
     """
 
     job_id: str
@@ -28,6 +29,8 @@ class SlotOrder:
     heartbeat_timeout_ms: int
     slot_host: str | None
     local_copies: str | None = None
+    attempt: int = 1
+    page_url: str = ""
 
 
 class SlotProvider(Protocol):

@@ -8,6 +8,7 @@ import sys
 
 from snapline.errors import PeerError
 from snapline.runtime.scheduler.scheduler import Threads
+from snapline.runtime.scheduler.silence import silent_since
 from snapline.runtime.scheduler.system_threads import SystemThreads
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.control_link import ControlLink, cannot_reach, connect
@@ -48,7 +49,7 @@ class Supervisor:
         self._threads = threads or SystemThreads()
         self._mailbox = self._threads.mailbox(self._time_ms)
         self._child: Child | None = None
-        self._heard_ms = 0
+        self._heard_ms = self._beaten_ms = 0.0
         self._is_drained = False
         self._has_ended = False
 
@@ -75,7 +76,7 @@ class Supervisor:
         try:
             link.start(self._received, self._lost)
             self._send(self._hello())
-            self._heard_ms = self._time_ms()
+            self._heard_ms = self._beaten_ms = self._time_ms()
             self._beat()
             self._mailbox.serve(lambda: self._is_drained)
         finally:
@@ -105,11 +106,14 @@ class Supervisor:
         )
 
     def _beat(self) -> None:
-        now_ms, timeout_ms = self._time_ms(), self._order.heartbeat_timeout_ms
+        now_ms, order = self._time_ms(), self._order
+        interval_ms, timeout_ms = order.heartbeat_interval_ms, order.heartbeat_timeout_ms
+        self._heard_ms = silent_since(self._heard_ms, self._beaten_ms, now_ms, interval_ms)
+        self._beaten_ms = now_ms
         if now_ms - self._heard_ms > timeout_ms:
             self._fail(f"slot {self._slot} has not heard from the driver for {timeout_ms / 1000:g} s and gives up")
         self._send(Heartbeat())
-        self._mailbox.at(now_ms + self._order.heartbeat_interval_ms, self._beat)
+        self._mailbox.at(now_ms + interval_ms, self._beat)
 
     # On the link's thread.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -32,7 +31,9 @@ from snapline.protocol.messages import (
     TaskReport,
     TriggerCheckpoint,
 )
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.network.exchange import Exchange
+from snapline.runtime.scheduler.silence import silent_since
 from snapline.runtime.slot.attempt import Attempt
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.control_link import ControlLink
@@ -47,7 +48,7 @@ from snapline.types import ExecutionId, FailureReason, TaskStatus
 LOST_PEER_PAUSE_MS = 1000
 """Delay before reporting a lost connection to another slot, so that the side with the cause reports first."""
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 
 class TaskHost:
@@ -81,11 +82,11 @@ class TaskHost:
         self._fences: dict[int | None, int] = {None: 0}
         self._has_probed_storage = False
         self._is_over = False
-        self._heard_ms = 0
+        self._heard_ms = self._beaten_ms = 0.0
 
     def run(self) -> None:
         bootstrap, (host, port) = self._bootstrap, self._exchange.address
-        self._heard_ms = self._time_ms()
+        self._heard_ms = self._beaten_ms = self._time_ms()
         try:
             self._link.start(self._received, self._lost)
             process_id = self._environment.threads.process_id()
@@ -334,12 +335,15 @@ class TaskHost:
         self._mailbox.at(self._time_ms() + delay_ms, call)
 
     def _beat(self) -> None:
-        timeout_ms = self._bootstrap.heartbeat_timeout_ms
-        if self._time_ms() - self._heard_ms > timeout_ms:
+        now_ms, bootstrap = self._time_ms(), self._bootstrap
+        interval_ms, timeout_ms = bootstrap.heartbeat_interval_ms, bootstrap.heartbeat_timeout_ms
+        self._heard_ms = silent_since(self._heard_ms, self._beaten_ms, now_ms, interval_ms)
+        self._beaten_ms = now_ms
+        if now_ms - self._heard_ms > timeout_ms:
             self._lost(f"no message for {timeout_ms} ms")
             return
         self._send(m.Heartbeat())
-        self._at(self._bootstrap.heartbeat_interval_ms, self._beat)
+        self._at(interval_ms, self._beat)
 
     def _report_metrics(self) -> None:
         if self._attempts:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from snapline.types import IDLE, MAX_WATERMARK
 
-_NOTHING_YET = IDLE + 1
+NOTHING_YET = IDLE + 1
+"""Less than any watermark: of a channel that is not idle, or no longer, but has had none."""
 
 
 class InputWatermarks:
@@ -15,10 +16,10 @@ class InputWatermarks:
     """
 
     def __init__(self, channels: int) -> None:
-        self._watermarks = [_NOTHING_YET] * channels
+        self._watermarks = [NOTHING_YET] * channels
         self._idle = [False] * channels
         self._ended = [False] * channels
-        self._current = _NOTHING_YET
+        self._current = NOTHING_YET
         self._is_idle = False
         self._behind = channels
         """How many active channels are no further than the subtask."""
@@ -26,7 +27,7 @@ class InputWatermarks:
     @property
     def current_ms(self) -> int | None:
         """The watermark, or None before the first."""
-        return None if self._current == _NOTHING_YET else self._current
+        return None if self._current == NOTHING_YET else self._current
 
     def advance(self, channel: int, watermark: int) -> list[int]:
         """Take a watermark of a channel, or `IDLE`; `MAX_WATERMARK` ends the channel. Returns what to pass on."""
@@ -62,7 +63,7 @@ class InputWatermarks:
         if least > self._current:
             self._current = least
             advanced.append(least)
-        elif was_idle and active and self._current != _NOTHING_YET:
+        elif was_idle and active and self._current != NOTHING_YET:
             advanced.append(self._current)
         self._behind = sum(watermark <= self._current for watermark in active)
         if self._is_idle and (advanced or not was_idle):

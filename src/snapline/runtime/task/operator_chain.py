@@ -17,6 +17,8 @@ from snapline.operators.row_batches import row_at
 from snapline.operators.source_head import ChainMember, SourceHead
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.restore.restore_plan import SubtaskRestore
+from snapline.protocol.statistics.task_metrics import CommitFigures
+from snapline.runtime.task.input_watermarks import NOTHING_YET
 from snapline.runtime.task.task_failure import one_line
 from snapline.state.subtask_states import PendingSnapshot, SubtaskStates
 from snapline.storage.snapshot_reader import SnapshotReader
@@ -43,6 +45,7 @@ class OperatorChain:
         self._members = list(zip(self.uids, members, strict=True))
         self._by_uid = dict(self._members)
         self._time_s = time_s
+        self._prepared_s = 0.0
         self._states: dict[str, SubtaskStates] = {}
 
     def open(
@@ -76,8 +79,13 @@ class OperatorChain:
         member.process(batch, input_index)
 
     def watermark(self, timestamp_ms: int, behind: Operator | None = None) -> bool:
-        """Pass a watermark, or `IDLE`, through the operators (`behind` one). Returns False if one of them holds it."""
+        """Pass a watermark, or `IDLE`, through the operators (`behind` one). Returns False if one of them holds it.
+
+        `NOTHING_YET`, the end of being idle without a watermark, says nothing to them.
+        """
         start = 0 if behind is None else self.operators.index(behind) + 1
+        if timestamp_ms == NOTHING_YET:
+            return not any(operator.makes_watermarks for operator in self.operators[start:])
         if timestamp_ms == IDLE:
             return all(operator.idle() for operator in self.operators[start:])
         for operator in self.operators[start:]:
@@ -108,12 +116,21 @@ class OperatorChain:
             operator.finish()
 
     @property
-    def row_figures(self) -> tuple[int, int, str]:
-        """The numbers of late and of bad rows so far, and what was wrong with the last bad row of the last operator."""
+    def figures(self) -> tuple[int, int, str, str, CommitFigures | None]:
+        """The numbers of late and of bad rows so far, what was wrong with the last bad row of the last operator, the
+        split that holds event time back, and how the commits of the sink get on. Any thread.
+        """
         members = [member for _, member in self._members]
         late = sum(operator.late_rows for operator in self.operators)
         said = [member.last_bad_row for member in members if member.bad_rows]
-        return late, sum(member.bad_rows for member in members), said[-1] if said else ""
+        slowest_split = "" if self.source is None else self.source.slowest_split
+        commits = (operator.commit_figures() for operator in self.operators)
+        committing = next((figures for figures in commits if figures is not None), None)
+        return late, sum(member.bad_rows for member in members), said[-1] if said else "", slowest_split, committing
+
+    @property
+    def is_restoring(self) -> bool:
+        return any(operator.is_restoring for operator in self.operators)
 
     @property
     def is_full(self) -> bool:
@@ -131,14 +148,19 @@ class OperatorChain:
 
     def prepare_snapshot(self, checkpoint_id: int) -> None:
         """Goes from head to tail: the next operator still processes what one emits."""
+        started_s = self._time_s()
         for operator in self.operators:
             operator.prepare_snapshot(checkpoint_id)
+        self._prepared_s = self._time_s() - started_s
 
     def snapshot(
         self, barrier: Barrier, default_format: SavepointFormat, *, ended: bool
     ) -> tuple[dict[str, PendingSnapshot], int]:
-        """Run the synchronous part, from tail to head. Returns what to write and the duration in milliseconds."""
-        started_s = self._time_s()
+        """Run the synchronous part, from tail to head. Returns what to write and the duration in milliseconds.
+
+        Preparing belongs to it: the task processes nothing meanwhile.
+        """
+        started_s, self._prepared_s = self._time_s() - self._prepared_s, 0.0
         is_savepoint = barrier.snapshot.is_savepoint
         is_canonical = is_savepoint and (barrier.format or default_format) is SavepointFormat.CANONICAL
         pending: dict[str, PendingSnapshot] = {}
@@ -146,7 +168,7 @@ class OperatorChain:
             for uid, member in reversed(self._members):
                 member.snapshot(barrier.id)
                 pending[uid] = self._states[uid].snapshot(
-                    full=barrier.full or is_savepoint, canonical=is_canonical, ended=ended
+                    full=barrier.full or is_savepoint, alone=barrier.alone, canonical=is_canonical, ended=ended
                 )
         except BaseException:
             for snapshot in pending.values():

@@ -12,6 +12,7 @@ from snapline.operators.source_head import SourceHead
 from snapline.protocol.messages import TriggerCheckpoint
 from snapline.runtime.scheduler.mailbox import Mailbox, MailboxTimer
 from snapline.runtime.task.checkpoint_lines import CheckpointLines
+from snapline.runtime.task.input_watermarks import NOTHING_YET
 from snapline.runtime.task.task_environment import Reporter
 from snapline.runtime.task.task_meter import TaskMeter
 from snapline.types import IDLE, ExecutionId
@@ -35,7 +36,8 @@ class SourceTask(Protocol):
 
     def after_operators(self) -> None: ...
 
-    def pass_on(self, watermark: int) -> None: ...
+    def pass_on(self, watermark: int) -> None:
+        """Pass a watermark, `IDLE`, or that a source without watermarks is no longer idle (`NOTHING_YET`)."""
 
     def end_data(self) -> None: ...
 
@@ -67,6 +69,8 @@ class SourceTurns:
         source, task = self._source, self._task
         if source.wants_split:
             source.ask()
+        if self.watermark == IDLE:
+            self._be_idle_or_not()  # it may have been given a split, and counts before its first row
         result = source.read()
         if isinstance(result, pa.RecordBatch):
             task.meter.rows_in += result.num_rows
@@ -88,11 +92,13 @@ class SourceTurns:
         wait_ms = _LONGEST_WAIT_MS if result is None else round(result.seconds * 1000)
         if self._timer is not None:
             self._timer.cancel()
-        now_ms = task.clock()
-        self._timer = task.mailbox.at(now_ms + min(max(wait_ms, 1), _LONGEST_WAIT_MS), _nothing)
-        is_idle = source.is_idle(now_ms)
-        self._advance(IDLE if is_idle else source.watermark_ms)
+        self._timer = task.mailbox.at(task.clock() + min(max(wait_ms, 1), _LONGEST_WAIT_MS), _nothing)
+        self._be_idle_or_not()
         return False
+
+    def _be_idle_or_not(self) -> None:
+        is_idle = self._source.is_idle(self._task.clock())
+        self._advance(IDLE if is_idle else self._source.watermark_ms)
 
     def end(self) -> None:
         """All data has been read."""
@@ -106,6 +112,8 @@ class SourceTurns:
     def triggered(self, trigger: TriggerCheckpoint) -> None:
         """The driver starts a checkpoint: it begins now, or where the source draws its line."""
         if self._lines is None:
+            if not self._has_ended:
+                self._be_idle_or_not()  # what is known of event time goes before the barrier
             self._start(trigger)
         else:
             self._lines.triggered(trigger)
@@ -125,7 +133,10 @@ class SourceTurns:
             self.mark_latency(interval_ms, send)
 
     def _advance(self, watermark: int | None) -> None:
-        if watermark is not None and watermark != self.watermark:
+        if watermark is None and self.watermark == IDLE:
+            self.watermark = None
+            self._task.pass_on(NOTHING_YET)
+        elif watermark is not None and watermark != self.watermark:
             self.watermark = watermark
             self._task.pass_on(watermark)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
@@ -14,13 +13,14 @@ from snapline.errors import SnaplineError, StorageError
 from snapline.protocol.barriers.barrier_events import AlignmentMetrics
 from snapline.protocol.snapshot import SubtaskState
 from snapline.protocol.subtask import subtask_events as s
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.network.channels import OutputChannel
 from snapline.state.channel_state import ChannelParts, ChannelStates
 from snapline.state.subtask_states import PendingSnapshot, WrittenSnapshot
 from snapline.storage.snapshot_writer import SUBTASK_INLINE_BYTES, SnapshotWriter
 from snapline.types import Barrier
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 IN_FLIGHT = "in-flight"
 """Part of the object names of in-flight data."""
@@ -50,6 +50,7 @@ class _Snapshotting:
     writers: list[SnapshotWriter] = field(default_factory=list)
     written: Future[dict[str, WrittenSnapshot]] | None = None
     started_s: float = 0.0
+    written_s: float | None = None
     is_cancelled: bool = False
 
 
@@ -198,7 +199,7 @@ class SubtaskSnapshots:
             return
         self._channel_states.finish_input(checkpoint_id)
         self._channel_states.finish_output(checkpoint_id)
-        in_flight.add_done_callback(lambda _: self._post(lambda: self._finish_if_done(checkpoint_id)))
+        in_flight.add_done_callback(lambda _: self._written(snapshot, lambda: self._finish_if_done(checkpoint_id)))
 
     # State and writing.
 
@@ -224,7 +225,12 @@ class SubtaskSnapshots:
             snapshot.written = _done(lambda: _write_all(snapshot.pending, writers))
         else:
             snapshot.written = self._executor.submit(_write_all, snapshot.pending, writers)
-        snapshot.written.add_done_callback(lambda _: self._post(lambda: self._state_written(snapshot)))
+        snapshot.written.add_done_callback(lambda _: self._written(snapshot, lambda: self._state_written(snapshot)))
+
+    def _written(self, snapshot: _Snapshotting, then: Callable[[], None]) -> None:
+        """Part of it is written. Any thread: the task's own may be inside a call, which is no time of writing."""
+        snapshot.written_s = self._time_s()
+        self._post(then)
 
     def _state_written(self, snapshot: _Snapshotting) -> None:
         if snapshot.is_cancelled:
@@ -268,7 +274,9 @@ class SubtaskSnapshots:
             in_flight_bytes = sum(part.object.size_bytes for part in (*parts.inputs, *parts.outputs))
             new_bytes += in_flight_bytes
             state_bytes += in_flight_bytes
-        duration_ms = round((self._time_s() - snapshot.started_s) * 1000)
+        # The last part may be written, and its time not noted yet.
+        written_s = self._time_s() if snapshot.written_s is None else snapshot.written_s
+        duration_ms = max(round((written_s - snapshot.started_s) * 1000), 0)
         return s.AsynchronousPartFinished(snapshot.barrier.id, states, new_bytes, state_bytes, duration_ms)
 
     def _discard(self, snapshot: _Snapshotting) -> None:
@@ -318,4 +326,5 @@ def _discard_all(writers: Sequence[SnapshotWriter]) -> None:
         try:
             writer.discard()
         except SnaplineError as error:
-            _log.warning("the next sweep has to delete the rest of checkpoint %d: %s", writer.checkpoint_id, error)
+            number = writer.checkpoint_id
+            _log.warning("the next sweep has to delete the rest of checkpoint %d: %s", number, error, checkpoint=number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from snapline.protocol.restore.restore_plan import SubtaskRestore
 from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.protocol.subtask import subtask_events as s
 from snapline.protocol.subtask.subtask_machine import SubtaskMachine
+from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.mailbox import MailboxTimer
@@ -37,10 +37,10 @@ from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
 from snapline.runtime.task.trigger_box import TriggerBox
 from snapline.runtime.wire.channel_items import Item, ItemKind
 from snapline.state.channel_state import ChannelStates, read_channel
-from snapline.text import show_values, trace_text
+from snapline.text import trace_text
 from snapline.types import IDLE, MAX_WATERMARK, NO_CHECKPOINT, TaskStatus
 
-_log = logging.getLogger(__name__)
+_log = JobLogger(__name__)
 
 _NO_ROOM_PAUSE_MS = 10
 """While outputs are full, operators with a due wake-up are checked again after this time."""
@@ -99,7 +99,7 @@ class Task:
         self._final_from = 0
         self._unread_ends = 0
         self._end_sent = False
-        self._finish_wanted = False
+        self._has_work = False
         self._is_over = False
         self._is_cancelled = False
         self._triggers = TriggerBox(lambda: self.mailbox.post(self._start_checkpoint))
@@ -152,14 +152,14 @@ class Task:
             watermark_ms = source.watermark
         elif self._gate is not None and self._watermarks is not None:
             watermark_ms, queued_in = self._watermarks.current_ms, self._gate.queued_bytes
-        queued_out = self._outputs.queued_bytes
-        return self.meter.read(self.execution, watermark_ms, queued_in, queued_out, *self._chain.row_figures)
+        queued_out, figures = self._outputs.queued_bytes, self._chain.figures
+        return self.meter.read(self.execution, watermark_ms, queued_in, queued_out, *figures)
 
     # The thread.
 
     def _run(self) -> None:
         error: BaseException | None = None
-        show_values(self._plan.settings.show_rows)
+        self._plan.enter_thread()
         try:
             self._open()
             self._take_turns()
@@ -169,8 +169,8 @@ class Task:
         finally:
             self._snapshots.cancel_all()
             for problem in self._chain.close():
-                level = logging.WARNING if self.status is TaskStatus.FINISHED else logging.DEBUG
-                _log.log(level, "%s: closing it failed: %s", self.execution, trace_text(problem))
+                log = _log.warning if self.status is TaskStatus.FINISHED else _log.debug
+                log("%s: closing it failed: %s", self.execution, trace_text(problem))
         if self.status is TaskStatus.FINISHED:
             self.has_finished = True
             self._outputs.send(Item(ItemKind.END_OF_PARTITION))
@@ -232,7 +232,9 @@ class Task:
                 gate.receive()
             if self._is_over:
                 return True
-        if self.status is TaskStatus.DEPLOYING and not self._replay and not self._outputs.is_sending_restored():
+        if self.status is TaskStatus.DEPLOYING and not (
+            self._replay or self._chain.is_restoring or self._outputs.is_sending_restored()
+        ):
             self.status = TaskStatus.RUNNING
             self.reporter.task_changed(self.execution, TaskStatus.RUNNING)
         return self._work()
@@ -289,9 +291,8 @@ class Task:
         self.after_operators()
 
     def _advance(self, channel: int, watermark: int) -> None:
-        watermarks = self._watermarks
-        assert watermarks is not None
-        for advanced in watermarks.advance(channel, watermark):
+        assert self._watermarks is not None
+        for advanced in self._watermarks.advance(channel, watermark):
             self.pass_on(advanced)
 
     def pass_on(self, watermark: int, behind: Operator | None = None) -> None:
@@ -302,7 +303,7 @@ class Task:
             self._outputs.send(Item(ItemKind.WATERMARK, watermark))
 
     def after_operators(self) -> None:
-        """Schedule the operators' next wake-up, and finish if they have done the last of their work."""
+        """Schedule the operators' next wake-up, and note whether the subtask could leave."""
         # Once finished they must not emit any more.
         at_ms = None if self._end_sent else self._chain.next_wakeup_ms()
         if at_ms is not None and not self._outputs.has_room:
@@ -313,8 +314,12 @@ class Task:
             if wakeup is not None:
                 wakeup.cancel()
             self._wakeup = self.mailbox.at(at_ms, self._wake_operators)
-        if self._finish_wanted:
-            self._finish_if_done()
+        self._note_work()
+
+    def _note_work(self) -> None:
+        if self._chain.has_unfinished_work is not self._has_work:
+            self._has_work = not self._has_work
+            self._feed(s.WorkChanged(self._has_work))
 
     def _wake_operators(self) -> None:
         self._wakeup = None
@@ -379,6 +384,7 @@ class Task:
             case s.PrepareSnapshot(checkpoint_id):
                 self._coordinators.deliver()
                 self._chain.prepare_snapshot(checkpoint_id)
+                self._note_work()
             case s.BroadcastBarrier(barrier):
                 if self._snapshots.broadcast(barrier, self._output_channels):
                     self.mailbox.post(lambda: self._snapshots.finish_outputs(barrier.id))
@@ -420,8 +426,8 @@ class Task:
             case s.EndInput():
                 self.end_data()
             case s.FinishTask():
-                self._finish_wanted = True
-                self._finish_if_done()
+                self._is_over = True
+                self.status = TaskStatus.FINISHED
             case s.FailTask(error):
                 raise PeerError(error)
 
@@ -435,15 +441,10 @@ class Task:
         self._unread_ends = len(self._outputs.channels)
         self.pass_on(MAX_WATERMARK)
         self._chain.finish()
+        self._note_work()
         if self._gate is not None:
             self._final_from = max(self._final_from, self._gate.blurred_until + 1)
         self._feed(s.DataEnded(self._final_from))
         if self._source is not None:
             self._source.end()
         self.after_operators()
-
-    def _finish_if_done(self) -> None:
-        if self._is_over or self._chain.has_unfinished_work:
-            return
-        self._is_over = True
-        self.status = TaskStatus.FINISHED

@@ -13,9 +13,11 @@ from snapline.graph.execution_plan import PlannedOperator, PlannedVertex
 from snapline.protocol.error_identity import ErrorIdentity
 from snapline.protocol.messages import Acknowledge, CheckpointMeasured, Decline, EventToCoordinator
 from snapline.protocol.restore.restore_plan import SubtaskRestore
+from snapline.runtime.job_logs import set_log_fields
 from snapline.runtime.scheduler.scheduler import Threads
 from snapline.runtime.task.task_states import make_states
 from snapline.state.subtask_states import SubtaskStates
+from snapline.text import show_values
 from snapline.types import ExecutionId, TaskStatus
 
 
@@ -84,3 +86,9 @@ class TaskPlan:
     prepared_until: int
     lineage: str
     directory: Callable[[], Path]
+
+    def enter_thread(self) -> None:
+        """Call it first on the task's thread: messages may show rows or not, and logs say whose they are."""
+        show_values(self.settings.show_rows)
+        subtask, attempt = self.execution
+        set_log_fields(job_id=self.job_id, attempt=attempt, vertex=subtask.vertex, subtask=subtask.index)

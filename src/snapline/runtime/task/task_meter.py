@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from enum import Enum
 
-from snapline.protocol.statistics.task_metrics import TaskMetrics
+from snapline.protocol.statistics.task_metrics import CommitFigures, TaskMetrics
 from snapline.types import ExecutionId
 
 MAX_LATENCIES = 64
@@ -56,6 +56,8 @@ class TaskMeter:
         late_rows: int = 0,
         bad_rows: int = 0,
         last_bad_row: str = "",
+        slowest_split: str = "",
+        commits: CommitFigures | None = None,
     ) -> TaskMetrics:
         """The counters, and the times since the last call."""
         now_s, waiting = self._clock_s(), self._waiting
@@ -86,4 +88,6 @@ class TaskMeter:
             late_rows=late_rows,
             bad_rows=bad_rows,
             last_bad_row=last_bad_row,
+            slowest_split=slowest_split,
+            commits=commits,
         )

@@ -48,11 +48,13 @@ def _backend(
         return MemoryBackend(key.type, max_parallelism=max_parallelism, key_groups=groups, clock=clock, uid=uid)
     try:
         from snapline.state.rocksdb.rocksdb_backend import RocksDbBackend
+        from snapline.state.rocksdb.state_memory import process_memory
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"state_backend='rocksdb' needs the package {error.name!r}, which is not installed where the tasks run; "
             "install snapline[rocksdb] there"
         ) from error
+    limit_bytes = execution.state_memory_bytes
     return RocksDbBackend(
         key.type,
         max_parallelism=max_parallelism,
@@ -61,4 +63,5 @@ def _backend(
         uid=uid,
         directory=directory(),
         max_cached_entries=execution.state_cache_entries,
+        memory=None if limit_bytes is None else process_memory(limit_bytes),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -14,15 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Row
 
-from snapline.errors import ConfigurationError, UserCodeError
+from snapline.errors import UserCodeError
 from snapline.operators.keyed_batches import decoded
 from snapline.operators.row_batches import MAX_ROWS, values_of
 from snapline.state.arrays import Ints
 from snapline.text import explanation, shortened
 
 Key: TypeAlias = tuple[Any, ...]
-
-FORMATS = ("rows", "pandas")
 
 
 class KeyedRows:
@@ -43,12 +40,19 @@ class KeyedRows:
         self.order: Ints = np.argsort(numbers, kind="stable")
         self.starts: list[int] = [0, *np.cumsum(np.bincount(numbers)).tolist()]
         self.columns = [column.take(pa.array(self.firsts)) for column in columns]
-        self.keys: list[Key] = list(zip(*map(values_of, self.columns), strict=True))
 
-    @property
-    def is_grouped(self) -> bool:
-        """Whether the rows are already grouped by key."""
-        return bool((self.order[1:] > self.order[:-1]).all())
+    def grouped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Returns the rows of the batch in the order of their keys."""
+        is_grouped = bool((self.order[1:] > self.order[:-1]).all())
+        return batch if is_grouped else batch.take(pa.array(self.order))
+
+
+def in_zone(column: pa.Array, time_zone: str) -> pa.Array:
+    """Returns a column of times with a zone in this zone; other columns as they are."""
+    kind = column.type
+    if not pa.types.is_timestamp(kind) or kind.tz is None or kind.tz == time_zone:
+        return column
+    return column.cast(pa.timestamp(kind.unit, time_zone))
 
 
 def _codes(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
@@ -67,6 +71,10 @@ def _codes(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
 class Format(ABC):
     """Form of a processor's input and output rows."""
 
+    def keys(self, columns: Sequence[pa.Array]) -> list[Key]:
+        """Returns the keys whose values are in these columns."""
+        return list(zip(*map(values_of, columns), strict=True))
+
     @abstractmethod
     def parts(self, batch: pa.RecordBatch, keyed: KeyedRows) -> Iterator[list[Any]]:
         """Yields per key the items for `handleInputRows`, and for each call of `handleInitialState`."""
@@ -81,12 +89,17 @@ class Format(ABC):
 
 
 class RowFormat(Format):
-    """`pyspark.sql.Row`, with values as in Spark: structs are dicts, maps are lists of pairs."""
+    """`pyspark.sql.Row`, with values as in Spark: structs are dicts, maps are lists of pairs.
+
+    Times with a zone are in `time_zone`.
+    """
+
+    def __init__(self, time_zone: str = "UTC") -> None:
+        self._time_zone = time_zone
 
     def parts(self, batch: pa.RecordBatch, keyed: KeyedRows) -> Iterator[list[Row]]:
-        batch = batch if keyed.is_grouped else batch.take(pa.array(keyed.order))
         make = Row(*batch.schema.names)
-        columns = [_plain_values(column) for column in batch.columns]
+        columns = [_plain_values(in_zone(column, self._time_zone)) for column in keyed.grouped(batch).columns]
         rows = [make(*values) for values in zip(*columns, strict=True)]
         return (rows[start:end] for start, end in pairwise(keyed.starts))
 
@@ -109,71 +122,9 @@ class RowFormat(Format):
                 columns = made.columns
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise UserCodeError(
-                f"{what} returned rows that do not fit its schema, {_described(schema)}: {explanation(error)}"
+                f"{what} returned rows that do not fit its schema, {described(schema)}: {explanation(error)}"
             ) from error
-        return _checked(columns, schema, what)
-
-
-class PandasFormat(Format):
-    """`pandas.DataFrame`, one per key. Timestamps are in UTC, without a time zone."""
-
-    def __init__(self) -> None:
-        self._pandas = pandas()
-
-    def __reduce__(self) -> tuple[type[PandasFormat], tuple[()]]:
-        return PandasFormat, ()
-
-    def parts(self, batch: pa.RecordBatch, keyed: KeyedRows) -> Iterator[list[Any]]:
-        batch = batch if keyed.is_grouped else batch.take(pa.array(keyed.order))
-        columns = [
-            column.cast(pa.timestamp(column.type.unit)) if _has_zone(column.type) else column
-            for column in batch.columns
-        ]
-        frame = pa.Table.from_arrays(columns, names=batch.schema.names).to_pandas()
-        return ([frame.iloc[start:end].reset_index(drop=True)] for start, end in pairwise(keyed.starts))
-
-    def size(self, item: Any, what: str) -> int:
-        if not isinstance(item, self._pandas.DataFrame):
-            raise UserCodeError(f"{what} returned {shortened(item)}; with format='pandas' return pandas.DataFrame")
-        return len(item)
-
-    def batch(self, items: list[Any], schema: pa.Schema, what: str) -> pa.RecordBatch:
-        filled = [item for item in items if len(item)]
-        frame = filled[0] if len(filled) == 1 else self._pandas.concat(filled, ignore_index=True)
-        if not all(isinstance(name, str) for name in frame.columns) and len(frame.columns) == len(schema):
-            frame = frame.set_axis(schema.names, axis=1)
-        missing = [name for name in schema.names if name not in frame.columns]
-        if missing:
-            raise UserCodeError(
-                f"{what} returned frames without the column {missing[0]!r}; its schema is {_described(schema)}"
-            )
-        try:
-            columns = [_from_pandas(frame[field.name], field.type) for field in schema]
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise UserCodeError(
-                f"{what} returned frames that do not fit its schema, {_described(schema)}: {explanation(error)}"
-            ) from error
-        return _checked(columns, schema, what)
-
-
-def make_format(name: str) -> Format:
-    """Raises `ConfigurationError` if the format is unknown, or its package is not installed."""
-    if name not in FORMATS:
-        raise ConfigurationError(
-            f"transform_with_state(format={name!r}): use 'rows' for a processor of pyspark.sql.Row, or 'pandas' for "
-            "one of pandas.DataFrame"
-        )
-    return RowFormat() if name == "rows" else PandasFormat()
-
-
-def pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ImportError as error:
-        raise ConfigurationError(
-            f"transform_with_state(format='pandas') needs pandas, which cannot be imported here: {error}; install it "
-            "where the driver and the executors run"
-        ) from error
+        return checked_batch(columns, schema, what)
 
 
 def batches(items: Iterable[Any], form: Format, schema: pa.Schema, what: str) -> Iterator[pa.RecordBatch]:
@@ -190,29 +141,20 @@ def batches(items: Iterable[Any], form: Format, schema: pa.Schema, what: str) ->
         yield form.batch(waiting, schema, what)
 
 
-def _from_pandas(series: Any, kind: pa.DataType) -> pa.Array:
-    if _has_zone(kind) and getattr(series.dtype, "tz", None) is None and series.dtype.kind == "M":
-        return pa.Array.from_pandas(series, type=pa.timestamp(kind.unit)).cast(kind)
-    array = pa.Array.from_pandas(series, type=kind)
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def _has_zone(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.tz is not None
-
-
 def _plain_values(column: pa.Array) -> list[Any]:
     column = decoded(column)
     values: list[Any] = column.to_pylist() if pa.types.is_nested(column.type) else values_of(column)
     return values
 
 
-def _checked(columns: list[pa.Array], schema: pa.Schema, what: str) -> pa.RecordBatch:
+def checked_batch(columns: list[pa.Array], schema: pa.Schema, what: str) -> pa.RecordBatch:
+    """Returns a batch of the schema. Raises `UserCodeError` for nulls in a column that may have none."""
     for column, field in zip(columns, schema, strict=True):
         if not field.nullable and column.null_count:
             raise UserCodeError(f"{what} returned nulls in the column {field.name!r}, which is not nullable")
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _described(schema: pa.Schema) -> str:
+def described(schema: pa.Schema) -> str:
+    """Returns names and types, for messages."""
     return ", ".join(f"{field.name} {field.type}" for field in schema)

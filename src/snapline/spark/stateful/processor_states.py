@@ -9,154 +9,66 @@ declared schema, and all methods refer to the current key.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeVar
 
-import pyarrow as pa
-from pyspark.sql import Row
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
 
-from snapline.errors import ConfigurationError, UserCodeError
+from snapline.errors import RestoreError, UserCodeError
+from snapline.spark.stateful.state_codecs import Codec, MapKeyCodec
 from snapline.state import collection_states, value_states
 from snapline.state.batch_keys import Rows
 from snapline.state.keyed_backend import KeyedBackend
 from snapline.state.stable_hash import Word
-from snapline.state.state_types import resolve
 from snapline.state.timers import TimeDomain
 from snapline.state.ttl import Ttl
-from snapline.text import shortened
 
-Convert: TypeAlias = Callable[[Any], Any]
-
-_SHORT_LIST = 4
+StateOfProcessor = TypeVar("StateOfProcessor", bound="ProcessorState")
 
 
-class Codec:
-    """Converts tuples of a schema to values of keyed state, and back. `what` names the state in messages."""
+class _DeletedState:
+    """In place of the keyed state of a deleted state: every use raises `PySparkRuntimeError`, as in Spark."""
 
-    def __init__(self, schema: Any, what: str) -> None:
-        try:
-            kind = resolve(schema).arrow
-        except ConfigurationError as error:
-            raise ConfigurationError(f"the schema of {what}: {error}") from error
-        if kind is None or not pa.types.is_struct(kind):
-            raise ConfigurationError(
-                f"the schema of {what} is {schema!r}, which has no columns; declare columns, for example 'n BIGINT'"
-            )
-        self.kind: pa.DataType = kind
-        self._what = what
-        self._fields = [kind.field(index) for index in range(kind.num_fields)]
-        self._names = [field.name for field in self._fields]
-        self._stored = [_storing(field.type) for field in self._fields]
-        self._given = [_giving(field.type) for field in self._fields]
-        self._is_plain = not any(self._stored) and not any(self._given)
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-    def values(self, value: Any) -> list[Any]:
-        """Returns the columns of a value. Raises `UserCodeError` if it is not a tuple of the right length."""
-        if not isinstance(value, tuple | list) or len(value) != len(self._names):
-            raise UserCodeError(
-                f"{shortened(value)} is no value of {self._what}: give a tuple of {', '.join(self._names)}"
-            )
-        if self._is_plain:
-            return list(value)
-        return [item if store is None else store(item) for item, store in zip(value, self._stored, strict=True)]
+    def __getattr__(self, _: str) -> NoReturn:
+        self._refuse()
 
-    def store(self, value: Any) -> dict[str, Any]:
-        return dict(zip(self._names, self.values(value), strict=True))
+    def __len__(self) -> NoReturn:  # noqa: PLE0303
+        self._refuse()
 
-    def give(self, stored: dict[str, Any]) -> tuple[Any, ...]:
-        if self._is_plain:
-            return tuple(stored.values())
-        return tuple(
-            item if give is None else give(item) for item, give in zip(stored.values(), self._given, strict=True)
+    def __contains__(self, _: object) -> NoReturn:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise PySparkRuntimeError(
+            f"Error checking value state exists: the state {self._name!r} was deleted by deleteIfExists() in init()"
         )
 
 
-class MapKeyCodec(Codec):
-    """Codec for map keys, which are stored without a struct if they have one column."""
+class ProcessorState:
+    """A state that `init` declared."""
 
-    def __init__(self, schema: Any, what: str) -> None:
-        super().__init__(schema, what)
-        self._is_single = len(self._fields) == 1
-        for field in self._fields:
-            if pa.types.is_nested(field.type) or pa.types.is_decimal(field.type):
-                raise ConfigurationError(
-                    f"the schema of {what}: {field.name!r} is {field.type}, which cannot be the key of a map here; use "
-                    "numbers, strings, binary, booleans, dates or timestamps"
-                )
+    _state: Any
 
-    @property
-    def key_kind(self) -> pa.DataType:
-        return self._fields[0].type if self._is_single else self.kind
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def key(self, value: Any) -> Any:
-        values = self.values(value)
-        if any(item is None for item in values):
-            raise UserCodeError(f"{shortened(value)} has nulls, which {self._what} cannot; use a placeholder value")
-        return values[0] if self._is_single else tuple(values)
-
-    def give_key(self, stored: Any) -> tuple[Any, ...]:
-        return self.give({"": stored} if self._is_single else stored)
+    def delete(self) -> None:
+        """All calls raise from now on."""
+        self._state = _DeletedState(self.name)
 
 
-def _storing(kind: pa.DataType) -> Convert | None:
-    """Returns the conversion from Spark's values to those of keyed state, or None if they are the same."""
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return _with_zone
-    if pa.types.is_struct(kind):
-        fields = [kind.field(index) for index in range(kind.num_fields)]
-        parts = [(field.name, _storing(field.type)) for field in fields]
-        return lambda value: None if value is None else _as_dict(value, parts)
-    if pa.types.is_map(kind):
-        key, item = _storing(kind.key_type) or _same, _storing(kind.item_type) or _same
-        return lambda value: None if value is None else {key(one): item(other) for one, other in dict(value).items()}
-    if pa.types.is_list(kind):
-        element = _storing(kind.value_type) or _same
-        return lambda value: None if value is None else [element(item) for item in value]
-    return None
-
-
-def _giving(kind: pa.DataType) -> Convert | None:
-    """Returns the conversion back, or None: nested structs become rows, times are local without a zone."""
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return lambda value: None if value is None else value.astimezone().replace(tzinfo=None)
-    if pa.types.is_struct(kind):
-        fields = [kind.field(index) for index in range(kind.num_fields)]
-        make = Row(*[field.name for field in fields])
-        parts = [_giving(field.type) or _same for field in fields]
-        return lambda value: (
-            None if value is None else make(*[give(item) for give, item in zip(parts, value.values(), strict=True)])
-        )
-    if pa.types.is_map(kind):
-        key, item = _giving(kind.key_type) or _same, _giving(kind.item_type) or _same
-        return lambda value: None if value is None else {key(one): item(other) for one, other in value.items()}
-    if pa.types.is_list(kind):
-        element = _giving(kind.value_type)
-        return element and (lambda value: None if value is None else [element(item) for item in value])
-    return None
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _with_zone(value: Any) -> Any:
-    """A time without a zone is local time, as everywhere in PySpark."""
-    return value.astimezone(datetime.UTC) if isinstance(value, datetime.datetime) and value.tzinfo is None else value
-
-
-def _as_dict(value: Any, parts: list[tuple[str, Convert | None]]) -> dict[str, Any]:
-    values = [value.get(name) for name, _ in parts] if isinstance(value, dict) else list(value)
-    return {
-        name: item if convert is None else convert(item) for (name, convert), item in zip(parts, values, strict=True)
-    }
-
-
-class ProcessorValueState(ValueState):
+class ProcessorValueState(ProcessorState, ValueState):
     """One tuple per key."""
 
-    def __init__(self, state: value_states.ValueState, codec: Codec) -> None:
+    def __init__(self, state: value_states.ValueState, codec: Codec, name: str) -> None:
+        super().__init__(name)
         self._state = state
         self._codec = codec
 
@@ -174,13 +86,13 @@ class ProcessorValueState(ValueState):
         self._state.clear()
 
 
-class ProcessorListState(ListState):
+class ProcessorListState(ProcessorState, ListState):
     """A list of tuples per key. As in Spark, it cannot be set to an empty list: use `clear`."""
 
     def __init__(self, state: collection_states.ListState, codec: Codec, name: str) -> None:
+        super().__init__(name)
         self._state = state
         self._codec = codec
-        self._name = name
 
     def exists(self) -> bool:
         return len(self._state) > 0
@@ -191,35 +103,29 @@ class ProcessorListState(ListState):
     def put(self, newState: list[tuple[Any, ...]]) -> None:
         stored = self._stored(newState)
         self._state.clear()
-        self._append(stored)
+        self._state.extend(stored)
 
     def appendValue(self, newState: tuple[Any, ...]) -> None:
         self._state.add(self._codec.store(newState))
 
     def appendList(self, newState: list[tuple[Any, ...]]) -> None:
-        self._append(self._stored(newState))
+        self._state.extend(self._stored(newState))
 
     def clear(self) -> None:
         self._state.clear()
 
-    def _append(self, stored: list[dict[str, Any]]) -> None:
-        if len(stored) > _SHORT_LIST:
-            self._state.extend(stored)
-            return
-        for value in stored:  # several times faster for a few
-            self._state.add(value)
-
     def _stored(self, values: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
         stored = [self._codec.store(value) for value in values]
         if not stored:
-            raise UserCodeError(f"an empty list cannot be written to list state {self._name!r}; call clear() instead")
+            raise UserCodeError(f"an empty list cannot be written to list state {self.name!r}; call clear() instead")
         return stored
 
 
-class ProcessorMapState(MapState):
+class ProcessorMapState(ProcessorState, MapState):
     """A map of tuples per key; iteration is in the order of the map's keys."""
 
-    def __init__(self, state: collection_states.MapState, keys: MapKeyCodec, values: Codec) -> None:
+    def __init__(self, state: collection_states.MapState, keys: MapKeyCodec, values: Codec, name: str) -> None:
+        super().__init__(name)
         self._state = state
         self._keys = keys
         self._values = values
@@ -266,15 +172,18 @@ class Times:
 class ProcessorHandle(StatefulProcessorHandle):
     """The handle a processor gets in `init`: it declares states there, and registers timers later.
 
-    `domain` is that of its timers, None if it has none. The operator keeps `times` up to date.
+    `domain` is that of its timers, None if it has none. The operator keeps `times` up to date. With `is_avro` all
+    columns of states must be nullable. `counts` says how many states of each kind `init` declared and deleted.
     """
 
-    def __init__(self, keyed: KeyedBackend, domain: TimeDomain | None, times: Times) -> None:
+    def __init__(self, keyed: KeyedBackend, domain: TimeDomain | None, times: Times, *, is_avro: bool = False) -> None:
         self._keyed = keyed
         self._domain = domain
         self._times = times
         self._is_initializing = True
-        self._declared: set[str] = set()
+        self._is_avro = is_avro
+        self._declared: dict[str, ProcessorState] = {}
+        self.counts: Counter[str] = Counter()
         self._timers = keyed.timers()
         self._times_of = _times_by_key(keyed, domain)
 
@@ -284,38 +193,43 @@ class ProcessorHandle(StatefulProcessorHandle):
 
     def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ProcessorValueState:
         ttl = self._declaring("getValueState", stateName, ttlDurationMs)
-        codec = Codec(schema, f"value state {stateName!r}")
-        return ProcessorValueState(self._keyed.value_state(stateName, codec.kind, ttl=ttl), codec)
+        codec = self._codec(schema, "value state", stateName)
+        with _evolving(stateName):
+            state = self._keyed.value_state(stateName, codec.kind, ttl=ttl, promotes=True)
+        return self._declared_as("numValueStateVars", ProcessorValueState(state, codec, stateName))
 
     def getListState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> ProcessorListState:
         ttl = self._declaring("getListState", stateName, ttlDurationMs)
-        codec = Codec(schema, f"list state {stateName!r}")
-        return ProcessorListState(self._keyed.list_state(stateName, codec.kind, ttl=ttl), codec, stateName)
+        codec = self._codec(schema, "list state", stateName)
+        with _evolving(stateName):
+            state = self._keyed.list_state(stateName, codec.kind, ttl=ttl, promotes=True)
+        return self._declared_as("numListStateVars", ProcessorListState(state, codec, stateName))
 
     def getMapState(
         self, stateName: str, userKeySchema: Any, valueSchema: Any, ttlDurationMs: int | None = None
     ) -> ProcessorMapState:
         ttl = self._declaring("getMapState", stateName, ttlDurationMs)
         keys = MapKeyCodec(userKeySchema, f"the keys of map state {stateName!r}")
-        values = Codec(valueSchema, f"map state {stateName!r}")
-        return ProcessorMapState(self._keyed.map_state(stateName, keys.key_kind, values.kind, ttl=ttl), keys, values)
+        values = self._codec(valueSchema, "map state", stateName)
+        with _evolving(stateName):
+            state = self._keyed.map_state(stateName, keys.key_kind, values.kind, ttl=ttl, promotes=True)
+        return self._declared_as("numMapStateVars", ProcessorMapState(state, keys, values, stateName))
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Delete, for all keys, a state of an older version of the processor."""
+        """Delete a state for all keys: of an older version of the processor, or one declared before in this `init`.
+
+        Calls of the latter raise `PySparkRuntimeError` from then on.
+        """
         self._check_initializing("deleteIfExists", stateName)
-        if stateName in self._declared:
-            raise UserCodeError(
-                f"deleteIfExists({stateName!r}): the state was declared in this init; delete it before, or keep it"
-            )
-        self._keyed.drop_state(_checked_name(stateName))
+        declared = self._declared.pop(_checked_name(stateName), None)
+        if declared is not None:
+            declared.delete()
+        self._keyed.drop_state(stateName)
+        self.counts["numDeletedStateVars"] += 1
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
+        """Register a timer. One that is already due fires as soon as the rows at hand are handled."""
         domain = self._timed("registerTimer")
-        if domain is TimeDomain.EVENT and expiryTimestampMs <= self._times.watermark_ms:
-            raise UserCodeError(
-                f"registerTimer({expiryTimestampMs}): the watermark is already at {self._times.watermark_ms}; register "
-                "a later time, or do the work now"
-            )
         self._timers.register(domain, expiryTimestampMs)
         self._times_of.setdefault(self._key(), set()).add(int(expiryTimestampMs))
 
@@ -343,12 +257,12 @@ class ProcessorHandle(StatefulProcessorHandle):
 
     def _key(self) -> tuple[Word, ...]:
         """The current key in a hashable form."""
-        rows, row, _ = self._keyed.current()
+        rows, row = self._keyed.selection.current()
         return rows.single(row).words
 
     def _declaring(self, call: str, name: str, ttl_ms: int | None) -> Ttl | None:
         self._check_initializing(call, name)
-        self._declared.add(_checked_name(name))
+        _checked_name(name)
         if not ttl_ms:
             return None
         if ttl_ms < 0:
@@ -360,9 +274,29 @@ class ProcessorHandle(StatefulProcessorHandle):
             )
         return Ttl(datetime.timedelta(milliseconds=ttl_ms))
 
+    def _codec(self, schema: Any, kind: str, name: str) -> Codec:
+        return Codec(schema, f"{kind} {name!r}", family=name if self._is_avro else None)
+
+    def _declared_as(self, count: str, state: StateOfProcessor) -> StateOfProcessor:
+        self._declared[state.name] = state
+        self.counts[count] += 1
+        return state
+
     def _check_initializing(self, call: str, name: str) -> None:
         if not self._is_initializing:
             raise UserCodeError(f"{call}({name!r}): declare and delete states in init() only")
+
+
+@contextmanager
+def _evolving(name: str) -> Iterator[None]:
+    """A restored state that cannot become what it is declared as now is told as in Spark."""
+    try:
+        yield
+    except RestoreError as error:
+        raise RestoreError(
+            f"[STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION] Schema evolution is not possible for the state {name!r}: "
+            f"{error}"
+        ) from error
 
 
 def _checked_name(name: str) -> str:

@@ -12,7 +12,8 @@ from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.snapshot import KeyedPart, OperatorState, Snapshot, StoredObject
 from snapline.state import state_files
 from snapline.state.inspection import snapshot_files
-from snapline.state.rocksdb.rocksdb_files import read_state, saved_database
+from snapline.state.rocksdb.rocksdb_files import read_state
+from snapline.state.rocksdb.saved_database import saved_database
 from snapline.state.state_info import StateInfo
 from snapline.storage.snapshot_reader import SnapshotReader
 

@@ -1,9 +1,11 @@
 """The RocksDB backend: state larger than memory, in a database on local disk, with incremental checkpoints.
 
-Entries in use are cached in the same tables as in the memory backend. Changes are flushed to the database when a
-snapshot is written, or when the cache is full. The synchronous part of a snapshot only freezes the tables. The
-asynchronous part flushes the changes, has RocksDB make a checkpoint of itself out of hard links, and uploads the files
-that no completed checkpoint has uploaded.
+Entries in use are cached in the same tables as in the memory backend. When the cache is full, what has not been used
+for the longest time leaves it, and only what changed of that is written to the database.
+
+The synchronous part of a snapshot only freezes the tables. The asynchronous part writes the changes: few of them to
+the database, which then makes a checkpoint of itself out of hard links, a `Base`; many of them to a file of changes on
+top of the last base, which costs a fraction. Of both, only files that no completed checkpoint has are uploaded.
 """
 
 from __future__ import annotations
@@ -14,35 +16,43 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from snapline.errors import ConfigurationError, EngineError, StorageError
 from snapline.protocol.keygroups import KeyGroupRange
 from snapline.protocol.restore.restore_plan import KeyedRestore
 from snapline.protocol.snapshot import StoredObject
-from snapline.state.arrays import Ints, Values
-from snapline.state.batch_keys import Space
+from snapline.state.arrays import Bools, Ints
+from snapline.state.batch_keys import KeyTypes, Rows, Space
 from snapline.state.evolution import widening_obstacle
-from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot
-from snapline.state.map_tables import MapTable, Scanned
-from snapline.state.pickles import unpickled
+from snapline.state.keyed_backend import KeyedBackend, KeyedSnapshot, Registered
+from snapline.state.map_tables import MapTable
 from snapline.state.rocksdb import row_codec
+from snapline.state.rocksdb.change_log import read_changes
+from snapline.state.rocksdb.checkpoint_base import Backlog, Base, with_dirty
+from snapline.state.rocksdb.entry_writer import copy_entries, flush_table
+from snapline.state.rocksdb.recent_space import RecentSpace
 from snapline.state.rocksdb.rocksdb_files import (
     NATIVE,
     Listing,
     StateEntry,
     decode_listing,
-    entries_between,
     fetch_files,
     open_database,
     read_state,
 )
-from snapline.state.rocksdb.rocksdb_snapshot import RocksDbSnapshot
+from snapline.state.rocksdb.rocksdb_snapshot import Change, RocksDbSnapshot
 from snapline.state.rocksdb.row_codec import ValueCodec
-from snapline.state.stable_hash import encode, key_groups
+from snapline.state.rocksdb.state_memory import StateMemory
+from snapline.state.rocksdb.stored_state import StoredState
+from snapline.state.rocksdb.sweeper import Sweeper
+from snapline.state.shared_objects import SharedObjects
+from snapline.state.stable_hash import key_groups as groups_of
+from snapline.state.state_shape import Shape
 from snapline.state.state_types import StateType
 from snapline.state.value_tables import Clock, FrozenTable, Layout
 from snapline.storage.snapshot_reader import SnapshotReader
@@ -51,9 +61,21 @@ if TYPE_CHECKING:
     from rocksdict import Rdict
 
 MAX_CACHED_ENTRIES = 2_000_000
-_BATCH_ENTRIES = 64 << 10
-_SWEPT_ENTRIES = 10_000
-"""How many entries of a state with a time to live each snapshot checks for expiry."""
+LEAST_LOGGED = 100_000
+"""From this many changes on, a checkpoint writes them to a file instead of the database."""
+
+_MOST_LOGGED = 4
+"""Files of changes have at most this many times the entries of the cache: a restore reads them all."""
+
+_MOST_FILES = 64
+_STAMPED = 0.25
+"""The cache notes when entries are used once it is fuller than this."""
+
+_KEPT = 0.5
+"""How full the cache is after it has made room."""
+
+_MEASURED_ROWS = 4096
+"""The memory that tables take is measured each time this many rows have come."""
 
 
 class RocksDbBackend(KeyedBackend):
@@ -69,6 +91,8 @@ class RocksDbBackend(KeyedBackend):
         directory: Path,
         uid: str = "",
         max_cached_entries: int = MAX_CACHED_ENTRIES,
+        least_logged: int = LEAST_LOGGED,
+        memory: StateMemory | None = None,
     ) -> None:
         super().__init__(key, max_parallelism=max_parallelism, key_groups=key_groups, clock=clock, uid=uid)
         if directory.exists() and any(directory.iterdir()):
@@ -76,6 +100,9 @@ class RocksDbBackend(KeyedBackend):
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._max_cached_entries = max_cached_entries
+        self._least_logged = least_logged
+        self._memory = memory
+        self._unmeasured = 0
         self._db: Rdict | None = None
         self._ids: dict[str, int] = {}
         self._next_id = 0
@@ -83,13 +110,17 @@ class RocksDbBackend(KeyedBackend):
         self._lock = Lock()
         self._opening = Lock()
         self._unflushed: deque[RocksDbSnapshot] = deque()
+        self._base: Base | None = None
+        self._backlogs: dict[str, Backlog] = {}
+        self._epoch = 0
         self._broken: BaseException | None = None
         self.has_everything_cached = True
         """Whether all entries are in the cache: nothing was restored or evicted yet."""
-        self._snapshots = count()
-        self._swept: dict[int, bytes] = {}
-        self._shared: dict[str, StoredObject] = {}
-        self._offered: dict[int, dict[str, StoredObject]] = {}
+        self._is_written = False
+        """Whether the database has entries, or will have once waiting snapshots are flushed."""
+        self._numbers = count()
+        self._sweeper = Sweeper()
+        self._shared = SharedObjects[str]()
 
     @property
     def db(self) -> Rdict:
@@ -99,42 +130,98 @@ class RocksDbBackend(KeyedBackend):
                 if self._is_closed:
                     raise EngineError("a closed backend was used")
                 if self._db is None:
-                    self._db = open_database(self._directory / "db")
+                    options = None if self._memory is None else self._memory.options()
+                    self._db = open_database(self._directory / "db", options=options)
         return self._db
 
     # Between two batches is the time to make room.
 
-    def keys(self, values: Any) -> Any:
-        self._make_room()
-        return super().keys(values)
+    def keys(self, values: Any) -> Rows:
+        rows = super().keys(values)
+        self._make_room(len(rows))
+        return rows
+
+    def _space(self, namespace: KeyTypes | None) -> Space:
+        kind = None if namespace is None else namespace.kind
+        if kind not in self._spaces:
+            layout = Layout(self.key, namespace)
+            self._spaces[kind] = RecentSpace([part for _, types in layout.parts() for part in types.kinds])
+        return self._spaces[kind]
 
     def _check_not_broken(self) -> None:
         if self._broken is not None:
             raise StorageError(f"state could not be written to {self._directory}: {self._broken}") from self._broken
 
-    def _make_room(self) -> None:
+    def _make_room(self, rows: int = _MEASURED_ROWS) -> None:
+        """Called before so many rows are processed."""
         self._check_not_broken()
         spaces = [*self._spaces.values(), *self._entry_spaces()]
-        if sum(space.size for space in spaces) > self._max_cached_entries:
-            self.evict()
+        entries = sum(space.size for space in spaces)
+        fullness = entries / self._max_cached_entries
+        self._unmeasured += rows
+        if self._memory is not None and self._unmeasured >= _MEASURED_ROWS:
+            fullness = max(fullness, self._measure(self._memory, spaces))
+        if fullness > _STAMPED:
+            self._epoch += 1
+            for space in self._spaces.values():
+                assert isinstance(space, RecentSpace)
+                space.epoch = self._epoch
+        if fullness > 1:
+            self._evict(_KEPT / fullness)
+            if self._memory is not None:
+                self._memory.take(self, sum(space.nbytes for space in spaces))
+
+    def _measure(self, memory: StateMemory, spaces: Sequence[Space]) -> float:
+        """How full memory is, or will be once spaces that are nearly full have doubled. Above 1 is too much."""
+        taken = sum(space.nbytes for space in spaces)
+        memory.take(self, taken)
+        growth = sum(space.nbytes for space in spaces if space.size + self._unmeasured > space.capacity)
+        self._unmeasured = 0
+        return memory.excess(self, taken + growth)
 
     def evict(self) -> None:
         """Flush all changes and empty the cache."""
+        self._evict(0.0)
+
+    def _evict(self, kept_share: float) -> None:
+        """Drop what was not used for the longest time, except for a share; what changed of it is flushed before."""
         self.has_everything_cached = False
+        self._is_written = True
+        self._forget_base()
+        kept = {space: self._hottest(space, kept_share) for space in self._spaces.values()}
         with self._lock:
             self._flush_snapshots()
             for name, state in self._states.items():
-                changes = state.values.freeze_changes()
-                try:
-                    self._flush(name, changes)
-                except BaseException as error:
-                    self._broken = error
-                    raise
-                finally:
-                    changes.release()
-        nothing = np.zeros(0, dtype=np.int64)
-        for space in [*self._entry_spaces(), *self._spaces.values()]:
-            space.keep(nothing)
+                owners = self._space(state.shape.layout.namespace)
+                is_kept = np.zeros(owners.size + 1, dtype=np.bool_)
+                is_kept[kept[owners]] = True
+                if isinstance(state.table, MapTable):
+                    # The entries of an owner stay or go together. Those of none, which were removed, have place -1.
+                    is_kept = is_kept[state.table.entry_owners()]
+                    kept[state.values.space] = np.flatnonzero(is_kept)
+                self._flush_dropped(name, state, is_kept)
+        for space, slots in kept.items():
+            space.keep(slots)
+
+    def _hottest(self, space: Space, share: float) -> Ints:
+        assert isinstance(space, RecentSpace)
+        weights = np.ones(space.size, dtype=np.int64)
+        for state in self._states.values():
+            if isinstance(state.table, MapTable) and state.table.owners is space:
+                owners = state.table.entry_owners()
+                weights += np.bincount(owners[owners >= 0], minlength=space.size)
+        return space.hottest(weights, int(weights.sum() * share))
+
+    def _flush_dropped(self, name: str, state: Registered, is_kept: Bools) -> None:
+        changes = state.values.freeze()
+        try:
+            changed = self._backlogs[name].flags(changes.dirty)
+            self._flush(self._ids[name], state.values.kind.stored, changes, changed & ~is_kept[: len(changed)])
+        except BaseException as error:
+            self._broken = error
+            raise
+        finally:
+            changes.release()
 
     def _entry_spaces(self) -> list[Space]:
         return [state.values.space for state in self._states.values() if isinstance(state.table, MapTable)]
@@ -142,76 +229,76 @@ class RocksDbBackend(KeyedBackend):
     # Flushing changes: only with the lock held, and in the order in which they were frozen.
 
     def _flush_snapshots(self, last: RocksDbSnapshot | None = None) -> None:
-        """Flush the changes of waiting snapshots, up to and including `last`. None flushes all."""
+        """Write the changes of waiting snapshots, up to and including `last`. None writes all."""
         while self._unflushed and not (last is not None and last.is_flushed):
             snapshot = self._unflushed.popleft()
             try:
-                for name, changes in snapshot.changes.items():
-                    self._flush(name, changes)
-                self._sweep(snapshot.listing, snapshot.now_ms)
-                snapshot.link()
+                self._write_changes(snapshot)
             except BaseException as error:
                 # These changes exist nowhere else: the database cannot be trusted from now on.
                 self._broken = error
                 raise
+            snapshot.flushed()
 
-    def _flush(self, name: str, changes: FrozenTable) -> None:
-        from rocksdict import WriteBatch
+    def _write_changes(self, snapshot: RocksDbSnapshot) -> None:
+        # As the states were then: meanwhile the task may have dropped some.
+        states = {entry.info.state: (entry.id, entry.schema.field("value").type) for entry in snapshot.listing.states}
+        if snapshot.is_logged:
+            snapshot.base.log([(*states[name], change.table) for name, change in snapshot.changes.items()])
+            return
+        for name, change in snapshot.changes.items():
+            self._flush(*states[name], change.table, with_dirty(change.logged, change.table.dirty))
+        for entry in snapshot.listing.states:
+            self._sweeper.sweep(self.db, entry, snapshot.now_ms)
+        snapshot.base.link(self.db)
 
-        codec = ValueCodec(self._states[name].values.kind.stored)
-        all_slots = np.flatnonzero(changes.dirty)
-        all_groups = key_groups(changes.key_hashes.take(all_slots), self.max_parallelism)
-        order = row_codec.in_order(all_groups, [changes.keys[0].take(all_slots)])
-        for start in range(0, len(all_slots), _BATCH_ENTRIES):
-            part: Any = slice(start, start + _BATCH_ENTRIES)
-            if order is not None:
-                part = order[part]
-            slots, groups = all_slots[part], all_groups[part]
-            present = changes.present[slots]
-            keys = row_codec.encode_keys(
-                row_codec.heads(self._ids[name], groups), [column.take(slots) for column in changes.keys]
-            )
-            written = slots[present]
-            values = codec.encode(changes.values.encode(written))
-            if changes.updated is not None:
-                values = row_codec.stamp(values, changes.updated[written])
-            batch = WriteBatch(raw_mode=True)
-            remaining = iter(values)
-            for key, is_present in zip(keys, present.tolist(), strict=True):
-                if is_present:
-                    batch.put(key, next(remaining))
-                else:
-                    batch.delete(key)
-            self.db.write(batch)
-
-    def _sweep(self, listing: Listing, now_ms: int) -> None:
-        """Delete expired entries, some at a time: they may never be read again."""
-        from rocksdict import WriteBatch
-
-        for entry in listing.states:
-            if entry.info.ttl_ms is None:
-                continue
-            start, end = self._swept.pop(entry.id, row_codec.head(entry.id, 0)), row_codec.head(entry.id + 1, 0)
-            batch = WriteBatch(raw_mode=True)
-            for looked_at, (key, value) in enumerate(entries_between(self.db, start, end)):
-                if looked_at >= _SWEPT_ENTRIES:
-                    self._swept[entry.id] = key
-                    break
-                if row_codec.updated_ms(value) <= now_ms - entry.info.ttl_ms:
-                    batch.delete(key)
-            self.db.write(batch)
+    def _flush(self, number: int, kind: pa.DataType, changes: FrozenTable, chosen: Bools) -> None:
+        scratch = self._directory / "flush.sst"
+        flush_table(self.db, scratch, number, ValueCodec(kind), changes, chosen, self.max_parallelism)
 
     # Snapshots.
 
     def snapshot(self, *, full: bool = False, canonical: bool = False) -> KeyedSnapshot:
         self._check_not_broken()
-        changes = {name: state.values.freeze_changes() for name, state in self._states.items()}
+        self.selection.settle()
+        replaced: Base | None = None
+        frozen = {name: state.values.freeze_changes() for name, state in self._states.items()}
+        changed = sum(int(np.count_nonzero(table.dirty)) for table in frozen.values())
+        is_logged = not full and not canonical and self._can_log(changed)
+        if is_logged:
+            for name, table in frozen.items():
+                self._backlogs[name].add(table.dirty)
+            changes = {name: Change(table) for name, table in frozen.items()}
+        else:
+            self._is_written = True
+            replaced, self._base = self._base, Base(self._directory / f"base-{next(self._numbers)}")
+            changes = {name: Change(table, self._backlogs[name].take()) for name, table in frozen.items()}
+        assert self._base is not None
+        self._base.logged += changed if is_logged else 0
+        self._base.join()
         timers = None if self._timers is None else self._timers.freeze()
-        links = self._directory / f"links-{next(self._snapshots)}"
-        reusable = {} if full or canonical else dict(self._shared)
-        snapshot = RocksDbSnapshot(self, changes, self.listing(), timers, self._clock(), links, reusable, canonical)
+        reusable = {} if full or canonical else self._shared.reusable()
+        snapshot = RocksDbSnapshot(
+            self, changes, self.listing(), timers, self._clock(), self._base, is_logged, reusable, canonical, replaced
+        )
         self._unflushed.append(snapshot)
         return snapshot
+
+    def _can_log(self, changed: int) -> bool:
+        """Whether a file of changes is cheaper than the database for this many, and the last base may have one more."""
+        if self._base is None and not self._is_written and changed >= self._least_logged:
+            self._base = Base(self._directory / f"base-{next(self._numbers)}")
+        base = self._base
+        if base is None or changed + base.logged < self._least_logged:
+            return False
+        entries = sum(state.values.space.size for state in self._states.values())
+        return base.logged + changed <= _MOST_LOGGED * entries and len(base.changes) < _MOST_FILES
+
+    def _forget_base(self) -> None:
+        """The database has, or will have, what the base has not: the next snapshot makes another."""
+        if self._base is not None:
+            self._base.leave()
+            self._base = None
 
     def listing(self) -> Listing:
         return Listing([self._entry(name) for name in self._states], self._sequence)
@@ -228,22 +315,19 @@ class RocksDbBackend(KeyedBackend):
 
     def offer(self, checkpoint_id: int, files: dict[str, StoredObject]) -> None:
         """Record the files a checkpoint has shared. They can be reused once the checkpoint is complete."""
-        self._offered[checkpoint_id] = files
+        self._shared.offer(checkpoint_id, files)
 
     def confirm(self, checkpoint_id: int) -> None:
-        if checkpoint_id in self._offered:
-            self._shared = self._offered[checkpoint_id]
-            # A copy, because another thread may offer files meanwhile.
-            for other in list(self._offered):
-                if other <= checkpoint_id:
-                    self._offered.pop(other, None)
+        self._shared.confirm(checkpoint_id)
 
     def abort(self, checkpoint_id: int) -> None:
-        self._offered.pop(checkpoint_id, None)
+        self._shared.abort(checkpoint_id)
 
     def close(self) -> None:
         with self._lock, self._opening:
             self._is_closed = True
+            if self._memory is not None:
+                self._memory.leave(self)
             self._unflushed.clear()
             if self._db is not None:
                 self._db.close()
@@ -252,14 +336,19 @@ class RocksDbBackend(KeyedBackend):
 
     # The database below the cache.
 
-    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> _StoredState:
+    def _backing(self, name: str, layout: Layout, declared: StateType, ttl_ms: int | None) -> StoredState:
         if name not in self._ids:
             self._ids[name] = self._next_id
             self._next_id += 1
-        return _StoredState(self, self._ids[name], layout, declared, has_times=ttl_ms is not None)
+        return StoredState(self, self._ids[name], layout, declared, has_times=ttl_ms is not None)
+
+    def _register(self, name: str, shape: Shape, ttl_ms: int | None) -> Registered:
+        state = super()._register(name, shape, ttl_ms)
+        backlog = self._backlogs[name] = Backlog(state.table)
+        state.values.space.attach(backlog)
+        return state
 
     def _restored_some(self) -> None:
-        self.has_everything_cached = False
         self._make_room()
 
     def _stored_tables(self, name: str) -> Iterator[pa.Table]:
@@ -268,6 +357,8 @@ class RocksDbBackend(KeyedBackend):
 
     def _detached(self, name: str) -> Callable[[], None]:
         state = self._ids.pop(name)
+        del self._backlogs[name]
+        self._forget_base()
         return lambda: self.db.delete_range(row_codec.head(state, 0), row_codec.head(state + 1, 0))
 
     # Restoring the backend's own files.
@@ -276,114 +367,78 @@ class RocksDbBackend(KeyedBackend):
         if part.part.native != NATIVE:
             super()._restore_native(part, source)
         listing_item, *files = part.part.objects
-        self.has_everything_cached = False
         listing = decode_listing(source.read(listing_item), listing_item.path)
         self._sequence = max(self._sequence, listing.sequence)
-        is_whole = self._db is None and part.part.key_groups == part.key_groups == self.key_groups
-        directory = self._directory / ("db" if is_whole and not self._states else f"restored-{next(self._snapshots)}")
+        is_first = self._db is None and not self._states
+        directory = self._directory / ("db" if is_first else f"restored-{next(self._numbers)}")
         fetch_files(directory, listing.files, files, source)
-        if directory.name == "db":
-            self._adopt(listing, files)
-            return
-        database = open_database(directory, read_only=True)
-        try:
-            for entry in listing.states:
-                self._copy(database, entry, part.key_groups)
-        finally:
-            database.close()
+        has_database = len(listing.files) > len(listing.changes)
+        self._is_written = self._is_written or has_database
+        self.has_everything_cached = self.has_everything_cached and not has_database
+        if is_first:
+            self._adopt(listing, files, part)
+        elif has_database:
+            self._copy_states(directory, listing, part.key_groups)
+        for name in listing.changes:
+            for number, table in read_changes(directory / name, name):
+                self._restore_changes(listing, number, table, part.key_groups)
+            (directory / name).unlink()
+        if not is_first:
             shutil.rmtree(directory)
 
-    def _adopt(self, listing: Listing, files: Sequence[StoredObject]) -> None:
-        """Use the restored database as it is."""
+    def _adopt(self, listing: Listing, files: Sequence[StoredObject], part: KeyedRestore) -> None:
+        """Use the restored database as it is; what it has for key groups of other subtasks is deleted."""
         for entry in listing.states:
             self._ids[entry.info.state] = entry.id
             self._register(entry.info.state, entry.shape(self.key), entry.info.ttl_ms)
+            if part.part.key_groups != part.key_groups:
+                start, end = row_codec.head(entry.id, part.key_groups.start), part.key_groups.end + 1
+                self.db.delete_range(row_codec.head(entry.id, 0), start)
+                self.db.delete_range(row_codec.head(entry.id, end), row_codec.head(entry.id + 1, 0))
         self._next_id = max(self._ids.values(), default=-1) + 1
-        named = zip(listing.files, files, strict=True)
-        self._shared = {name: item for name, item in named if item.shared_key is not None}
+        # Files of changes are not kept here, and new ones may get the same names.
+        named = [pair for pair in zip(listing.files, files, strict=True) if pair[0] not in listing.changes]
+        self._shared.restored({name: item for name, item in named if item.shared_key is not None})
+
+    def _copy_states(self, directory: Path, listing: Listing, groups: KeyGroupRange) -> None:
+        database = open_database(directory, read_only=True)
+        try:
+            for entry in listing.states:
+                self._copy(database, entry, groups)
+        finally:
+            database.close()
 
     def _copy(self, database: Rdict, entry: StateEntry, groups: KeyGroupRange) -> None:
         """Copy the entries of some key groups. Bytes stay the same, except for the number of the state."""
-        from rocksdict import WriteBatch
+        known = self._known(entry)
+        if known.values.kind != entry.shape(self.key).values or known.values.ttl_ms != entry.info.ttl_ms:
+            for table in read_state(database, entry, groups, now_ms=self._clock()):
+                known.table.restore(table)
+                self._make_room()
+            return
+        start, end = row_codec.head(entry.id, groups.start), row_codec.head(entry.id, groups.end + 1)
+        copy_entries(database, start, end, self.db, self._ids[entry.info.state], self._directory / "copied.sst")
 
+    def _known(self, entry: StateEntry) -> Registered:
+        """The state that a restored one belongs to; a new one if there is none."""
         name, shape = entry.info.state, entry.shape(self.key)
         known = self._states.get(name)
         if known is None:
             known = self._register(name, shape, entry.info.ttl_ms)
         self._check_restored(name, shape, known.shape, widening_obstacle(shape.values, known.shape.values))
-        if known.values.kind != shape.values or known.values.ttl_ms != entry.info.ttl_ms:
-            for table in read_state(database, entry, groups, now_ms=self._clock()):
-                known.table.restore(table)
-                self._make_room()
+        return known
+
+    def _restore_changes(self, listing: Listing, number: int, table: pa.Table, groups: KeyGroupRange) -> None:
+        """Make the changes of some key groups, in the cache."""
+        entry = next((entry for entry in listing.states if entry.id == number), None)
+        if entry is None:
+            # The state was dropped after these changes.
             return
-        number = self._ids[name].to_bytes(2, "big")
-        batch = WriteBatch(raw_mode=True)
-        for key, value in entries_between(
-            database, row_codec.head(entry.id, groups.start), row_codec.head(entry.id, groups.end + 1)
-        ):
-            batch.put(number + key[2:], value)
-            if len(batch) >= _BATCH_ENTRIES:
-                self.db.write(batch)
-                batch = WriteBatch(raw_mode=True)
-        self.db.write(batch)
-
-
-class _StoredState:
-    """The entries of one state in the database, as the backing of its table."""
-
-    def __init__(
-        self, backend: RocksDbBackend, state: int, layout: Layout, declared: StateType, *, has_times: bool
-    ) -> None:
-        self._backend = backend
-        self._state = state
-        self._layout = layout
-        self._is_object = declared.is_object
-        self._codec = ValueCodec(declared.stored)
-        self._has_times = has_times
-
-    def load(self, space: Space, slots: Ints) -> tuple[Ints, Values, Ints | None]:
-        if self._backend.has_everything_cached:
-            return slots[:0], *self._decode([])
-        groups = key_groups(space.key_hashes().take(slots), self._backend.max_parallelism)
-        order = row_codec.in_order(groups, [space.columns()[0].take(slots)])
-        if order is not None:
-            slots = slots[order]
-        found: Any = self._backend.db[cast(Any, self._keys(space, slots))]
-        exists = np.array([value is not None for value in found], dtype=np.bool_)
-        values, updated = self._decode([value for value in found if value is not None])
-        return slots[exists], values, updated
-
-    def scan(self, space: Space, slots: Ints) -> Scanned:
-        inner = self._layout.inner
-        assert inner is not None
-        owners: list[int] = []
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        if self._backend.has_everything_cached:
-            slots = slots[:0]
-        entries = self._backend.db.iter()
-        for owner, prefix in enumerate(self._keys(space, slots)):
-            entries.seek(prefix)
-            while entries.valid() and (key := entries.key()).startswith(prefix):
-                owners.append(owner)
-                keys.append(key[len(prefix) :])
-                values.append(entries.value())
-                entries.next()
-        columns = row_codec.decode_keys(keys, 0, inner.kinds) if keys else [pa.array([], kind) for kind in inner.kinds]
-        encoded = [encode(column) for column in columns]
-        return Scanned(np.array(owners, dtype=np.int64), encoded, *self._decode(values))
-
-    def _keys(self, space: Space, slots: Ints) -> list[bytes]:
-        groups = key_groups(space.key_hashes()[slots], self._backend.max_parallelism)
-        return row_codec.encode_keys(
-            row_codec.heads(self._state, groups), [column.take(slots) for column in space.columns()]
-        )
-
-    def _decode(self, stored: list[bytes]) -> tuple[Values, Ints | None]:
-        updated = None
-        if self._has_times:
-            stored, updated = row_codec.unstamp(stored)
-        values = self._codec.decode(stored)
-        if self._is_object:
-            return [unpickled(data) for data in values.to_pylist()], updated
-        return values, updated
+        known = self._known(entry)
+        layout = known.values.layout
+        places = groups_of(layout.rows(table).key_hashes, self.max_parallelism)
+        table = table.filter(pa.array((places >= groups.start) & (places <= groups.end)))
+        is_present = pc.is_valid(table.column("value"))
+        known.table.restore(table.filter(is_present))
+        known.values.erase(layout.rows(table.filter(pc.invert(is_present))).slots(known.values.space, add=True))
+        self._make_room()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,12 +22,14 @@ from snapline.storage.snapshot_metadata import newer
 from snapline.storage.snapshot_reader import SnapshotReader
 
 if TYPE_CHECKING:
-    from rocksdict import Rdict
+    from rocksdict import Cache, Options, Rdict, WriteBufferManager
 
 NATIVE = "rocksdb"
 """How snapshots mark this backend's own files."""
 
-LISTING_VERSION = 1
+LISTING_VERSION = 2
+"""Version 1 has no files of changes. A listing without any is written as such, for older readers."""
+
 BLOCK_CACHE_BYTES = 64 << 20
 FILE_ROWS = 1 << 20
 """A canonical savepoint begins a new file after this many rows of a state."""
@@ -59,6 +59,8 @@ class Listing:
     states: Sequence[StateEntry]
     sequence: int
     files: Sequence[str] = ()
+    changes: Sequence[str] = ()
+    """Those of `files` that hold changes to the database, in the order in which they were made."""
 
 
 class _WireState(msgspec.Struct):
@@ -72,19 +74,22 @@ class _WireState(msgspec.Struct):
     schema: bytes
 
 
-class _WireListing(msgspec.Struct):
+class _WireListing(msgspec.Struct, omit_defaults=True):
     version: int
     sequence: int
     files: list[str]
     states: list[_WireState]
+    changes: list[str] = []
 
 
 def encode_listing(listing: Listing, files: list[str]) -> bytes:
+    """`files` are those of this snapshot; `listing.changes` must be among them."""
     states = [
         _WireState(id=entry.id, schema=entry.schema.serialize().to_pybytes(), **asdict(entry.info))
         for entry in listing.states
     ]
-    return msgspec.json.encode(_WireListing(LISTING_VERSION, listing.sequence, files, states))
+    version = LISTING_VERSION if listing.changes else 1
+    return msgspec.json.encode(_WireListing(version, listing.sequence, files, states, list(listing.changes)))
 
 
 def decode_listing(data: bytes, path: str) -> Listing:
@@ -97,6 +102,8 @@ def decode_listing(data: bytes, path: str) -> Listing:
         raise DamagedError(newer(path, wire.version, LISTING_VERSION))
     if any(not name.isprintable() or "/" in name or name in ("", ".", "..") for name in wire.files):
         raise DamagedError(f"{path} lists a file with an impossible name")
+    if not set(wire.changes) <= set(wire.files):
+        raise DamagedError(f"{path} names changes that are not among its files")
     try:
         entries = [
             StateEntry(
@@ -110,7 +117,7 @@ def decode_listing(data: bytes, path: str) -> Listing:
             entry.own_shape()
     except (pa.ArrowException, OSError, KeyError, SnaplineError) as error:
         raise DamagedError(f"{path} is damaged: it describes an impossible state: {error}") from error
-    return Listing(entries, wire.sequence, wire.files)
+    return Listing(entries, wire.sequence, wire.files, tuple(wire.changes))
 
 
 def load_rocksdict() -> None:
@@ -124,25 +131,41 @@ def load_rocksdict() -> None:
         ) from error
 
 
-def open_database(directory: Path, *, read_only: bool = False) -> Rdict:
-    """Open a database, or create an empty one."""
-    load_rocksdict()
-    from rocksdict import AccessType, BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, WriteOptions
+def database_options(cache: Cache | None = None, buffers: WriteBufferManager | None = None) -> Options:
+    """The options of all databases. Reads are of sorted single keys, writes of sorted files; see `docs/state.md`.
+
+    Blocks, indexes and filters share `cache`; `buffers` limits unflushed writes.
+    """
+    from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options
 
     options = Options(raw_mode=True)
-    options.create_if_missing(not read_only)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_open_files(-1)
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(0.1)
     options.set_keep_log_file_num(1)
+    if buffers is not None:
+        options.set_write_buffer_manager(buffers)
     blocks = BlockBasedOptions()
-    blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))
+    blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES) if cache is None else cache)
     blocks.set_bloom_filter(10, False)
+    if cache is not None:
+        blocks.set_cache_index_and_filter_blocks(True)
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(True)
     options.set_block_based_table_factory(blocks)
+    return options
+
+
+def open_database(directory: Path, *, read_only: bool = False, options: Options | None = None) -> Rdict:
+    """Open a database, or create an empty one."""
+    load_rocksdict()
+    from rocksdict import AccessType, Rdict, WriteOptions
+
+    chosen = database_options() if options is None else options
+    chosen.create_if_missing(not read_only)
     try:
         access = AccessType.read_only(False) if read_only else AccessType.read_write()
-        database = Rdict(str(directory), options, access_type=access)
+        database = Rdict(str(directory), chosen, access_type=access)
     except Exception as error:
         raise StorageError(f"the RocksDB database in {directory} cannot be opened: {error}") from error
     if not read_only:
@@ -160,18 +183,6 @@ def fetch_files(directory: Path, names: Sequence[str], files: Sequence[StoredObj
     directory.mkdir(parents=True)
     for name, item in zip(names, files, strict=True):
         source.fetch(item, directory / name)
-
-
-@contextmanager
-def saved_database(listing: Listing, files: Sequence[StoredObject], source: SnapshotReader) -> Iterator[Rdict]:
-    """Open a saved database for reading, in a temporary directory."""
-    with TemporaryDirectory(prefix="snapline-") as directory:
-        fetch_files(Path(directory) / "db", listing.files, files, source)
-        database = open_database(Path(directory) / "db", read_only=True)
-        try:
-            yield database
-        finally:
-            database.close()
 
 
 def entries_between(database: Rdict, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:

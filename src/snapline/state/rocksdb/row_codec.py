@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from snapline.state.arrays import Ints, Octets
 from snapline.state.fixed_columns import dtype_of, fixed_array, fixed_numbers, is_fixed_width, struct_array
@@ -37,10 +38,38 @@ def head(state: int, group: int) -> bytes:
     return ((state << 16) + group).to_bytes(HEAD_BYTES + 1, "big")[1:]
 
 
-def in_order(groups: npt.NDArray[np.uint16], columns: Sequence[FrozenKeys]) -> Ints | None:
-    """The order of entries by key, or None if sorting is expensive. RocksDB reads and writes neighbours faster."""
-    first = columns[0]
-    return None if isinstance(first, FrozenBytesKeys) else np.lexsort((first.words, groups))
+def in_order(groups: npt.NDArray[np.uint16], columns: Sequence[FrozenKeys]) -> Ints:
+    """The order of entries by key. RocksDB reads and writes neighbours faster, and files of tables need it."""
+    if not any(isinstance(column, FrozenBytesKeys) for column in columns):
+        words = [column.words for column in columns if isinstance(column, FrozenFixedKeys)]
+        if len(words) == 1:
+            return _one_word_order(groups, words[0])
+        by: list[npt.NDArray[Any]] = [*reversed(words), groups]
+        return np.lexsort(by)
+    parts: list[Any] = [groups]
+    for column in columns:
+        if isinstance(column, FrozenBytesKeys):
+            parts += [_lengths(column).view(">u4").astype(np.uint32), column.array]
+        else:
+            parts.append(column.words)
+    table = pa.table([pa.array(part) if isinstance(part, np.ndarray) else part for part in parts], _names(len(parts)))
+    order: Ints = pc.sort_indices(table, [(name, "ascending") for name in table.column_names]).to_numpy()
+    return order.astype(np.int64)
+
+
+def _one_word_order(groups: npt.NDArray[np.uint16], words: npt.NDArray[np.uint64]) -> Ints:
+    """Sort by the word, then by the group: a stable sort of small integers is a radix sort."""
+    order = np.argsort(words, kind="quicksort")
+    return order[np.argsort(groups[order], kind="stable")]
+
+
+def _names(count: int) -> list[str]:
+    return [f"c{number}" for number in range(count)]
+
+
+def _lengths(column: FrozenBytesKeys) -> npt.NDArray[np.uint32]:
+    """The lengths of strings or bytes, as they are stored: four little-endian bytes each."""
+    return np.diff(bytes_of(column.array)[0]).astype("<u4")
 
 
 def encode_keys(start: Octets, columns: Sequence[FrozenKeys]) -> list[bytes]:
@@ -51,8 +80,7 @@ def encode_keys(start: Octets, columns: Sequence[FrozenKeys]) -> list[bytes]:
     pieces = [_rows(start)]
     for column in columns:
         if isinstance(column, FrozenBytesKeys):
-            lengths = np.diff(bytes_of(column.array)[0]).astype("<u4")
-            pieces.append(_rows(lengths.view(np.uint8).reshape(-1, 4)))
+            pieces.append(_rows(_lengths(column).view(np.uint8).reshape(-1, 4)))
             pieces.append(column.array.to_pylist())
         else:
             pieces.append(_rows(_word_bytes(column)))

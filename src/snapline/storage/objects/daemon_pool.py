@@ -6,12 +6,16 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
 
 class DaemonPool(Executor):
-    """A `ThreadPoolExecutor` of daemon threads: a call that hangs is left behind when the program ends."""
+    """A `ThreadPoolExecutor` of daemon threads: a call that hangs is left behind when the program ends.
+
+    Calls are made in the context of their caller, so that what they log says what it is about.
+    """
 
     def __init__(self, threads: int, name: str) -> None:
         self._limit = threads
@@ -27,7 +31,7 @@ class DaemonPool(Executor):
         with self._condition:
             if self._is_shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._queue.append((future, partial(fn, *args, **kwargs)))
+            self._queue.append((future, partial(copy_context().run, fn, *args, **kwargs)))
             if self._idle >= len(self._queue):
                 self._condition.notify()
             elif len(self._threads) < self._limit:

@@ -91,5 +91,9 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(pa, "OSFile", full)
     written = files(tmp_path)
+    written.write(ROWS, 0)
     with pytest.raises(TransientError, match=f"{tmp_path}.*No space left on device; make space there"):
-        written.write(ROWS, 0)
+        written.finish()
+    unfinished = files(tmp_path)
+    unfinished.write(ROWS, 0)
+    unfinished.abandon()

@@ -186,6 +186,22 @@ def test_the_last_row_of_a_key_replaces_the_one_that_is_there(tmp_path: Path) ->
         prepared(sink, pa.record_batch({"x": pa.array([None], pa.int64()), "s": ["a"]}), 3)
 
 
+def test_rows_that_a_merge_will_read_count_as_kept(tmp_path: Path) -> None:
+    sinks = {"append": sl.sinks.Delta(tmp_path / "a"), "upsert": sl.sinks.Delta(tmp_path / "u", mode="upsert", key="x")}
+    kept = {}
+    for mode, sink in sinks.items():
+        sink.check(ROWS.schema)
+        sink.starting("job")
+        writer = sink.writer(context())
+        writer.write(ROWS)
+        writer.write(ROWS)
+        before = writer.kept_bytes
+        writer.prepare(1)
+        kept[mode] = before, writer.kept_bytes
+        writer.close()
+    assert kept == {"append": (0, 0), "upsert": (2 * ROWS.nbytes, 0)}
+
+
 def test_upserts_work_in_partitions_and_with_fewer_columns(tmp_path: Path) -> None:
     path = tmp_path / "t"
     sink = begun(sl.sinks.Delta(path, mode="upsert", key=["x", "s"], partition_by="s"), ROWS)

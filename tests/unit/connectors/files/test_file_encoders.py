@@ -12,7 +12,7 @@ import pytest
 from snapline.connectors.files.file_encoders import WRITE_FORMATS, check_schema, encoder, read_whole
 
 
-@pytest.mark.parametrize("format", WRITE_FORMATS)
+@pytest.mark.parametrize("format", [format for format in WRITE_FORMATS if format != "text"])
 def test_written_rows_are_read_back(tmp_path: Path, format: str) -> None:
     batches = [pa.record_batch({"x": [1, 2], "y": ["a", "b"]}), pa.record_batch({"x": [3], "y": ["c"]})]
     path = tmp_path / f"file.{format}"
@@ -26,8 +26,8 @@ def test_written_rows_are_read_back(tmp_path: Path, format: str) -> None:
 
 
 def test_files_of_unknown_formats_are_not_read(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("x")
-    assert read_whole(tmp_path / "notes.txt") is None
+    (tmp_path / "notes.md").write_text("x")
+    assert read_whole(tmp_path / "notes.md") is None
 
 
 def test_json_lines_hold_every_kind_of_value() -> None:
@@ -51,3 +51,28 @@ def test_schemas_a_format_cannot_hold_are_refused() -> None:
     with pytest.raises(pa.ArrowException, match="'t' is in nanoseconds"):
         check_schema("jsonl", pa.schema([("t", pa.timestamp("ns"))]))
     check_schema("parquet", pa.schema([("t", pa.timestamp("ns"))]))
+
+
+def test_text_files_hold_one_column(tmp_path: Path) -> None:
+    rows = pa.record_batch({"value": ["a", None, "c"]})
+    path = tmp_path / "file.txt"
+    with open(path, "wb") as file:
+        made = encoder("text", file, rows.schema)
+        made.write([rows])
+        made.close()
+    assert path.read_text() == "a\n\nc\n"
+    table = read_whole(path)
+    assert table is not None
+    assert table.to_pydict() == {"value": ["a", "", "c"]}
+    with pytest.raises(pa.ArrowInvalid, match="one column"):
+        check_schema("text", pa.schema([("n", pa.int64())]))
+
+
+def test_csv_without_names(tmp_path: Path) -> None:
+    rows = pa.record_batch({"x": [1], "y": ["a"]})
+    path = tmp_path / "file.csv"
+    with open(path, "wb") as file:
+        made = encoder("csv_rows", file, rows.schema)
+        made.write([rows])
+        made.close()
+    assert path.read_text() == '1,"a"\n'

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from snapline.connectors.files.file_formats import FileRows, infer_schema, open_rows, row_groups
+from snapline.connectors.files.file_formats import infer_schema, open_rows, row_groups
+from snapline.connectors.files.file_rows import FileRows
 from snapline.contracts.source import BadRow, Wait
 from snapline.errors import ConfigurationError, StorageError, UserCodeError
 

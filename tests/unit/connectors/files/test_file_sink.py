@@ -235,8 +235,8 @@ def test_files_and_directories_are_on_disk_before_anybody_is_told(
 
 
 def test_wrong_settings_and_schemas_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="use one of 'parquet', 'csv', 'jsonl', 'arrow'"):
-        Files(tmp_path, format="orc")
+    with pytest.raises(ConfigurationError, match="use one of 'parquet', 'csv', 'jsonl', 'text', 'orc', 'arrow'"):
+        Files(tmp_path, format="avro")
     with pytest.raises(ConfigurationError, match=r"max_file_size=0\): use more"):
         Files(tmp_path, max_file_size=0)
     with pytest.raises(ConfigurationError, match="cannot hold these rows: Unsupported Type:list"):
@@ -288,3 +288,53 @@ def test_a_directory_without_permission_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(ConfigurationError, match="Permission denied"):
         Files(tmp_path / "out").check_access()
+
+
+def test_partitions_are_directories_and_are_committed_exactly_once(tmp_path: Path) -> None:
+    batch = pa.record_batch({"x": [1, 2, 3], "k": pa.array([7, 8, 7], pa.int32()), "s": ["a", None, "a"]})
+    sink = Files(tmp_path, partition_by=["k", "s"])
+    sink.check(batch.schema)
+    made: Any = sink.writer(sl.SinkContext("job", "out", 0, 2, 1, "line"))
+    made.write(batch)
+    made.write(batch.slice(0, 1))
+    payloads = made.prepare(4)
+    assert sink.committed_until("line", "out") is None
+    for number, payload in enumerate(payloads):
+        committable = sl.Committable(f"name/{number}", 4, payload)
+        assert made.commit(committable, PERMIT) is sl.CommitResult.COMMITTED
+        assert made.commit(committable, PERMIT) is sl.CommitResult.ALREADY_COMMITTED
+    assert sink.committed_until("line", "out") == 4
+    places = {path.parent.relative_to(tmp_path).as_posix(): path for path in tmp_path.glob("*/*/*.parquet")}
+    assert set(places) == {"k=7/s=a", "k=8/s=__HIVE_DEFAULT_PARTITION__"}
+    assert pq.read_table(places["k=7/s=a"], partitioning=None).to_pydict() == {"x": [1, 3, 1]}
+
+
+@pytest.mark.parametrize("final", ["../k=7/file.parquet", "k=7/../../k=7/file.parquet", "k=7/other/file.parquet"])
+def test_no_other_directory_is_taken_for_a_partition(tmp_path: Path, final: str) -> None:
+    made = writer(tmp_path / "out", partition_by=["k"])
+    made.write(pa.record_batch({"x": [1], "k": [7]}))
+    (payload,) = made.prepare(4)
+    name = Path(payload["final"]).name
+    moved = {**payload, "final": str(tmp_path / "out" / final.replace("file.parquet", name))}
+    with pytest.raises(RestoreError):
+        made.commit(sl.Committable("name/4", 4, moved), PERMIT)
+
+
+def test_many_partitions_keep_few_files_open(tmp_path: Path) -> None:
+    made = writer(tmp_path, partition_by=["k"])
+    made.write(pa.record_batch({"x": list(range(300)), "k": list(range(300))}))
+    assert len(made._open) == 100
+    assert len(made.prepare(1)) == 300
+
+
+def test_columns_that_cannot_name_directories_are_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("x", pa.float64()), ("k", pa.int32())])
+    for columns, complaint in ((["x"], "whole numbers"), (["no"], "there are"), (["k"], None)):
+        sink = Files(tmp_path, partition_by=columns)
+        if complaint is None:
+            sink.check(schema)
+        else:
+            with pytest.raises(ConfigurationError, match=complaint):
+                sink.check(schema)
+    with pytest.raises(ConfigurationError, match="all columns"):
+        Files(tmp_path, partition_by=["k"]).check(pa.schema([("k", pa.int32())]))

@@ -22,8 +22,8 @@ def write(path: Path, text: str = "x\n1\n") -> None:
     path.write_text(text)
 
 
-def read_all(source: sl.Source) -> list[dict[str, Any]]:
-    reader = source.reader(CONTEXT)
+def read_all(source: sl.Source, context: sl.ReaderContext = CONTEXT) -> list[dict[str, Any]]:
+    reader = source.reader(context)
     try:
         for split in source.splits(1):
             reader.add_split(split, None)
@@ -127,7 +127,10 @@ def test_a_watched_directory_that_is_gone_or_too_full_is_an_error(
 def test_wrong_settings_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "a.csv")
     for arguments, complaint in (
-        ({"path": tmp_path, "format": "orc"}, "use one of 'parquet', 'csv', 'jsonl'"),
+        ({"path": tmp_path, "format": "avro"}, "use one of 'parquet', 'csv', 'jsonl', 'orc', 'text'"),
+        ({"path": tmp_path, "format": "orc"}, "cannot be read as orc"),
+        ({"path": tmp_path, "format": "csv", "header": False}, "with schema="),
+        ({"path": tmp_path, "format": "text", "schema": "n BIGINT"}, "one column of text"),
         ({"path": tmp_path / "nowhere"}, "no such file or directory"),
         ({"path": tmp_path / "nowhere" / "*.csv"}, "no such file or directory"),
         ({"path": tmp_path / "*.orc"}, "there are no files to infer the columns from"),
@@ -149,3 +152,22 @@ def test_a_split_of_something_else_is_refused(tmp_path: Path) -> None:
     for split in (["x", 1], {"first": 0}):
         with pytest.raises(RestoreError, match="not a split of Files"):
             sl.sources.Files(tmp_path, schema=X).reader(CONTEXT).add_split(split, None)
+
+
+def test_files_without_names_have_the_columns_of_the_schema(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", '1,x\n2,"y,z"\nno number,q\n')
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string())])
+    source = sl.sources.Files(tmp_path, format="csv", schema=schema, header=False)
+    bad: list[Any] = []
+    context = sl.ReaderContext("job", "files", 0, 1, bad.append)
+    assert read_all(source, context) == [{"n": 1, "s": "x"}, {"n": 2, "s": "y,z"}]
+    assert [each.line for each in bad] == [3]
+
+
+def test_columns_in_the_names_of_directories(tmp_path: Path) -> None:
+    write(tmp_path / "k=7" / "s=a%2Fb" / "a.csv")
+    write(tmp_path / "k=8" / "s=__HIVE_DEFAULT_PARTITION__" / "b.csv", "x\n2\n")
+    schema = pa.schema([("s", pa.string()), ("x", pa.int64()), ("k", pa.int32())])
+    source = sl.sources.Files(f"{tmp_path}/k=*", format="csv", schema=schema, partitions=True)
+    assert read_all(source) == [{"s": "a/b", "x": 1, "k": 7}, {"s": None, "x": 2, "k": 8}]
+    assert read_all(sl.sources.Files(f"{tmp_path}/k=*", format="csv", schema=schema)) == [], "directories do not match"

@@ -11,6 +11,7 @@ import pytest
 from tests.servers_kit import or_skip
 
 import snapline as sl
+from snapline.connectors.database.stored_rows import StoredRows
 from snapline.contracts.sink import CommitResult, Committable, Permit, SinkContext, SinkWriter
 from snapline.devtools.servers.postgres_server import PostgresServer
 from snapline.errors import ConfigurationError, FencedError, RestoreError, TransientError, UserCodeError
@@ -169,6 +170,36 @@ def test_rows_that_the_table_refuses(database: str) -> None:
             writer.commit(prepared(writer), Permit(1, 1))
         writer.close()
     assert query(database, "SELECT * FROM t") == []
+
+
+def test_rows_that_an_older_version_kept_as_arrow_are_committed(database: str) -> None:
+    sink = sl.sinks.Postgres(database, "t", mode="commit_table", create_table=True)
+    sink.check(ROWS.schema)
+    sink.check_access()
+    stored = StoredRows()
+    stored.add(ROWS)
+    row = ["job.1", "out", 0, 1, 7, 0]
+    writer = sink.writer(context(attempt=2))
+    committable = Committable("name", 7, {"row": row, "rows": stored.take()[0]})
+    assert writer.commit(committable, Permit(2, 7)) is CommitResult.COMMITTED
+    assert writer.commit(committable, Permit(2, 7)) is CommitResult.ALREADY_COMMITTED
+    assert query(database, "SELECT * FROM t") == [(1, "a"), (2, "b")]
+    writer.close()
+
+
+def test_one_row_of_commits_stands_for_all_of_a_writer(database: str) -> None:
+    sink = sl.sinks.Postgres(database, "t", mode="commit_table", create_table=True)
+    sink.check(ROWS.schema)
+    sink.check_access()
+    writer = sink.writer(context())
+    writer.abort_newer(-1)
+    kept = [prepared(writer, number) for number in (1, 2, 3)]
+    assert [writer.commit(each, Permit(1, 3)) for each in kept] == [CommitResult.COMMITTED] * 3
+    rows = query(database, "SELECT checkpoint_id, all_before FROM snapline_commits WHERE subtask >= 0")
+    assert rows == [(3, 1)]
+    assert [writer.commit(each, Permit(1, 3)) for each in kept] == [CommitResult.ALREADY_COMMITTED] * 3
+    assert query(database, "SELECT count(*) FROM t") == [(6,)]
+    writer.close()
 
 
 def test_at_least_once_commits_at_the_barrier(database: str) -> None:

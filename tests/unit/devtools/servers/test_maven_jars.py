@@ -52,6 +52,17 @@ def test_jars_are_fetched_once_for_all(tmp_path: Path, monkeypatch: pytest.Monke
     assert not [path for path in cache.iterdir() if path.name.startswith(".")]
 
 
+def test_jars_without_what_they_need_are_kept_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: Path
+) -> None:
+    install_mvn(tmp_path, monkeypatch, FETCH)
+    full = maven_jars("org.x:y:1", cache=tmp_path)
+    alone = maven_jars("org.x:y:1", alone=True, cache=tmp_path)
+    assert calls.read_text() == "called\ncalled\n"
+    assert "<exclusion>" in alone[1].read_text()
+    assert "<exclusion>" not in full[1].read_text()
+
+
 def test_a_fetch_that_fails_leaves_nothing_and_shows_what_mvn_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from snapline.devtools.servers import postgres_server, servers_command
-from snapline.devtools.servers.servers_command import REQUIRE, ensure_postgres, main
+from snapline.devtools.servers.servers_command import REQUIRE, ensure_chromium, ensure_postgres, main
 from snapline.errors import ConfigurationError
 
 APT = """#!/bin/sh
@@ -17,7 +17,7 @@ echo "$@ $DEBIAN_FRONTEND" >> {root}/calls
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine without PostgreSQL, on which we are root."""
+    """A machine without PostgreSQL and Chromium, on which we are root."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(postgres_server, "PROGRAMS", tmp_path / "programs")
     monkeypatch.setattr(servers_command, "CLUSTERS", tmp_path / "etc" / "createcluster.conf")
@@ -45,6 +45,17 @@ def test_postgres_is_installed_where_that_is_possible(machine: Path, capsys: pyt
     assert len((machine / "calls").read_text().splitlines()) == 2
 
 
+def test_chromium_is_installed_where_that_is_possible(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = machine / "chromium"
+    apt_get(machine, f"test $1 = update || (touch {program}; chmod +x {program})")
+    assert ensure_chromium() == str(program)
+    _, install = (machine / "calls").read_text().splitlines()
+    assert "--no-install-recommends chromium fonts-inter" in install
+    assert capsys.readouterr().out == "installing chromium\n"
+    ensure_chromium()
+    assert len((machine / "calls").read_text().splitlines()) == 2
+
+
 def test_an_installation_that_fails_is_shown(machine: Path) -> None:
     apt_get(machine, "echo no network; exit 100")
     with pytest.raises(ConfigurationError, match=r"apt-get update .*` failed; run it by hand:\nno network"):
@@ -56,6 +67,8 @@ def test_others_than_root_are_told_what_to_install(machine: Path, monkeypatch: p
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(ConfigurationError, match="apt-get install postgresql"):
         ensure_postgres()
+    with pytest.raises(ConfigurationError, match="apt-get install chromium"):
+        ensure_chromium()
     assert not (machine / "calls").exists()
 
 
@@ -68,6 +81,8 @@ def test_what_is_missing_fails_only_where_it_is_required(
     monkeypatch.setattr(servers_command, "java", lambda: "java")
     monkeypatch.setattr(servers_command, "kafka_jars", missing)
     monkeypatch.setattr(servers_command, "ensure_postgres", lambda: Path())
+    monkeypatch.setattr(servers_command, "flink_dashboard_jar", lambda: Path())
+    monkeypatch.setattr(servers_command, "ensure_chromium", lambda: "chromium")
     monkeypatch.delenv(REQUIRE, raising=False)
     assert main() == 0
     assert "Kafka is missing, and tests that need it are left out: no mvn" in capsys.readouterr().out

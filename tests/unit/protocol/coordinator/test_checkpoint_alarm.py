@@ -14,6 +14,7 @@ from snapline.protocol.coordinator.checkpoint_alarm import (
     OVERDUE_INTERVALS,
     CheckpointAlarm,
 )
+from snapline.protocol.statistics.explanation import Explanation, SlowCause
 from snapline.types import NO_CHECKPOINT, FailureReason
 
 R = FailureReason
@@ -127,3 +128,28 @@ def test_a_job_that_does_not_run_or_takes_no_periodic_checkpoints_misses_none() 
     assert alarm.look(1000, 10**6) is None
     alarm.running(10**6)
     assert alarm.look(1000, 10**6 + 1000) is None, "time in which it did not run does not count"
+
+
+def test_one_that_expired_is_told_with_the_subtask_that_had_not_answered() -> None:
+    said = Explanation(7, SlowCause.HUNG_OPERATOR, "subtask 1 of `calls` hangs", "give it a timeout", "calls", 1)
+    text = CheckpointAlarm().failed(7, EXPIRED, "not complete within 600 s", 0, said)
+    assert text is not None
+    assert text.startswith(
+        "checkpoint 7 failed (CHECKPOINT_EXPIRED): subtask 1 of `calls` hangs; give it a timeout. The job goes on"
+    )
+
+
+def test_other_reasons_need_no_explanation() -> None:
+    text = CheckpointAlarm().failed(7, R.IO_EXCEPTION, "why", 0, Explanation(7, SlowCause.FAILED, "again why", "look"))
+    assert text is not None
+    assert "again why" not in text
+
+
+def test_why_the_first_one_fails_is_told_even_after_a_warning_that_none_completes() -> None:
+    alarm = CheckpointAlarm()
+    alarm.running(0)
+    assert alarm.look(1000, LEAST_OVERDUE_MS) is not None
+    assert alarm.failed(1, EXPIRED, "late", LEAST_OVERDUE_MS + 1) is not None
+    assert alarm.failed(2, EXPIRED, "late", LEAST_OVERDUE_MS + 2) is None
+    assert alarm.completed(LEAST_OVERDUE_MS + 3) is not None
+    assert alarm.failed(3, EXPIRED, "late", LEAST_OVERDUE_MS + 4) is not None

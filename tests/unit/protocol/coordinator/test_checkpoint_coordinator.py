@@ -283,7 +283,7 @@ def test_the_start_sequence_waits_for_each_step() -> None:
         SnapshotHook(7, "h2"),
     ]
     assert bench.tell(HookSnapshotted(7, "h2", None)) == []
-    barrier = Barrier(7, 1000, location="chk-7")
+    barrier = Barrier(7, 1000, location="chk-7", alone=False)
     assert bench.tell(HookSnapshotted(7, "h1", StoredObject("h", 1))) == [
         TriggerCheckpoint(running(READ0), barrier),
         TriggerCheckpoint(running(READ1), barrier),
@@ -345,7 +345,11 @@ def test_checkpoints_are_full_until_one_is_complete_and_savepoints_do_not_count(
     def is_full(checkpoint_id: int, kind: SnapshotKind) -> bool:
         bench.ask(kind=kind)
         bench.tell(IdReserved("r", checkpoint_id))
-        (full,) = {barrier.full for barrier in triggered(bench.tell(LocationCreated(checkpoint_id, "x")))}
+        ((full, alone),) = {
+            (barrier.full, barrier.alone) for barrier in triggered(bench.tell(LocationCreated(checkpoint_id, "x")))
+        }
+        assert full or not alone
+        assert alone is (checkpoint_id < 4)
         return full
 
     assert is_full(1, CHECKPOINT)
@@ -365,9 +369,10 @@ def test_a_checkpoint_is_full_as_asked_or_else_as_configured(scope: CheckpointSc
     bench = Bench(incremental=incremental)
     bench.ask(scope=scope)
     bench.tell(IdReserved("r", 1))
-    is_full = {barrier.full for barrier in triggered(bench.tell(LocationCreated(1, "x")))}
+    barriers = triggered(bench.tell(LocationCreated(1, "x")))
     asked = {CheckpointScope.FULL: True, CheckpointScope.INCREMENTAL: False}
-    assert is_full == {asked.get(scope, not incremental)}
+    assert {barrier.full for barrier in barriers} == {asked.get(scope, not incremental)}
+    assert {barrier.alone for barrier in barriers} == {scope is CheckpointScope.FULL}
 
 
 def test_while_a_checkpoint_is_being_started_nothing_else_is() -> None:

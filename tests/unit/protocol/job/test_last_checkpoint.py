@@ -60,6 +60,19 @@ def test_subtasks_that_had_not_seen_the_end_get_another_one_soon() -> None:
     assert machine.time_is_up() == [], "it is being taken"
 
 
+def test_the_next_ones_come_less_and_less_often() -> None:
+    machine = taking()
+    pauses = []
+    for _ in range(6):
+        pauses += machine.completed()
+        assert machine.time_is_up() == TAKE
+    assert pauses == [SetLastCheckpointTimer(pause) for pause in (100, 200, 400, 800, RETRY_MS, RETRY_MS)]
+    machine.prepared([A])
+    machine.running()
+    machine.source_ended(A)
+    assert machine.completed() == [SetLastCheckpointTimer(PAUSE_MS)], "of another attempt"
+
+
 def test_one_that_fails_is_taken_again_later() -> None:
     machine = taking()
     assert machine.failed() == [SetLastCheckpointTimer(RETRY_MS)]

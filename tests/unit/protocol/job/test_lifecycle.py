@@ -593,7 +593,7 @@ LIVING = [status for status in JobStatus if status not in LIFECYCLE.final_states
     ("event", "cause"),
     [
         (DriverFenced(5), "attempt 5 of another driver runs this job"),
-        (SuspendRequested(), "the driver is shutting down"),
+        (SuspendRequested(), "its driver lets it go; started again, it goes on from its last checkpoint"),
     ],
 )
 def test_a_job_may_be_taken_from_a_driver_at_any_time(status: JobStatus, event: JobEvent, cause: str) -> None:

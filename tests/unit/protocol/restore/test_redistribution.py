@@ -32,7 +32,7 @@ def dealt(deal: Deal, states: dict[str, list[int | None]], to: int) -> list[dict
     """`states` has the lengths of lists; their elements are named by old subtask and place: a0, a1, b0."""
     lists = {
         name: [
-            None if length is None else ElementRange(StoredObject(letter, 1), 0, length)
+            None if length is None else [ElementRange(StoredObject(letter, 1), 0, length)]
             for letter, length in zip("abcdefgh", lengths, strict=False)
         ]
         for name, lengths in states.items()
@@ -86,16 +86,28 @@ def test_split_refuses_states_of_different_numbers_of_subtasks() -> None:
 
 
 def test_ranges_do_not_grow_with_the_number_of_elements() -> None:
-    few, many = (split({"s": [ElementRange(StoredObject("a", 1), 0, count)]}, 3) for count in (30, 30_000_000))
+    few, many = (split({"s": [[ElementRange(StoredObject("a", 1), 0, count)]]}, 3) for count in (30, 30_000_000))
     assert [len(subtask["s"]) for subtask in few] == [len(subtask["s"]) for subtask in many] == [1, 1, 1]
     assert many[1]["s"] == (ElementRange(StoredObject("a", 1), 10_000_000, 20_000_000),)
 
 
 def test_a_part_of_a_range_is_cut_further() -> None:
     part = ElementRange(StoredObject("a", 1), 5, 9)
-    assert [subtask["s"] for subtask in split({"s": [part]}, 2)] == [
+    assert [subtask["s"] for subtask in split({"s": [[part]]}, 2)] == [
         (ElementRange(StoredObject("a", 1), 5, 7),),
         (ElementRange(StoredObject("a", 1), 7, 9),),
+    ]
+
+
+def test_the_pieces_of_a_list_stay_together_and_in_order() -> None:
+    a, b, c = (ElementRange(StoredObject(letter, 1), 0, 2) for letter in "abc")
+    assert split({"s": [[a, b], [c]]}, 2) == [{"s": (a, b)}, {"s": (c,)}]
+    halves = split({"s": [[a, b], None]}, 4)
+    assert [[(mine.object.path, mine.start) for mine in subtask["s"]] for subtask in halves] == [
+        [("a", 0)],
+        [("a", 1)],
+        [("b", 0)],
+        [("b", 1)],
     ]
 
 

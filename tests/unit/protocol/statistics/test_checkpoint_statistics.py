@@ -491,3 +491,38 @@ def test_what_was_left_behind_is_with_the_snapshot_an_attempt_started_from() -> 
     statistics = CheckpointStatistics()
     statistics.restored(7, 1_000, is_savepoint=True, external_path="sp", left_behind=("'gone'",))
     assert statistics.snapshot().latest.restored == RestoredCheckpoint(7, 1_000, True, "sp", ("'gone'",))
+
+
+def test_it_is_known_when_the_tasks_were_triggered() -> None:
+    statistics = CheckpointStatistics()
+    statistics.clock(1_000, 51_000)
+    create(statistics, 1)
+    assert record(statistics, 1).started_ms == NO_ACK
+    statistics.clock(1_300, 51_300)
+    assert statistics.started(1)
+    assert statistics.acknowledged(1, "sink", 0, 1_400, SubtaskMetrics())
+    entry = record(statistics, 1)
+    assert (entry.trigger_ms, entry.started_ms) == (51_000, 51_300)
+    assert not statistics.started(2)
+
+
+def test_failures_are_counted_by_their_reasons() -> None:
+    statistics = CheckpointStatistics()
+    assert statistics.snapshot().failures_by_reason == {}
+    create(statistics, 1)
+    statistics.failed(1, 2_000, FailureReason.CHECKPOINT_EXPIRED)
+    for reason in (
+        FailureReason.IO_EXCEPTION,
+        FailureReason.IO_EXCEPTION,
+        FailureReason.CHECKPOINT_COORDINATOR_SUSPEND,
+    ):
+        statistics.failed(None, 2_000, reason)
+    snapshot = statistics.snapshot()
+    assert snapshot.failures_by_reason == {
+        FailureReason.CHECKPOINT_EXPIRED: 1,
+        FailureReason.IO_EXCEPTION: 2,
+        FailureReason.CHECKPOINT_COORDINATOR_SUSPEND: 1,
+    }
+    assert sum(snapshot.failures_by_reason.values()) == snapshot.counts.failed
+    statistics.failed(None, 2_000, FailureReason.IO_EXCEPTION)
+    assert snapshot.failures_by_reason[FailureReason.IO_EXCEPTION] == 2, "snapshots do not change"

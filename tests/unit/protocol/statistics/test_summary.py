@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from snapline.protocol.statistics.summary import Summary, Tally, percentile
+from snapline.protocol.statistics.summary import Summary, Tally, median, percentile
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,7 @@ def test_a_tally_forgets_old_values_in_its_percentiles_only() -> None:
     summary = tally.summary()
     assert (summary.count, summary.min, summary.max, summary.avg) == (3, 1, 100, 34)
     assert (summary.p50, summary.p999) == (2.0, 3.0)
+
+
+def test_the_median_of_nothing_is_nothing() -> None:
+    assert (median([]), median([7]), median([9, 1]), median([9, 1, 4])) == (0, 7, 5, 4)

@@ -48,6 +48,7 @@ from snapline.protocol.subtask.subtask_events import (
     SubtaskEvent,
     SynchronousPartFinished,
     TakeSnapshot,
+    WorkChanged,
     WriteSnapshot,
 )
 from snapline.protocol.subtask.subtask_machine import Life, SubtaskMachine
@@ -869,3 +870,13 @@ def test_a_subtask_that_failed_acknowledges_nothing_it_was_writing() -> None:
     subtask.tell(triggered(barrier(1)), InputsFinished(1, METRICS), SynchronousPartFinished(1, 2))
     subtask.tell(triggered(stop_barrier(2, drain=True)), aborted(2))
     assert subtask.tell(written(1)) == []
+
+
+def test_a_subtask_with_unfinished_work_stays_and_takes_part_in_checkpoints() -> None:
+    subtask = Subtask(has_inputs=False, has_outputs=False)
+    subtask.tell(WorkChanged(True), DataEnded())
+    subtask.acknowledge(1)
+    assert subtask.tell(completed(1)) == [NotifyOperatorsCompleted(1)]
+    assert subtask.life() is Life.LEAVING
+    subtask.acknowledge(2)
+    assert subtask.tell(WorkChanged(False)) == [FinishTask()]

@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from snapline.protocol.snapshot import Snapshot
+from snapline.protocol.statistics.explanation import Explanation, SlowCause
 from snapline.runtime.master.checkpoint_reports import MAX_FAILURE_EVENTS, CheckpointReports
 from snapline.runtime.master.job_log import EventLog
 from snapline.types import FailureReason, SnapshotKind
@@ -18,7 +19,16 @@ class Setup:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.events = EventLog(lambda: round(self.now_s * 1000))
-        self.reports = CheckpointReports("clicks", self.events, lambda: self.now_s)
+        self.ended: list[int] = []
+        self.under_way: Explanation | None = None
+        self.reports = CheckpointReports("clicks", self.events, lambda: self.now_s, self)
+
+    def checkpoint_ended(self, checkpoint_id: int) -> Explanation | None:
+        self.ended.append(checkpoint_id)
+        return Explanation(checkpoint_id, SlowCause.HUNG_OPERATOR, "`calls` hangs", "mend it", "calls", 0)
+
+    def checkpoint_under_way(self) -> Explanation | None:
+        return self.under_way
 
     def texts(self) -> list[str]:
         return [text for _, text in self.events.all()]
@@ -32,7 +42,7 @@ def test_a_failure_is_an_event_and_a_warning(caplog: pytest.LogCaptureFixture) -
     setup = Setup()
     setup.reports.failed(3, EXPIRED, "too slow")
     (text,) = setup.texts()
-    assert text.startswith("checkpoint 3 failed (CHECKPOINT_EXPIRED): too slow")
+    assert text.startswith("checkpoint 3 failed (CHECKPOINT_EXPIRED): `calls` hangs")
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.WARNING, "snapline.runtime.master.checkpoint_reports")
     assert record.getMessage() == f"job clicks: {text}"
@@ -79,8 +89,29 @@ def test_checkpoints_that_stay_away_are_warned_of(caplog: pytest.LogCaptureFixtu
     setup.reports.look(1000)
     (text,) = setup.texts()
     assert text.startswith("no checkpoint has completed for 6 s")
+    assert text.endswith("the last completed one")
     assert len(caplog.records) == 1
     setup.reports.left()
     setup.now_s = 600.0
     setup.reports.look(1000)
     assert len(caplog.records) == 1
+
+
+def test_the_log_and_the_events_name_who_is_to_blame_for_one_that_expired(caplog: pytest.LogCaptureFixture) -> None:
+    setup = Setup()
+    setup.reports.failed(3, EXPIRED, "too slow")
+    setup.reports.failed(None, FailureReason.IO_EXCEPTION, "disk full")
+    setup.reports.completed(snapshot())
+    assert setup.ended == [3, 4], "one that could not start has no explanation"
+    assert "`calls` hangs; mend it. The job goes on" in setup.texts()[0]
+    assert "`calls` hangs" in caplog.messages[0]
+
+
+def test_a_warning_that_none_completes_says_what_the_one_under_way_waits_for() -> None:
+    setup = Setup()
+    setup.under_way = Explanation(8, SlowCause.BACK_PRESSURE, "`sink` is slow", "make it faster", "sink", 0)
+    setup.reports.running()
+    setup.now_s = 6.0
+    setup.reports.look(1000)
+    (text,) = setup.texts()
+    assert text.endswith("the last completed one. Checkpoint 8: `sink` is slow; make it faster")

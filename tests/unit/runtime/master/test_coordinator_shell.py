@@ -169,6 +169,8 @@ def drain(bench: MasterBench) -> Future[str]:
 def test_draining_reads_all_splits_that_are_there_before_the_savepoint() -> None:
     bench, source = watched()
     bench.say(request(running(READ), "read"))
+    (nothing,) = bench.told(OperatorEvent)
+    bench.say(OperatorEventReceived(1, nothing.sequence))
     source.new = ["a", "b"]
     answer = drain(bench)
     for name in ("a", "b"):
@@ -177,6 +179,8 @@ def test_draining_reads_all_splits_that_are_there_before_the_savepoint() -> None
         bench.say(OperatorEventReceived(1, event.sequence))
         assert bench.told(TriggerCheckpoint) == [], "it is being read"
         bench.say(request(running(READ), "read"))
+    (nothing,) = bench.told(OperatorEvent)
+    bench.say(OperatorEventReceived(1, nothing.sequence))
     (trigger,) = bench.told(TriggerCheckpoint)
     assert trigger.barrier.drain
     assert not answer.done()

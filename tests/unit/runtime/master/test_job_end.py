@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.runtime.master.master_kit import MasterBench
 
+from snapline.devtools.kit.stored_snapshots import store_objects
 from snapline.devtools.simulator.scenario import Fault
 from snapline.devtools.simulator.sim_storage import SimJournal, SimObjects
 from snapline.protocol.job.first_failure import FirstFailure
@@ -108,6 +109,25 @@ def test_a_job_whose_storage_was_deleted_ends_without_a_record() -> None:
     assert (setup.told, setup.sim_storage.records["job"]) == ([JobStatus.CANCELED], {})
     assert setup.failure.failure is not None
     assert "is not recorded" in setup.failure.failure.cause
+
+
+def test_a_driver_that_finds_the_job_cancelled_keeps_as_many_checkpoints_as_the_settings_say() -> None:
+    setup = Setup()
+    archive, objects = setup.storage.archive, SimObjects(setup.sim_storage)
+
+    def leave_two() -> None:
+        for checkpoint_id in (1, 2):
+            assert archive.reserve_id(setup.attempt, f"request {checkpoint_id}") == checkpoint_id
+            snapshot = store_objects(objects, archive, setup.attempt, checkpoint_id)
+            archive.write_metadata(snapshot)
+            archive.publish(snapshot)
+        archive.close(setup.attempt, JobStatus.CANCELED)
+
+    setup.blocking(leave_two)
+    setup.attempt = 0
+    setup.record(JobStatus.CANCELED)
+    assert setup.spec.checkpoints.retained == 1
+    assert {path.split("/")[-2] for path in setup.sim_storage.objects} == {"chk-2"}
 
 
 def hang(setup: Setup) -> None:

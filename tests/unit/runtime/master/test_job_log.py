@@ -34,6 +34,16 @@ def test_what_was_read_does_not_grow() -> None:
     assert read == [(0, "one")]
 
 
+def test_events_of_earlier_drivers_come_first_as_far_as_there_is_room() -> None:
+    events = EventLog(lambda: 9)
+    events.add("now")
+    events.preceded_by([(1, "before"), (2, "then")])
+    assert events.all() == [(1, "before"), (2, "then"), (9, "now")]
+    events.preceded_by([(0, str(number)) for number in range(MAX_EVENTS)])
+    assert events.all()[-3:] == [(1, "before"), (2, "then"), (9, "now")]
+    assert (len(events.all()), events.all()[0]) == (MAX_EVENTS, (0, "3"))
+
+
 def test_metrics_are_kept_and_bad_rows_reported(caplog: pytest.LogCaptureFixture) -> None:
     events, known = EventLog(lambda: 0), dict[str, TaskMetrics]()
     metrics = TaskMetrics(ExecutionId(SubtaskId("map", 1), 3), 10, 8, 100, 80, 1_000, 600, 300, 100, 5, 6)

@@ -613,6 +613,6 @@ def test_rows_of_the_region_that_goes_on_are_still_counted() -> None:
     bench.say(m.TasksCancelled(1, [1]))
     bench.settle(2000)
     assert bench.status() is JobStatus.INITIALIZING
-    assert list(bench.master.metrics) == ["read/0"]
+    assert list(bench.master.monitor.metrics) == ["read/0"]
     bench.say(m.Metrics(metrics, 1))
-    assert list(bench.master.metrics) == ["read/0"], "the old execution of the other does not count"
+    assert list(bench.master.monitor.metrics) == ["read/0"], "the old execution of the other does not count"

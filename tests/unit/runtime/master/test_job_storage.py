@@ -72,7 +72,7 @@ def test_a_job_that_is_over_needs_no_snapshot_to_start_from(tmp_path: Path, ende
     storage = open_storage(make_spec(checkpoints=Checkpoints(storage=tmp_path)), None, None)
     if ended is not None:
         journal, _ = storage.archive.claim()
-        storage.archive.finish(journal.attempt, ended, spec.checkpoints.externalized)
+        storage.archive.finish(journal.attempt, ended, spec.checkpoints.externalized, limit=1)
     storage.close()
     if ended is JobStatus.FINISHED:
         assert open_storage(spec, None, None).given is None

@@ -17,7 +17,7 @@ class Handle:
     """The handle of a job, as far as the end of the program needs it."""
 
     def __init__(self, status: JobStatus, *, hangs: bool = False) -> None:
-        self.name = status.name.lower()
+        self.name = self.id = status.name.lower()
         self._status = status
         self._hangs = hangs
         self.suspended: list[str] = []

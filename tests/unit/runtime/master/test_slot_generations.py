@@ -90,6 +90,16 @@ def test_an_order_says_all_that_slots_need() -> None:
     order = setup.provider.orders[0]
     assert (order.generation, order.slots, order.host, order.port) == (1, 3, "driver", 99)
     assert (order.slot_host, order.shipment, order.credentials) == ("node-1", b"code", setup.orders.credentials)
+    assert (order.attempt, order.page_url) == (1, "")
+
+
+def test_an_order_says_for_which_attempt_it_is_and_where_the_page_is() -> None:
+    setup = _Setup()
+    setup.orders.page_url = "http://127.0.0.1:4300/"
+    setup.orders.next_attempt = lambda: 7
+    setup.orders.order(1)
+    setup.bench.run()
+    assert (setup.provider.orders[0].attempt, setup.provider.orders[0].page_url) == (7, "http://127.0.0.1:4300/")
 
 
 def test_a_release_may_come_while_a_start_waits_and_the_next_start_comes_after_both() -> None:

@@ -52,7 +52,7 @@ def test_who_sends_while_the_connection_is_ended_does_not_hold_up_its_end(
         sender.join(10)
         started_s = time.monotonic()
         connection.join()
-        assert time.monotonic() - started_s < 2
+        assert time.monotonic() - started_s < 4
 
 
 def test_what_the_poller_still_has_to_send_does_not_hold_up_the_end(poller: Poller) -> None:
@@ -65,7 +65,7 @@ def test_what_the_poller_still_has_to_send_does_not_hold_up_the_end(poller: Poll
         started_s = time.monotonic()
         connection.stop()
         connection.join()
-        assert time.monotonic() - started_s < 2
+        assert time.monotonic() - started_s < 4
 
 
 def test_the_poller_sends_what_did_not_fit_and_what_came_after(poller: Poller) -> None:

@@ -32,6 +32,11 @@ def beat(heartbeat: Heartbeat, *times: float) -> list[float | None]:
     return [heartbeat.flush_if_due(now) for now in times]
 
 
+def look(heartbeat: Heartbeat, start: float, end: float) -> None:
+    """Looks every quarter of a second, as the thread does that has time for it; the last at `end`."""
+    beat(heartbeat, *(start + quarter / 4 for quarter in range(1, round((end - start) * 4) + 1)))
+
+
 def test_it_beats_at_its_interval_as_long_as_something_comes() -> None:
     connection = Connection()
     heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=True)
@@ -44,30 +49,40 @@ def test_it_beats_at_its_interval_as_long_as_something_comes() -> None:
 def test_a_connection_that_is_silent_for_the_timeout_is_given_up_once() -> None:
     connection = Connection()
     heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=True)
-    assert beat(heartbeat, 101, 102, 103, 104, 104.75) == [101.25, 102.25, 103.25, 104.25, 105]
-    assert beat(heartbeat, 105, 106) == [None, None]
+    look(heartbeat, 100, 104.5)
+    assert beat(heartbeat, 104.75, 105, 105.25) == [105, None, None]
     assert connection.reasons == ["nothing has come from it for 5 s (heartbeat_timeout)"]
 
 
 def test_silence_before_the_first_word_of_whoever_dialled_does_not_count() -> None:
     connection = Connection()
     heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=False)
-    beat(heartbeat, *range(101, 125))
+    look(heartbeat, 100, 124.75)
     assert connection.reasons == []
     connection.is_heard = True
-    beat(heartbeat, *range(125, 130))
+    look(heartbeat, 124.75, 129.75)
     assert connection.reasons == []
     beat(heartbeat, 130)
     assert len(connection.reasons) == 1
 
 
-def test_after_a_pause_of_this_process_nothing_counts_as_late() -> None:
+def test_the_time_in_which_this_process_stood_still_does_not_count() -> None:
     connection = Connection()
     heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=True)
-    assert beat(heartbeat, 101, 130, 131) == [101.25, 130.25, 131.25]
-    beat(heartbeat, 132, 133, 134)
+    look(heartbeat, 100, 101)
+    assert beat(heartbeat, 130) == [130.25]  # silent for 1.25 s that count
+    look(heartbeat, 130, 133.5)
     assert connection.reasons == []
-    beat(heartbeat, 135)
+    beat(heartbeat, 133.75)
+    assert len(connection.reasons) == 1
+
+
+def test_many_short_standstills_do_not_add_up_to_silence() -> None:
+    connection = Connection()
+    heartbeat = Heartbeat(connection, SETTINGS, 100.0, has_begun=True)
+    beat(heartbeat, *(100 + 2 * times for times in range(1, 20)))  # 4.75 s that count
+    assert connection.reasons == []
+    beat(heartbeat, 140)
     assert len(connection.reasons) == 1
 
 

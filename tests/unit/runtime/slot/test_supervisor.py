@@ -25,7 +25,13 @@ from snapline.errors import PeerError
 from snapline.runtime.slot import bootstrap as boot
 from snapline.runtime.slot import control_link
 from snapline.runtime.slot.bootstrap import Bootstrap
-from snapline.runtime.slot.process_launcher import MAX_LINE_BYTES, MAX_LOG_LINES, LaunchedProcess, LogTail
+from snapline.runtime.slot.process_launcher import (
+    MAX_LINE_BYTES,
+    MAX_LOG_LINES,
+    LaunchedProcess,
+    LogTail,
+    describe_exit,
+)
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.runtime.slot.supervisor import Supervisor
 from snapline.runtime.wire import control_messages as m
@@ -226,8 +232,9 @@ def test_a_process_that_is_killed_on_order_is_not_reported(tmp_path: Path) -> No
         driver.send(m.KillProcess(8))
         driver.send(m.StartProcess(2))
         driver.send(m.StartProcess(3))
+        # The one that is to be killed may have been the only one so far.
+        eventually(lambda: sum(map(is_alive, _pids(tmp_path / "pids", "sleep"))) == 1)
         pids = _pids(tmp_path / "pids", "sleep")
-        assert sum(map(is_alive, pids)) == 1
         driver.send(m.Drain())
         while driver._connection is not None and (data := driver._connection.receive()) is not None:
             assert m.decode_to_master(data) == m.Heartbeat()
@@ -242,7 +249,10 @@ def _pids(path: Path, name: str) -> list[int]:
     def is_last_up() -> bool:
         found[:] = [int(line) for line in path.read_text().split()] if path.exists() else []
         alive = [pid for pid in found if is_alive(pid)]
-        return len(alive) == 1 and Path(f"/proc/{alive[0]}/comm").read_text().strip() == name
+        try:
+            return len(alive) == 1 and Path(f"/proc/{alive[0]}/comm").read_text().strip() == name
+        except (FileNotFoundError, ProcessLookupError):
+            return False  # killed in between
 
     eventually(is_last_up)
     return found
@@ -400,3 +410,15 @@ def test_a_process_whose_parent_is_gone_already_ends_at_once() -> None:
     program = "from snapline.runtime.slot.bootstrap import die_with_parent; die_with_parent(1 << 30); print('lives')"
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, timeout=DEADLINE_S)
     assert (done.returncode, done.stdout) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"level": "ERROR", "message": "it ends"}', "it ends"),
+        ('{"level": "ERROR"}', '{"level": "ERROR"}'),
+        ("{not json", "{not json"),
+    ],
+)
+def test_the_last_line_is_the_reason_also_if_lines_are_json(line: str, reason: str) -> None:
+    assert describe_exit(3, f"before\n{line}\n") == f"exited with status 3: {reason}"

@@ -13,6 +13,7 @@ from snapline.config import Checkpoints
 from snapline.contracts.source import Wait, Watermarks
 from snapline.operators.source_head import SourceHead
 from snapline.protocol.messages import CheckpointAborted, CheckpointCompleted, TriggerCheckpoint
+from snapline.runtime.task.input_watermarks import NOTHING_YET
 from snapline.runtime.wire.channel_items import ItemKind
 from snapline.types import IDLE, Barrier, SnapshotKind
 
@@ -170,3 +171,82 @@ def test_event_time_follows_the_rows_and_idleness_is_passed_on_once() -> None:
     watermarks = [item.value for item in bench.outputs[0].items if item.kind is ItemKind.WATERMARK]
     assert watermarks == [999, 2999, IDLE]
     assert bench.task.metrics().watermark_ms is None, "an idle source has none"
+
+
+class TimedBench(SourceBench):
+    def __init__(self, watermarks: Watermarks | None = None, **options: Any) -> None:
+        source = Fake()
+        source.schema = TIMES
+        self.reader = source.made
+        TaskBench.__init__(self, [SourceHead(source, watermarks)], inputs=0, **options)
+
+    def watermarks(self) -> list[int]:
+        return [item.value for item in self.outputs[0].items if item.kind is ItemKind.WATERMARK]
+
+
+def times(*seconds: int) -> pa.RecordBatch:
+    arrays = [pa.array(seconds), pa.array([second * 1_000_000 for second in seconds]).cast(pa.timestamp("us"))]
+    return pa.RecordBatch.from_arrays(arrays, schema=TIMES)
+
+
+def test_a_subtask_without_a_split_holds_event_time_back_only_until_it_knows() -> None:
+    bench = TimedBench(Watermarks("time"))
+    bench.begin()
+    assert bench.watermarks() == [], "splits may be on their way"
+    bench.task.coordinator_event("op0", {"nothing": True})
+    bench.soon()
+    assert bench.watermarks() == [IDLE]
+    bench.assign("a", more=True)
+    assert bench.watermarks() == [IDLE, NOTHING_YET], "it counts before its first row"
+    bench.reader.given = [times(5)]
+    bench.assign("b", more=True)
+    bench.task.coordinator_event("op0", {"nothing": True})
+    bench.soon()
+    assert bench.watermarks() == [IDLE, NOTHING_YET, 4999, IDLE]
+    bench.assign("c", more=True)
+    assert bench.watermarks()[4:] == [4999]
+
+
+def test_the_end_of_being_idle_is_told_also_without_watermarks() -> None:
+    bench = TimedBench()
+    bench.begin()
+    for _ in range(2):
+        bench.task.coordinator_event("op0", {"nothing": True})
+        bench.soon()
+        bench.reader.given = [times(5)]
+        bench.assign("a", more=True)
+    assert bench.watermarks() == [IDLE, NOTHING_YET] * 2
+
+
+def test_what_is_known_of_event_time_goes_before_a_barrier() -> None:
+    bench = TimedBench(Watermarks("time"))
+    bench.begin()
+    bench.task.coordinator_event("op0", {"nothing": True})
+    bench.task.trigger(TriggerCheckpoint(ME, Barrier(1, 0)))
+    bench.soon()
+    assert bench.taken_log()[2:] == ["send WATERMARK", "send BARRIER", "Acknowledge 1"]
+
+
+def test_after_catching_up_a_subtask_is_idle_until_its_next_row() -> None:
+    bench = TimedBench(Watermarks("time"))
+    bench.begin()
+    bench.reader.given = [times(5), Wait(0.01)]
+    bench.task.coordinator_event("op0", {"catch_up": "1/1"})
+    bench.assign("a", more=True)
+    assert bench.watermarks() == [4999, IDLE]
+    bench.reader.given = [times(7)]
+    bench.assign("b", more=True)
+    assert bench.watermarks() == [4999, IDLE, 6999]
+
+
+def test_after_the_end_of_the_data_nothing_is_said_of_event_time() -> None:
+    bench = TimedBench(Watermarks("time", idle_after="1s"))
+    bench.begin()
+    bench.reader.given = [times(5)]
+    bench.assign("a")
+    said = bench.watermarks()
+    bench.soon(5000)
+    bench.task.trigger(TriggerCheckpoint(ME, Barrier(1, 0)))
+    bench.soon()
+    assert "Acknowledge 1" in bench.taken_log()
+    assert bench.watermarks() == said, "its last word was that no rows follow"

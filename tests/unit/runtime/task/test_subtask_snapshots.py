@@ -107,6 +107,20 @@ def test_state_is_reported_when_it_is_written_and_not_before() -> None:
     assert finished.checkpointed_bytes == finished.state_bytes > 0
 
 
+def test_time_in_which_the_task_is_inside_a_call_is_no_time_of_writing() -> None:
+    setup = Setup()
+    setup.snapshots.broadcast(barrier(), setup.channels)
+    setup.take(barrier())
+    setup.run(lambda: bool(setup.mail))
+    written_s = setup.scheduler.time_s()
+    setup.advance(5_000)
+    setup.settle()
+    finished = setup.fed[-1]
+    assert isinstance(finished, s.AsynchronousPartFinished)
+    assert finished.duration_ms <= written_s * 1000
+    assert setup.scheduler.time_s() >= written_s + 5
+
+
 def test_state_that_would_not_fit_the_message_to_the_driver_fails_the_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,8 +12,9 @@ from tests.unit.operators.conftest import Harness
 
 from snapline.protocol.restore.restore_plan import RestoreVertex, plan_restore
 from snapline.protocol.snapshot import OperatorState, Snapshot
-from snapline.spark.stateful.processor_operator import TIME_MODES, TransformWithState
-from snapline.spark.stateful.processor_rows import make_format
+from snapline.spark.stateful.pandas_frames import make_format
+from snapline.spark.stateful.processor_node import TIME_MODES
+from snapline.spark.stateful.processor_operator import TransformWithState
 from snapline.state.subtask_states import SubtaskStates
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
@@ -63,6 +64,8 @@ class Case:
     mode: str = "none"
     format: str = "rows"
     initial: dict[str, list[int]] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    """More arguments of the operator."""
 
 
 class Subject:
@@ -86,6 +89,7 @@ class Subject:
             domain=TIME_MODES[case.mode.replace("_", "")],
             time_column="ts" if case.mode == "event_time" else None,
             initial_state=pa.Table.from_pylist(initial, schema=COUNTS) if initial else None,
+            **case.options,
         )
         made = Harness(operator, key="string", key_columns=("user",))
         made.now_ms = self.now_ms

@@ -4,19 +4,18 @@
 # ruff: noqa: N803  # the names are PySpark's
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator
+import datetime
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from tests.unit.spark.stateful import processors as p
-from tests.unit.spark.stateful.processor_kit import COUNTS, INPUT, PAIRS, Case, Subject, events
+from tests.unit.spark.stateful.processor_kit import COUNTS, PAIRS, Case, Subject, events
 
-import snapline as sl
-from snapline.errors import ConfigurationError, UserCodeError
+from snapline.errors import UserCodeError
 from snapline.types import MAX_WATERMARK
 
 
@@ -81,6 +80,94 @@ def test_late_rows_stay_late_after_a_restore_and_rows_without_a_time_are_never_l
     assert subject.step(rows) == [{"user": "a", "n": 1}, {"user": "c", "n": 1}]
 
 
+def test_late_rows_are_counted() -> None:
+    subject = Subject(Case(p.RunningCount, COUNTS, [], "event_time"))
+    subject.step(5_000)
+    subject.step(events("a@5000", "a@4000", "a@5001"))
+    assert subject.harness.operator.late_rows == 2
+
+
+class _Ticking(StatefulProcessor):
+    """Counts the rows of a key, and clears the count a millisecond after each batch."""
+
+    def init(self, handle) -> None:
+        self.handle = handle
+        self.count = handle.getValueState("count", "n BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        count = (self.count.get() or (0,))[0] + len(list(rows))
+        self.count.update((count,))
+        self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + 1)
+        yield Row(user=key[0], n=count, m=timerValues.getCurrentProcessingTimeInMs())
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+        self.count.clear()
+        yield Row(user=key[0], n=-1, m=expiredTimerInfo.getExpiryTimeInMs())
+
+
+def test_with_micro_batches_timers_wait_for_rows_and_fire_after_them() -> None:
+    subject = Subject(Case(_Ticking, PAIRS, [], "processing_time", options={"micro_batches": True}))
+    assert subject.step(events("a")) == [{"user": "a", "n": 1, "m": 0}]
+    assert subject.harness.operator.next_wakeup_ms() is None
+    assert subject.step(50) == []
+    assert subject.step(events("a", "a")) == [{"user": "a", "n": 3, "m": 50}, {"user": "a", "n": -1, "m": 1}]
+    subject.step(60)
+    assert subject.step(events("b")) == [{"user": "b", "n": 1, "m": 60}, {"user": "a", "n": -1, "m": 51}]
+
+
+def test_without_micro_batches_timers_fire_when_they_are_due() -> None:
+    subject = Subject(Case(_Ticking, PAIRS, [], "processing_time"))
+    subject.step(events("a"))
+    assert subject.step(50) == [{"user": "a", "n": -1, "m": 1}]
+    assert subject.step(events("a", "a")) == [{"user": "a", "n": 2, "m": 50}]
+
+
+def test_with_micro_batches_rows_are_late_by_the_watermark_of_the_batch_before() -> None:
+    subject = Subject(Case(p.RunningCount, COUNTS, [], "event_time", options={"micro_batches": True}))
+    assert subject.step(events("a@20000")) == [{"user": "a", "n": 1}]
+    subject.step(10_000)
+    assert subject.step(events("a@4000")) == [{"user": "a", "n": 2}]
+    assert subject.step(events("a@4000", "a@10000", "a@10001")) == [{"user": "a", "n": 3}]
+
+
+TIMED = pa.schema([("user", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
+
+
+class _Echo(StatefulProcessor):
+    """Emits the time of each row, or what a timer says."""
+
+    def __init__(self, offset_ms: int = 0) -> None:
+        self._offset_ms = offset_ms
+
+    def init(self, handle) -> None:
+        self.handle = handle
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        for row in rows:
+            self.handle.registerTimer(row.ms + 1_000)
+            yield Row(user=key[0], at=self._time(row.ms))
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+        yield Row(user=key[0], at=self._time(expiredTimerInfo.getExpiryTimeInMs()))
+
+    def _time(self, ms: int) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp((ms + self._offset_ms) / 1000, datetime.UTC)
+
+
+def test_rows_with_event_time_may_not_be_older_than_the_watermark() -> None:
+    case = Case(_Echo, TIMED, [], "event_time", options={"event_time_column": "at"})
+    subject = Subject(case)
+    assert [row["at"].timestamp() for row in subject.step(events("a@1"))] == [0.001]
+    subject.step(5_000)
+    assert [row["at"].timestamp() for row in subject.step(events("a@6000"))] == [6.0]
+    # A timer that the watermark has reached may still emit its own time: the watermark follows behind it.
+    assert [row["at"].timestamp() for row in subject.step(9_000)] == [7.0]
+    older = Subject(case, _Echo(-2_000))
+    older.step(5_000)
+    with pytest.raises(UserCodeError, match=r"EMITTING_ROWS_OLDER_THAN_WATERMARK_NOT_ALLOWED.*5000 ms"):
+        older.step(events("a@6000"))
+
+
 def test_processors_are_closed_once_and_only_if_they_were_opened() -> None:
     closed: list[int] = []
 
@@ -103,74 +190,3 @@ def test_an_error_names_the_method_and_the_key() -> None:
     subject = Subject(Case(Failing, COUNTS, []))
     with pytest.raises(UserCodeError, match=r"handleInputRows of .* raised ValueError: no luck, for the key \('a',\)"):
         subject.step(events("a"))
-
-
-class _Declares(p.Clock):
-    def __init__(self, declare: Callable[[Any], Any]) -> None:
-        self._declare = declare
-
-    def init(self, handle) -> None:
-        self._declare(handle)
-
-
-def stream() -> Any:
-    return sl.Job("test").source(sl.sources.Rate(10, rows=10, users=2), uid="rate").key_by("user")
-
-
-@pytest.mark.parametrize(
-    ("declare", "message"),
-    [
-        (lambda handle: handle.getValueState("x", "n BIGNIT"), "the schema of value state 'x'"),
-        (lambda handle: handle.getValueState("x", "bigint"), "declare columns"),
-        (lambda handle: handle.getMapState("x", "a ARRAY<INT>", "n INT"), "cannot be the key of a map here"),
-        (lambda handle: handle.getValueState("_x", "n INT"), "begin with '_' are reserved"),
-        (lambda handle: handle.getValueState("x", "n INT", 5), "needs processing time"),
-        (lambda handle: (handle.getValueState("x", "n INT"), handle.deleteIfExists("x")), "declared in this init"),
-        (lambda handle: handle.registerTimer(1), "there are no timers"),
-    ],
-)
-def test_wrong_declarations_are_refused_when_the_job_is_built(declare: Callable[[Any], Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        stream().transform_with_state(_Declares(declare), "user STRING", uid="x")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"time_mode": "sometimes"}, "use 'none', 'processing_time' or 'event_time'"),
-        ({"time_mode": "event_time"}, "has no watermarks"),
-        ({"output_mode": "complete"}, "use 'append' or 'update'"),
-        ({"format": "polars"}, "use 'rows'"),
-        ({"initial_state": 5}, "give a Spark DataFrame"),
-        ({"initial_state": pa.table({"n": [1]})}, "has no column 'user'"),
-        ({"initial_state": pa.table({"user": [[1]]})}, "the key column 'user' does not fit"),
-        ({"initial_state": pa.table({"user": pa.array([None], pa.string())})}, "has nulls"),
-        ({"schema": "user STRNG"}, "the schema of transform_with_state\\(RunningCount\\)"),
-        ({"processor": 5}, "give an object whose class is"),
-    ],
-)
-def test_wrong_arguments_are_refused_when_the_job_is_built(options: dict[str, Any], message: str) -> None:
-    values = {"processor": p.RunningCount(), "schema": "user STRING, n BIGINT", "uid": "x", **options}
-    with pytest.raises(ConfigurationError, match=message):
-        stream().transform_with_state(values.pop("processor"), values.pop("schema"), **values)
-
-
-def test_pandas_is_needed_only_for_its_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = importlib.import_module
-
-    def without_pandas(name: str) -> Any:
-        if name == "pandas":
-            raise ImportError(name)
-        return real(name)
-
-    monkeypatch.setattr(importlib, "import_module", without_pandas)
-    stream().transform_with_state(p.RunningCount(), "user STRING, n BIGINT", uid="x")
-    with pytest.raises(ConfigurationError, match="needs pandas, which cannot be imported here"):
-        stream().transform_with_state(p.PandasCount(), "user STRING, n BIGINT", format="pandas", uid="x")
-
-
-def test_schemas_of_spark_are_schemas_of_streams() -> None:
-    declared = StructType([StructField("user", StringType(), False), StructField("n", LongType())])
-    made = stream().transform_with_state(p.RunningCount(), declared, time_mode="ProcessingTime", uid="x")
-    assert made.schema == pa.schema([pa.field("user", pa.string(), nullable=False), ("n", pa.int64())])
-    assert INPUT.names[0] == "user"

@@ -4,8 +4,8 @@
 # ruff: noqa: N803  # the names are PySpark's
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.unit.spark.stateful import processors as p
 from tests.unit.spark.stateful.processor_kit import COUNTS, Case, Subject, events
 
 from snapline.errors import UserCodeError
-from snapline.spark.stateful.processor_rows import KeyedRows
+from snapline.spark.stateful.processor_rows import KeyedRows, RowFormat
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,14 @@ def test_rows_are_grouped_by_key_in_order_of_appearance(columns: dict[str, list[
     keyed = KeyedRows(batch, list(columns))
     assert [keyed.order[s:e].tolist() for s, e in pairwise(keyed.starts)] == groups
     assert keyed.firsts.tolist() == [group[0] for group in groups]
-    assert len(keyed.keys) == len(groups)
+    assert [len(column) for column in keyed.columns] == [len(groups)] * len(columns)
+    in_order = batch.take([row for group in groups for row in group])
+    assert str(keyed.grouped(batch).to_pylist()) == str(in_order.to_pylist())
 
 
 def test_dictionary_columns_give_plain_keys() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(["x", "y", "x"]).dictionary_encode()], names=["a"])
-    assert KeyedRows(batch, ["a"]).keys == [("x",), ("y",)]
+    assert RowFormat().keys(KeyedRows(batch, ["a"]).columns) == [("x",), ("y",)]
 
 
 def _gives(given: Callable[[], Any]) -> type[StatefulProcessor]:
@@ -75,35 +77,8 @@ def test_rows_without_a_column_have_nulls_there_as_in_spark() -> None:
         subject.step(events("a"))
 
 
-def test_frames_that_do_not_fit_are_refused() -> None:
-    import pandas
-
-    for frame, message in (
-        (pandas.DataFrame({"user": ["a"]}), "without the column 'n'"),
-        (pandas.DataFrame({"user": ["a"], "n": ["x"]}), "do not fit its schema"),
-        (Row(user="a", n=1), "with format='pandas' return pandas.DataFrame"),
-    ):
-        subject = Subject(Case(_gives(partial(list, [frame])), COUNTS, [], format="pandas"))
-        with pytest.raises(UserCodeError, match=message):
-            subject.step(events("a"))
-    unnamed = pandas.DataFrame([["a", 1], ["b", 2]])
-    subject = Subject(Case(_gives(lambda: [unnamed]), COUNTS, [], format="pandas"))
-    assert subject.step(events("a")) == [{"user": "a", "n": 1}, {"user": "b", "n": 2}]
-
-
-def test_times_in_frames_are_in_utc() -> None:
-    import pandas
-
-    schema = pa.schema([("user", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
-    seen: list[Any] = []
-
-    class Later(p.Clock):
-        def handleInputRows(self, key, rows, timerValues) -> Any:
-            for frame in rows:
-                seen.append(frame["ts"].dtype.kind)
-                yield pandas.DataFrame({"user": frame["user"], "at": frame["ts"] + pandas.Timedelta(seconds=1)})
-
-    subject = Subject(Case(Later, schema, [], format="pandas"))
-    (row,) = subject.step(events("a@5000"))
-    assert row["at"].timestamp() == 6.0
-    assert seen == ["M"]
+def test_times_in_rows_are_in_the_zone_of_the_session() -> None:
+    at = pa.array([datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC)], pa.timestamp("us", "UTC"))
+    batch = pa.RecordBatch.from_arrays([pa.array(["x"]), at], names=["a", "at"])
+    ((row,),) = RowFormat("Asia/Tokyo").parts(batch, KeyedRows(batch, ["a"]))
+    assert (row.at.hour, row.at.timestamp()) == (21, at[0].as_py().timestamp())

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from tests.unit.spark.stateful import processors as p
-from tests.unit.spark.stateful.processor_kit import WORDS, Case, Subject, events
+from tests.unit.spark.stateful.processor_kit import COUNTS, PAIRS, WORDS, Case, Subject, events
 
-from snapline.errors import UserCodeError
+from snapline.errors import RestoreError, UserCodeError
 
 
 class Expiring(StatefulProcessor):
@@ -116,11 +117,115 @@ def test_states_used_wrongly(use: Callable[[Any], Any], message: str) -> None:
         _used(use)
 
 
-def test_a_timer_behind_the_watermark_is_refused() -> None:
-    subject = Subject(Case(UsesState, WORDS, [], "event_time"), UsesState(lambda it: it.handle.registerTimer(5_000)))
+@pytest.mark.parametrize("at_ms", [0, 4_000, 5_000])
+def test_a_timer_at_or_behind_the_watermark_fires_after_the_rows_of_its_batch(at_ms: int) -> None:
+    class Due(p.Clock):
+        def init(self, handle) -> None:
+            self.handle = handle
+
+        def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+            self.handle.registerTimer(at_ms)
+            yield Row(user=key[0], n=len(list(rows)), m=0)
+
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+            yield Row(user=key[0], n=-1, m=expiredTimerInfo.getExpiryTimeInMs())
+
+    subject = Subject(Case(Due, PAIRS, [], "event_time"))
     subject.step(5_000)
-    with pytest.raises(UserCodeError, match="the watermark is already at 5000"):
-        subject.step(events("a@6000"))
+    assert subject.step(events("a@6000", "b@6000")) == [
+        {"user": "a", "n": 1, "m": 0},
+        {"user": "b", "n": 1, "m": 0},
+        {"user": "a", "n": -1, "m": at_ms},
+        {"user": "b", "n": -1, "m": at_ms},
+    ]
+    assert subject.step(6_000) == []
+
+
+def test_a_state_deleted_in_the_init_that_declared_it_cannot_be_used() -> None:
+    class Deletes(p.RunningCount):
+        def init(self, handle) -> None:
+            super().init(handle)
+            self.states = [
+                handle.getValueState("value", "n INT"),
+                handle.getListState("list", "n INT"),
+                handle.getMapState("map", "n INT", "n INT"),
+            ]
+            for name in ("value", "list", "map", "never declared"):
+                handle.deleteIfExists(name)
+            self.again = handle.getValueState("value", "word STRING")
+            self.counts = dict(handle.counts)
+
+        def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+            value, elements, entries = self.states
+            for use in (value.exists, value.get, elements.exists, elements.clear, entries.exists, entries.clear):
+                with pytest.raises(PySparkRuntimeError, match="Error checking value state exists"):
+                    use()
+            with pytest.raises(PySparkRuntimeError, match="the state 'map' was deleted"):
+                entries.containsKey(5)
+            self.again.update(("x",))
+            assert self.counts == {
+                "numValueStateVars": 3,
+                "numListStateVars": 1,
+                "numMapStateVars": 1,
+                "numDeletedStateVars": 4,
+            }
+            return super().handleInputRows(key, rows, timerValues)
+
+    subject = Subject(Case(Deletes, COUNTS, []))
+    assert subject.step(events("a")) == [{"user": "a", "n": 1}]
+    subject.restore()
+    assert subject.step(events("a")) == [{"user": "a", "n": 2}]
+
+
+class Versioned(StatefulProcessor):
+    """Keeps the columns of a schema, and emits what it finds before it writes `value`."""
+
+    def __init__(self, schema: str, value: tuple[Any, ...] | None = None) -> None:
+        self._schema = schema
+        self._value = value
+
+    def init(self, handle) -> None:
+        self.value = handle.getValueState("value", self._schema)
+        self.list = handle.getListState("list", self._schema)
+        self.map = handle.getMapState("map", "key INT", self._schema)
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        found = (self.value.get(), list(self.list.get()), list(self.map.values()))
+        if self._value is not None:
+            self.value.update(self._value)
+            self.list.appendValue(self._value)
+            self.map.updateValue(1, self._value)
+        yield Row(user=key[0], word=str(found), n=0)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ("id INT, name STRING", (5, "x")),
+        ("id INT, name STRING, count INT, ok BOOLEAN", (5, "x", None, None)),
+        ("name STRING", ("x",)),
+        ("name STRING, id INT", ("x", 5)),
+        ("id BIGINT, name STRING", (5, "x")),
+        ("id DOUBLE, name STRING", (5.0, "x")),
+        ("id FLOAT, name BINARY", (5.0, b"x")),
+    ],
+)
+def test_columns_of_states_are_added_dropped_reordered_and_widened(schema: str, expected: tuple[Any, ...]) -> None:
+    subject = Subject(Case(Versioned, WORDS, []), Versioned("id INT, name STRING", (5, "x")))
+    subject.step(events("a"))
+    subject.restore(Versioned(schema))
+    (row,) = subject.step(events("a"))
+    assert row["word"] == str((expected, [expected], [expected]))
+
+
+@pytest.mark.parametrize("schema", ["id SMALLINT, name STRING", "id STRING, name STRING", "id INT, name INT"])
+def test_other_changes_of_columns_are_refused_as_in_spark(schema: str) -> None:
+    subject = Subject(Case(Versioned, WORDS, []), Versioned("id INT, name STRING", (5, "x")))
+    subject.step(events("a"))
+    with pytest.raises(
+        RestoreError, match=r"STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION.*Schema evolution is not possible"
+    ):
+        subject.restore(Versioned(schema))
 
 
 def test_values_are_converted_both_ways() -> None:

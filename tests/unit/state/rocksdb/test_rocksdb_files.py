@@ -46,7 +46,8 @@ def test_a_listing_comes_back() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"version": 2}, "x was written by a newer Snapline"),
+        ({"version": 3}, "x was written by a newer Snapline"),
+        ({"changes": ["1.arrow"]}, "x names changes that are not among its files"),
         ({"files": ["../etc"]}, "x lists a file with an impossible name"),
         ({"files": None}, "x does not list the files"),
         ({"states": [{"id": 0}]}, "x does not list the files"),

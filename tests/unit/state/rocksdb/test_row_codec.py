@@ -96,9 +96,17 @@ def test_times_of_updates() -> None:
     assert (values, times.tolist()) == ([b"x", b""], [5, -5])
 
 
-def test_only_keys_of_fixed_width_are_sorted() -> None:
-    groups = np.array([1, 0, 0], dtype=np.uint16)
-    order = in_order(groups, columns(pa.int64(), [5, 9, 7]))
-    assert order is not None
-    assert order.tolist() == [2, 1, 0]
-    assert in_order(groups, columns(pa.string(), ["c", "b", "a"])) is None
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [5, -9, 7, 0, -(2**63), 2**63 - 1]),
+        (pa.string(), ["c", "bb", "", "a" * 256, "a" * 255, "a" * 257, "é", "b"]),
+        (pa.struct([("a", pa.int64()), ("b", pa.int64())]), [(1, 2), (1, -2), (-1, 5), (0, 0)]),
+        (PAIR, [("x", 2), ("x", 1), ("", 9), ("y" * 300, -1)]),
+    ],
+)
+def test_the_order_is_that_of_the_bytes(kind: pa.DataType, values: list[Any]) -> None:
+    groups = np.array([1, 0, 300] * len(values), dtype=np.uint16)[: len(values)]
+    keys = encode_keys(heads(1, groups), columns(kind, values))
+    order = in_order(groups, columns(kind, values))
+    assert [keys[place] for place in order] == sorted(keys)

@@ -1,0 +1,1 @@
+"""Differential testing of SQL expressions: random typed expressions, evaluated by Spark and by Snapline."""

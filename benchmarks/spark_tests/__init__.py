@@ -1,0 +1,1 @@
+"""Spark's own tests of `transformWithState`, run on Snapline with their assertions unchanged."""

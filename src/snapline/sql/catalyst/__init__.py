@@ -1,0 +1,1 @@
+"""Reads the plans that Spark's analyser made, over py4j."""

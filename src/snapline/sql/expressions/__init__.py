@@ -1,0 +1,1 @@
+"""Expressions of Spark SQL on Arrow batches, with Spark's meaning."""

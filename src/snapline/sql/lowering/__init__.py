@@ -1,0 +1,6 @@
+"""Makes streams and operators of a query's plan."""
+
+from __future__ import annotations
+
+# Enters the Python functions among the expressions, also in operator processes.
+from snapline.sql.operators import python_udfs as python_udfs

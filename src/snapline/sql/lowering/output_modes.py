@@ -1,0 +1,90 @@
+"""A query's result as its output mode wants it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from snapline.api.stream import Stream
+from snapline.errors import ConfigurationError
+from snapline.operators.changes.changes import without_change
+from snapline.operators.changes.key_layout import AddKeys, KeyLayout
+from snapline.operators.changes.rank_order import SortColumn
+from snapline.sql.lowering.lowered_query import lowered
+from snapline.sql.lowering.lowered_stream import Context, Lowered, projected, references
+from snapline.sql.operators.complete_table import CompleteTable, LatestRows
+from snapline.sql.plans.refusals import refusal
+from snapline.sql.plans.trees import Expression, Plan
+
+_AGGREGATES: Final = frozenset({"Aggregate", "Distinct"})
+"""Nodes with a result that Spark keeps as a whole: distinct rows are groups without aggregates."""
+
+
+def output_stream(plan: Plan, context: Context) -> Stream:
+    """The rows that a sink gets: all of them once, those that are new or changed, or the whole result each time."""
+    if context.mode == "complete":
+        return _complete(plan, context)
+    made = lowered(plan, context)
+    if not made.is_changing:
+        return made.stream
+    if context.mode == "append":
+        raise refusal(
+            plan,
+            "in append mode a row is never changed later, and rows of this query are",
+            "use outputMode('update') or 'complete', or make results final with a watermark",
+        )
+    schema = without_change(made.stream.schema)
+    return made.stream.apply(LatestRows(), schema=schema)
+
+
+def _complete(plan: Plan, context: Context) -> Stream:
+    below, order, limit = _without_order(plan)
+    if not any(node.kind in _AGGREGATES for node in below.walk()):
+        raise ConfigurationError(
+            f"outputMode('complete') needs an aggregate, as in Spark; without one the result would grow for ever. The "
+            f"query is: {plan.text}"
+        )
+    made = lowered(below, context)
+    values = [each.children[0] for each in order]
+    sorts = [context.attribute(f"order {n}", each.type, nullable=each.nullable) for n, each in enumerate(values)]
+    if sorts:
+        made = projected(made, [*references(made.attributes), *zip(sorts, values, strict=True)], "order")
+    return _table(made, order, [column.name for column in sorts], limit, context)
+
+
+def _table(made: Lowered, order: list[Expression], sorts: list[str], limit: int | None, context: Context) -> Stream:
+    schema = made.stream.schema
+    layout = KeyLayout(schema, [])
+    keyed = made.stream.apply(AddKeys(layout), schema=layout.schema(schema)).key_by(*layout.key_columns)
+    by = [
+        SortColumn(
+            name,
+            descending=each.arguments["direction"] == "Descending",
+            nulls_first=each.arguments["nullOrdering"] == "NullsFirst",
+        )
+        for name, each in zip(sorts, order, strict=True)
+    ]
+    operator = CompleteTable(layout.schema(schema), layout.key_columns, by, sorts, limit)
+    uid = context.uids.uid("complete")
+    return keyed.apply(operator, uid, schema=operator.output_schema, parallelism=1)
+
+
+def _without_order(plan: Plan) -> tuple[Plan, list[Expression], int | None]:
+    """The query without the order and limit at its end."""
+    limit = None
+    if plan.kind == "GlobalLimit":
+        limit = int(plan.expressions["limitExpr"][0].arguments["value"])
+        plan = plan.children[0]
+        plan = plan.children[0] if plan.kind == "LocalLimit" else plan
+    if plan.kind == "Project" and plan.children[0].kind == "Sort" and _is_plain(plan):
+        sort = plan.children[0]
+        return replace(plan, children=sort.children), list(sort.expressions["order"]), limit
+    if plan.kind == "Sort":
+        return plan.children[0], list(plan.expressions["order"]), limit
+    return plan, [], limit
+
+
+def _is_plain(plan: Plan) -> bool:
+    """Whether a projection above an order keeps the columns that the order is by."""
+    needed = {number for each in plan.children[0].expressions["order"] for number in each.references}
+    return needed <= {attribute.id for attribute in plan.output}

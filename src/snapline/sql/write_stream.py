@@ -1,0 +1,302 @@
+"""`write_stream(df)` in place of `df.writeStream`: the query runs on Snapline."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from snapline.api.job import Job
+from snapline.config import Checkpoints, Execution
+from snapline.connectors import sinks
+from snapline.contracts.sink import Sink
+from snapline.errors import ConfigurationError
+from snapline.sql.catalyst.catalog_tables import create_table, table_files
+from snapline.sql.catalyst.data_sources import python_data_source
+from snapline.sql.catalyst.plan_reader import read_plan
+from snapline.sql.catalyst.subquery_values import scalar_value
+from snapline.sql.driver_tables import ConsoleTable, MemoryTable, NoRows, RowCalls
+from snapline.sql.lowering.lowered_stream import Context
+from snapline.sql.lowering.output_modes import output_stream
+from snapline.sql.plans.fingerprints import Uids
+from snapline.sql.plans.preparation import prepared
+from snapline.sql.query import StreamingQuery
+from snapline.storage.storage_factory import has_ended
+
+_MODES = ("append", "update", "complete")
+_FILES = ("parquet", "json", "csv", "orc", "text")
+_APPEND_ONLY = (*_FILES, "delta")
+_NO_STORAGE = ("memory", "console", "noop")
+_DEFAULT_INTERVAL = "1s"
+_JOB_NAME = "query"
+_METRICS_INTERVAL = "200ms"
+_DIGITS = 12
+
+
+def write_stream(dataframe: DataFrame) -> StreamWriter:
+    """What `dataframe.writeStream` is in Spark, with the same methods; `start` runs the query on Snapline.
+
+    Spark has parsed, resolved and checked the query; what does not run here is refused by `start`, before anything
+    is started, with the part of the query and what to write instead.
+    """
+    if not isinstance(dataframe, DataFrame) or type(dataframe).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigurationError(f"write_stream({dataframe!r}): give a streaming DataFrame of a classic SparkSession")
+    if not dataframe.isStreaming:
+        raise ConfigurationError("write_stream(): this DataFrame does not stream; read it with spark.readStream")
+    return StreamWriter(dataframe)
+
+
+class StreamWriter:
+    """Where the rows of a query go, and how. Methods have PySpark's names and return the writer.
+
+    Options besides those of the format: `checkpointLocation` (storage of checkpoints, needed for all sinks but memory,
+    console and noop) and `parallelism` (subtasks of each operator, 1 by default).
+    """
+
+    def __init__(self, dataframe: DataFrame) -> None:
+        self._dataframe = dataframe
+        self._format: str | None = None
+        self._options: dict[str, str] = {}
+        self._mode = "append"
+        self._name: str | None = None
+        self._partitions: tuple[str, ...] = ()
+        self._interval: str | None = None
+        self._ends_when_read = False
+        self._function: Callable[..., Any] | Any = None
+
+    def format(self, source: str) -> StreamWriter:
+        self._format = source
+        return self
+
+    def option(self, key: str, value: Any) -> StreamWriter:
+        self._options[key.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
+        return self
+
+    def options(self, **options: Any) -> StreamWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def outputMode(self, outputMode: str) -> StreamWriter:  # noqa: N802, N803  # PySpark's names
+        if outputMode.lower() not in _MODES:
+            raise ConfigurationError(f"outputMode({outputMode!r}): use one of {', '.join(map(repr, _MODES))}")
+        self._mode = outputMode.lower()
+        return self
+
+    def queryName(self, queryName: str) -> StreamWriter:  # noqa: N802, N803  # PySpark's names
+        self._name = queryName
+        return self
+
+    def partitionBy(self, *columns: str | list[str]) -> StreamWriter:  # noqa: N802  # PySpark's name
+        given = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else columns
+        self._partitions = tuple(str(column) for column in given)
+        return self
+
+    def trigger(
+        self,
+        *,
+        processingTime: str | None = None,  # noqa: N803  # PySpark's name
+        once: bool | None = None,
+        continuous: str | None = None,
+        availableNow: bool | None = None,  # noqa: N803  # PySpark's name
+    ) -> StreamWriter:
+        """`processingTime` and `continuous` are the time between checkpoints; the others read what is there and end."""
+        given = [each for each in (processingTime, once, continuous, availableNow) if each]
+        if len(given) != 1:
+            raise ConfigurationError("trigger(): give one of processingTime, continuous, availableNow and once")
+        self._ends_when_read = bool(once or availableNow)
+        self._interval = processingTime or continuous
+        return self
+
+    def foreach(self, f: Any) -> StreamWriter:
+        self._format, self._function = "foreach", f
+        return self
+
+    def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> StreamWriter:  # noqa: N802  # PySpark's name
+        self._format, self._function = "foreachBatch", func
+        return self
+
+    def toTable(  # noqa: N802  # PySpark's name
+        self,
+        tableName: str,  # noqa: N803  # PySpark's name
+        format: str | None = None,
+        outputMode: str | None = None,  # noqa: N803  # PySpark's name
+        partitionBy: str | list[str] | None = None,  # noqa: N803  # PySpark's name
+        queryName: str | None = None,  # noqa: N803  # PySpark's name
+        **options: Any,
+    ) -> StreamingQuery:
+        """Append to a table of the catalog that consists of files; it is created if it is not there."""
+        session = self._dataframe.sparkSession
+        if partitionBy is not None:
+            self.partitionBy(*([partitionBy] if isinstance(partitionBy, str) else partitionBy))
+        if not session.catalog.tableExists(tableName):
+            create_table(self._dataframe, tableName, format or self._format or "parquet", self._partitions)
+        table = table_files(session, tableName)
+        if table.format not in _APPEND_ONLY:
+            raise ConfigurationError(
+                f"toTable({tableName!r}): it is a table of {table.format}; use one of {', '.join(_APPEND_ONLY)}"
+            )
+        if self._partitions and self._partitions != table.partitions:
+            raise ConfigurationError(
+                f"toTable({tableName!r}): it is partitioned by {', '.join(table.partitions) or 'nothing'}, not by "
+                f"{', '.join(self._partitions)}"
+            )
+        self._partitions = table.partitions
+        return self.start(table.path, table.format, outputMode, None, queryName, **options)
+
+    def start(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        outputMode: str | None = None,  # noqa: N803  # PySpark's name
+        partitionBy: str | list[str] | None = None,  # noqa: N803  # PySpark's name
+        queryName: str | None = None,  # noqa: N803  # PySpark's name
+        **options: Any,
+    ) -> StreamingQuery:
+        """Check the whole query, then start it."""
+        self.options(**options)
+        if path is not None:
+            self.option("path", path)
+        if format is not None:
+            self.format(format)
+        if outputMode is not None:
+            self.outputMode(outputMode)
+        if queryName is not None:
+            self.queryName(queryName)
+        if partitionBy is not None:
+            self.partitionBy(*([partitionBy] if isinstance(partitionBy, str) else partitionBy))
+        return self._started()
+
+    def _started(self) -> StreamingQuery:
+        kind = self._format or "parquet"
+        if kind in _APPEND_ONLY and self._mode != "append":
+            raise ConfigurationError(f"{kind} takes rows only once: outputMode('append'), not {self._mode!r}")
+        location = self._options.get("checkpointlocation")
+        if location is None and kind not in _NO_STORAGE:
+            raise ConfigurationError(f"{kind} needs option('checkpointLocation', directory), as in Spark")
+        job = self._job(location)
+        context = Context(job, Uids(), self._mode)
+        stream = output_stream(prepared(read_plan(self._dataframe), scalar_value), context)
+        stream.sink(self._sink(kind), uid="sink")
+        plan = job.explain()
+        handle = job.start(self._dataframe.sparkSession)
+        return StreamingQuery(
+            handle,
+            plan,
+            name=self._name,
+            is_stored=location is not None,
+            ends_when_read=self._ends_when_read,
+            sink=kind,
+        )
+
+    def _job(self, location: str | None) -> Job:
+        """A job whose id is the same in each run from the same checkpoints."""
+        name = self._name or _JOB_NAME
+        job_id = f"{_JOB_NAME}-{_digest(location)}"
+        checkpoints = Checkpoints(
+            interval=_duration(self._interval or _DEFAULT_INTERVAL), storage=location or _temporary_directory()
+        )
+        if has_ended(checkpoints, job_id):
+            raise ConfigurationError(
+                f"the query {name!r} with the checkpoints in {location} was stopped with a savepoint, and is over; "
+                "give another checkpointLocation to run it again"
+            )
+        parallelism = int(self._options.get("parallelism", 1))
+        execution = Execution(metrics_interval=_METRICS_INTERVAL)
+        return Job(name, id=job_id, parallelism=parallelism, checkpoints=checkpoints, execution=execution)
+
+    def _sink(self, kind: str) -> Sink:
+        session = self._dataframe.sparkSession
+        if kind == "memory":
+            if self._name is None:
+                raise ConfigurationError("the format memory needs queryName(...), the name of its table")
+            empty = session.createDataFrame([], self._dataframe.schema)
+            return sinks.ForeachDataFrame(MemoryTable(session, self._name, empty, is_complete=self._mode == "complete"))
+        if kind == "console":
+            rows = int(self._options.get("numrows", 20))
+            return sinks.ForeachDataFrame(ConsoleTable(rows, truncates=self._options.get("truncate") != "false"))
+        if kind == "noop":
+            return NoRows()
+        if kind == "foreachBatch":
+            return sinks.ForeachDataFrame(self._function)
+        if kind == "foreach":
+            return sinks.Foreach(RowCalls(self._function))
+        if kind in _FILES:
+            return sinks.Files(
+                self._path(kind),
+                format="jsonl" if kind == "json" else kind,
+                partition_by=self._partitions,
+                header=kind != "csv" or self._options.get("header") == "true",
+            )
+        if kind == "delta":
+            return sinks.Delta(self._path(kind), partition_by=self._partitions or None)
+        if kind == "kafka":
+            return kafka_sink(self._options, self._dataframe.columns)
+        source = python_data_source(session, kind)
+        if source is not None:
+            return sinks.DataSource(source, self._options, overwrite=self._mode == "complete")
+        raise ConfigurationError(
+            f"format({kind!r}): use memory, console, noop, foreach, foreachBatch, {', '.join(_FILES)}, delta, kafka, "
+            "or a data source in Python that is registered with spark.dataSource.register"
+        )
+
+    def _path(self, kind: str) -> str:
+        if "path" not in self._options:
+            raise ConfigurationError(f"the format {kind} needs a path: start(path) or option('path', path)")
+        return self._options["path"]
+
+
+def _digest(location: str | None) -> str:
+    """What tells queries apart: where their checkpoints are; otherwise every run is another."""
+    if location is None:
+        return uuid.uuid4().hex[:_DIGITS]
+    place = location.rstrip("/") if "://" in location else os.path.abspath(location)
+    return hashlib.sha256(place.encode()).hexdigest()[:_DIGITS]
+
+
+def _temporary_directory() -> str:
+    """A directory that is there until the program ends, for queries that nobody wants to go on with later."""
+    directory = tempfile.mkdtemp(prefix="snapline-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+def kafka_sink(options: Mapping[str, str], columns: Sequence[str]) -> Sink:
+    """The sink for rows with these columns, from the options that Spark's has."""
+    own = {key.removeprefix("kafka."): value for key, value in options.items() if key.startswith("kafka.")}
+    if "bootstrap.servers" not in own or "topic" not in options:
+        raise ConfigurationError(
+            "the format kafka needs option('kafka.bootstrap.servers', ...) and option('topic', ...)"
+        )
+    unknown = [name for name in columns if name not in ("key", "value", "partition")]
+    if "value" not in columns or unknown:
+        raise ConfigurationError(
+            f"the format kafka writes the columns key, value and partition, not {', '.join(unknown) or 'key alone'}; "
+            "select these, with to_json(struct(...)) AS value"
+        )
+    from snapline.connectors import formats
+
+    return sinks.Kafka(
+        own.pop("bootstrap.servers"),
+        options["topic"],
+        format=formats.Raw(),
+        key="key" if "key" in columns else None,
+        partition="partition" if "partition" in columns else None,
+        value_columns=["value"],
+        config=own or None,
+    )
+
+
+def _duration(text: str) -> str:
+    """Spark's "10 seconds" as Snapline writes durations."""
+    number, _, unit = text.strip().partition(" ")
+    units = {"millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "d"}
+    short = units.get(unit.strip().lower().removesuffix("s"))
+    return text if short is None else f"{number}{short}"

@@ -1,0 +1,120 @@
+"""Letters and lengths. Values as in Spark; `python -m benchmarks.expressions` asks Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.text_kit import answer
+
+GIVES: Mapping[str, pa.DataType] = {
+    "Length": pa.int32(),
+    "OctetLength": pa.int32(),
+    "BitLength": pa.int32(),
+    "Ascii": pa.int32(),
+}
+
+ANSWERS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
+    ('InitCap', ('a\u03a3\u200dZ x\u03a3',), {}, 'A\u03c3\u200dz X\u03c2'),
+    ('Upper', ('  Spark  ',), {}, '  SPARK  '),
+    ('Upper', ('ǆabc',), {}, 'ǄABC'),
+    ('Upper', (' ',), {}, ' '),
+    ('Upper', ('aßé😀b',), {}, 'ASSÉ😀B'),
+    ('Upper', ('abc',), {}, 'ABC'),
+    ('Upper', ('ΑΣ ΟΔΟΣ',), {}, 'ΑΣ ΟΔΟΣ'),
+    ('Upper', ('aaaa',), {}, 'AAAA'),
+    ('Upper', ('a,b,,c',), {}, 'A,B,,C'),
+    ('Upper', ('ﬁx',), {}, 'FIX'),
+    ('Upper', ('aBc dEf',), {}, 'ABC DEF'),
+    ('Upper', ('a.b.c.d',), {}, 'A.B.C.D'),
+    ('Upper', ('',), {}, ''),
+    ('Lower', ('aßé😀b',), {}, 'aßé😀b'),
+    ('Lower', ('ǆabc',), {}, 'ǆabc'),
+    ('Lower', ('xxabcxx',), {}, 'xxabcxx'),
+    ('Lower', ('aBc dEf',), {}, 'abc def'),
+    ('Lower', ('ΑΣ. ΑΣΑ',), {}, 'ας. ασα'),
+    ('Lower', ('a.b.c.d',), {}, 'a.b.c.d'),
+    ('Lower', ('  Spark  ',), {}, '  spark  '),
+    ('Lower', ('ß',), {}, 'ß'),
+    ('Lower', ('a,b,,c',), {}, 'a,b,,c'),
+    ('Lower', ('aaaa',), {}, 'aaaa'),
+    ('Lower', ('abc',), {}, 'abc'),
+    ('Lower', (' ',), {}, ' '),
+    ('Lower', ('ΑΣ ΟΔΟΣ',), {}, 'ας οδος'),
+    ('Lower', ('',), {}, ''),
+    ('InitCap', ('ǆabc',), {}, 'ǅabc'),
+    ('InitCap', ('ß',), {}, 'Ss'),
+    ('InitCap', ('ΣΑΣ ΑΣ ΑΣ. ΑΣΑ',), {}, 'Σας Ας Ας. Ασα'),
+    ('InitCap', ('ΑΣ ΟΔΟΣ',), {}, 'Ας Οδος'),
+    ('InitCap', ('  Spark  ',), {}, '  Spark  '),
+    ('InitCap', ('aBc dEf',), {}, 'Abc Def'),
+    ('InitCap', ('a.b.c.d',), {}, 'A.b.c.d'),
+    ('InitCap', ('',), {}, ''),
+    ('InitCap', (' ',), {}, ' '),
+    ('InitCap', ('aßé😀b',), {}, 'Aßé😀b'),
+    ('InitCap', ('abc',), {}, 'Abc'),
+    ('InitCap', ('xxabcxx',), {}, 'Xxabcxx'),
+    ('InitCap', ('aaaa',), {}, 'Aaaa'),
+    ('InitCap', ('a-b c_d  e\tf',), {}, 'A-b C_d  E\tf'),
+    ('InitCap', ('İ',), {}, 'İ'),
+    ('InitCap', ('ﬁx',), {}, 'Fix'),
+    ('Length', (' ',), {}, 1),
+    ('Length', ('aBc dEf',), {}, 7),
+    ('Length', ('a.b.c.d',), {}, 7),
+    ('Length', (b'',), {}, 0),
+    ('Length', ('  Spark  ',), {}, 9),
+    ('Length', ('abc',), {}, 3),
+    ('Length', ('',), {}, 0),
+    ('OctetLength', ('abc',), {}, 3),
+    ('OctetLength', ('ǆabc',), {}, 5),
+    ('OctetLength', ('a.b.c.d',), {}, 7),
+    ('OctetLength', ('',), {}, 0),
+    ('OctetLength', ('aBc dEf',), {}, 7),
+    ('BitLength', ('aßé😀b',), {}, 80),
+    ('BitLength', ('a.b.c.d',), {}, 56),
+    ('BitLength', ('a,b,,c',), {}, 48),
+    ('BitLength', ('aBc dEf',), {}, 56),
+    ('Ascii', ('  Spark  ',), {}, 32),
+    ('Ascii', ('aßé😀b',), {}, 97),
+    ('Ascii', ('xxabcxx',), {}, 120),
+    ('Ascii', ('İ',), {}, 304),
+    ('Ascii', ('abc',), {}, 97),
+    ('Chr', (pa.scalar(-1, pa.int64()),), {}, ''),
+    ('Chr', (pa.scalar(128, pa.int64()),), {}, '\x80'),
+    ('Chr', (pa.scalar(9223372036854775807, pa.int64()),), {}, 'ÿ'),
+    ('Chr', (pa.scalar(256, pa.int64()),), {}, '\x00'),
+    ('Chr', (pa.scalar(255, pa.int64()),), {}, 'ÿ'),
+    ('Chr', (pa.scalar(0, pa.int64()),), {}, '\x00'),
+    ('Chr', (pa.scalar(65, pa.int64()),), {}, 'A'),
+    ('Chr', (pa.scalar(-9223372036854775808, pa.int64()),), {}, ''),
+    ('Chr', (pa.scalar(321, pa.int64()),), {}, 'A'),
+    ('SoundEx', (' ',), {}, ' '),
+    ('SoundEx', ('bob b',), {}, 'B110'),
+    ('SoundEx', ('Robert',), {}, 'R163'),
+    ('SoundEx', ('aéb',), {}, 'A100'),
+    ('SoundEx', ('ΑΣ ΟΔΟΣ',), {}, 'ΑΣ ΟΔΟΣ'),
+    ('SoundEx', ('abc',), {}, 'A120'),
+    ('SoundEx', ('İ',), {}, 'İ'),
+    ('SoundEx', ('ǆabc',), {}, 'ǆabc'),
+    ('SoundEx', ('',), {}, ''),
+    ('SoundEx', ('aßé😀b',), {}, 'A100'),
+    ('SoundEx', ('ﬁx',), {}, 'ﬁx'),
+    ('SoundEx', ('éa',), {}, 'éa'),
+    ('SoundEx', ('Tymczak',), {}, 'T522'),
+    ('SoundEx', ('ß',), {}, 'ß'),
+    ("Quote", ("a\\b'c",), {}, "'a\\b\\'c'"),
+    ('Quote', (' ',), {}, "' '"),
+    ('Quote', ('  Spark  ',), {}, "'  Spark  '"),
+    ('Quote', ('abc',), {}, "'abc'"),
+    ('Quote', ('ﬁx',), {}, "'ﬁx'"),
+    ('Quote', ('ǆabc',), {}, "'ǆabc'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values", "arguments", "expected"), ANSWERS)
+def test_answers_are_those_of_spark(
+    kind: str, values: tuple[Any, ...], arguments: dict[str, Any], expected: Any
+) -> None:
+    assert answer(kind, *values, gives=GIVES.get(kind), **arguments) == expected
