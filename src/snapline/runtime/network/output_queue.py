@@ -9,15 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapline.runtime.wire.channel_items import Item, ItemKind
-from snapline.types import IDLE, Barrier, BarrierKind
+from snapline.runtime.wire.channel_items import Item, ItemKind, postpone
+from snapline.types import Barrier, BarrierKind
 
-_DATA, _FILTERED, _WATERMARK, _LATENCY = (
-    ItemKind.DATA,
-    ItemKind.FILTERED_DATA,
-    ItemKind.WATERMARK,
-    ItemKind.LATENCY,
-)
+_DATA, _FILTERED, _LATENCY = ItemKind.DATA, ItemKind.FILTERED_DATA, ItemKind.LATENCY
 _BARRIER, _CANCEL = ItemKind.BARRIER, ItemKind.CANCEL
 
 
@@ -128,12 +123,8 @@ class OutputQueue:
                     break
                 batches.append(item.value)
                 size += item.size
-            elif item.kind == _WATERMARK:
-                if item.value != IDLE:
-                    delayed = [other for other in delayed if other.kind != _WATERMARK]
-                delayed.append(item)
-            elif item.kind == _LATENCY:
-                delayed.append(item)
+            elif _FILTERED < item.kind <= _LATENCY:
+                postpone(delayed, item)
             else:
                 break
             items.popleft()

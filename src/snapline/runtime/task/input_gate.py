@@ -17,11 +17,13 @@ from snapline.protocol.barriers.aligner import AligningHandler
 from snapline.protocol.barriers.tracker import TrackingHandler
 from snapline.protocol.restore.restore_plan import ChannelRestore
 from snapline.protocol.subtask import subtask_events as s
+from snapline.runtime.network.item_codec import has_dictionary
 from snapline.runtime.network.partitioners import Partitioner
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.mailbox import Mailbox, MailboxTimer
 from snapline.runtime.task.subtask_snapshots import SubtaskSnapshots
-from snapline.runtime.wire.channel_items import Item, ItemKind
+from snapline.runtime.task.work_pace import WorkPace
+from snapline.runtime.wire.channel_items import Item, ItemKind, postpone
 from snapline.types import NO_CHECKPOINT, Barrier
 
 
@@ -48,6 +50,47 @@ class GateChannel:
     arrived: int = 0
     barrier_numbers: dict[int, int] = field(default_factory=dict)
     is_blocked: bool = False
+    merges: bool = field(init=False)
+    """Dictionaries may differ between batches, so such batches are never merged."""
+
+    def __post_init__(self) -> None:
+        self.merges = not has_dictionary(self.edge.schema)
+
+    def take_data(self, pace: WorkPace) -> Item:
+        """Take the data at the head, merged with what follows or cut: as much as the operators should get at once."""
+        number, item = self.queue.popleft()
+        batch, most_rows = item.value, pace.sliced_rows
+        if batch.num_rows > most_rows:
+            first_rows = int(most_rows)
+            first_size = item.size * first_rows // batch.num_rows
+            rest = Item(item.kind, batch.slice(first_rows), item.size - first_size)
+            self.queue.appendleft((number, rest))
+            item = Item(item.kind, batch.slice(0, first_rows), first_size)
+        elif self.queue and self.merges and batch.num_rows < pace.merged_rows:
+            item = self._merged(item, pace)
+        self.queued_bytes -= item.size
+        return item
+
+    def _merged(self, first: Item, pace: WorkPace) -> Item:
+        """Merge data that follows; what is not data in between comes behind it, as on the way here."""
+        batches, rows, size = [first.value], first.value.num_rows, first.size
+        queue, most_rows = self.queue, pace.merged_rows
+        delayed: list[Item] = []
+        while queue:
+            item = queue[0][1]
+            if item.kind is ItemKind.DATA:
+                rows += item.value.num_rows
+                if rows > most_rows or size + item.size > pace.batch_bytes:
+                    break
+                size += item.size
+                batches.append(item.value)
+            elif item.kind in (ItemKind.WATERMARK, ItemKind.LATENCY):
+                postpone(delayed, item)
+            else:
+                break
+            number, _ = queue.popleft()
+        queue.extendleft((number, item) for item in reversed(delayed))
+        return Item(first.kind, pa.concat_batches(batches), size) if len(batches) > 1 else first
 
     def unread_before_barrier(self, checkpoint_id: int) -> list[pa.RecordBatch]:
         """Unread data ahead of this barrier; all of it if the barrier has not arrived."""
@@ -79,6 +122,7 @@ class InputGate:
         effects: EffectQueue,
         feed: Callable[[s.SubtaskEvent], None],
         clock: Callable[[], int],
+        pace: WorkPace,
     ) -> None:
         self.channels = channels
         self._handler = handler
@@ -87,6 +131,7 @@ class InputGate:
         self._effects = effects
         self._feed = feed
         self._clock = clock
+        self._pace = pace
         self._urgent: deque[tuple[GateChannel, Barrier]] = deque()
         self._next = 0
         self._alignment_timer: MailboxTimer | None = None
@@ -174,12 +219,13 @@ class InputGate:
                 continue
             if not may_end and item.kind is ItemKind.END_OF_DATA:
                 continue
-            channel.queue.popleft()
             self._next = position + 1
             if item.kind.is_data:
-                channel.queued_bytes -= item.size
+                item = channel.take_data(self._pace)
                 self._handler.data_processed(item.size)
                 channel.port.consumed(item.size)
+            else:
+                channel.queue.popleft()
             return channel, item
         return None
 

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from snapline.contracts.operator import Operator
 from snapline.errors import PeerError, is_final
 from snapline.operators.source_head import ChainMember
@@ -35,6 +33,7 @@ from snapline.runtime.task.task_failure import trace
 from snapline.runtime.task.task_meter import TaskMeter, Waiting
 from snapline.runtime.task.task_outputs import OutputEdge, TaskOutputs
 from snapline.runtime.task.trigger_box import TriggerBox
+from snapline.runtime.task.work_pace import WorkPace
 from snapline.runtime.wire.channel_items import Item, ItemKind
 from snapline.state.channel_state import ChannelStates, read_channel
 from snapline.text import trace_text
@@ -87,6 +86,7 @@ class Task:
             threads.time_s,
             is_synchronous=not plan.checkpoints.asynchronous,
         )
+        self._pace = WorkPace(threads.time_s, plan.settings.batch_size_bytes, slices=plan.checkpoints.unaligned)
         self._gate: InputGate | None = None
         self._watermarks: InputWatermarks | None = None
         self._source: SourceTurns | None = None
@@ -115,7 +115,7 @@ class Task:
             handler = make_handler(self._plan.checkpoints, len(inputs))
             self._watermarks = InputWatermarks(len(inputs))
             self._gate = InputGate(
-                inputs, handler, self._snapshots, self.mailbox, self._effects, self._feed, self.clock
+                inputs, handler, self._snapshots, self.mailbox, self._effects, self._feed, self.clock, self._pace
             )
         self._machine = SubtaskMachine(
             self._plan.execution,
@@ -264,7 +264,8 @@ class Task:
             case ItemKind.DATA:
                 self.meter.rows_in += item.value.num_rows
                 self.meter.bytes_in += item.size
-                self._process(item.value, channel.edge.input_index)
+                self._pace.run(self._chain.process, item.value, channel.edge.input_index)
+                self.after_operators()
             case ItemKind.WATERMARK:
                 self._advance(channel.index, item.value)
             case ItemKind.LATENCY:
@@ -285,10 +286,6 @@ class Task:
             case ItemKind.END_OF_PARTITION:
                 gate.partition_ended(channel)
         return True
-
-    def _process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        self._chain.process(batch, input_index)
-        self.after_operators()
 
     def _advance(self, channel: int, watermark: int) -> None:
         assert self._watermarks is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from snapline.types import IDLE
+
 
 class ItemKind(IntEnum):
     """The kinds of items, each with the type of `Item.value`."""
@@ -46,3 +48,10 @@ class Item(NamedTuple):
 def data_item(batch: Any, *, filtered: bool = False) -> Item:
     kind = ItemKind.FILTERED_DATA if filtered else ItemKind.DATA
     return Item(kind, batch, batch.nbytes + ITEM_COST_BYTES)
+
+
+def postpone(items: list[Item], item: Item) -> None:
+    """Add a watermark or latency mark to those that come behind data that is merged: the last watermark counts."""
+    if item.kind is ItemKind.WATERMARK and item.value != IDLE:
+        items[:] = [other for other in items if other.kind is not ItemKind.WATERMARK]
+    items.append(item)

@@ -19,6 +19,7 @@ from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.mailbox import ThreadMailbox
 from snapline.runtime.task.input_gate import InputGate, make_handler
+from snapline.runtime.task.work_pace import WorkPace
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 from snapline.types import AbortReason, Barrier, BarrierKind, Partitioning
 
@@ -55,6 +56,7 @@ class Setup:
         self.fed: list[s.SubtaskEvent] = []
         self.mailbox = ThreadMailbox(lambda: self.now_ms)
         given: Any = self.snapshots
+        self.pace = WorkPace(lambda: 0.0, 700, slices=bool(settings.get("unaligned")))
         self.gate = InputGate(
             [gate_channel(number, port, partitioning) for number, port in enumerate(self.ports)],
             make_handler(Checkpoints(**settings), channels),
@@ -63,6 +65,7 @@ class Setup:
             EffectQueue(),
             self.fed.append,
             lambda: self.now_ms,
+            self.pace,
         )
 
     def arrive(self, channel: int, *items: Item) -> None:
@@ -228,3 +231,51 @@ def test_the_settings_choose_the_handler() -> None:
     assert isinstance(make_handler(Checkpoints(mode="at_least_once"), 2), TrackingHandler)
     assert isinstance(make_handler(Checkpoints(), 2), AligningHandler)
     assert isinstance(make_handler(Checkpoints(unaligned=True), 2), AligningHandler)
+
+
+def test_small_batches_that_wait_are_taken_together() -> None:
+    setup = Setup(1)
+    setup.pace.note(1, 0.001)
+    items = [data(1), data(2, 3), data(4)]
+    setup.arrive(0, *items)
+    assert setup.take() == [(0, [1, 2, 3]), (0, [4])], "256 bytes of each batch count, and 700 may be merged"
+    assert setup.ports[0].consumed_bytes == sum(item.size for item in items)
+    assert setup.gate.queued_bytes == 0
+
+
+def test_marks_between_batches_come_behind_what_is_taken_together() -> None:
+    setup = Setup(1)
+    setup.pace.note(1, 0.001)
+    marks = [Item(ItemKind.WATERMARK, 5), Item(ItemKind.LATENCY, 1), Item(ItemKind.WATERMARK, 6)]
+    setup.arrive(0, data(1), *marks, data(2), Item(ItemKind.BARRIER, Barrier(7, 0, BarrierKind.ALIGNED)), data(3))
+    assert setup.take() == [(0, [1, 2]), (0, "LATENCY"), (0, "WATERMARK"), (0, "BARRIER"), (0, [3])]
+
+
+def test_slow_rows_are_not_merged() -> None:
+    setup = Setup(1)
+    setup.pace.note(1, 0.02)
+    setup.arrive(0, data(1), data(2))
+    assert setup.take() == [(0, [1]), (0, [2])]
+
+
+def test_a_batch_that_takes_long_is_cut_and_a_barrier_overtakes_the_rest_of_it() -> None:
+    setup = Setup(1, unaligned=True)
+    setup.pace.note(1, 0.02)
+    item = data(*range(5))
+    setup.arrive(0, item)
+    found = setup.gate.take(has_room=True)
+    assert found is not None
+    assert values(found[1].value) == [0, 1]
+    assert setup.gate.queued_bytes == item.size - found[1].size
+    setup.arrive(0, barrier(7, UNALIGNED), data(9))
+    assert setup.gate.read_urgent()
+    assert setup.snapshots.captured == [(7, 0, [2, 3, 4])]
+    assert setup.take() == [(0, [2, 3]), (0, [4]), (0, [9])]
+    assert setup.ports[0].consumed_bytes == item.size + data(9).size
+
+
+def test_a_batch_stays_whole_where_barriers_wait_behind_it_anyway() -> None:
+    setup = Setup(1)
+    setup.pace.note(1, 0.02)
+    setup.arrive(0, data(*range(5)))
+    assert setup.take() == [(0, [0, 1, 2, 3, 4])]

@@ -52,7 +52,7 @@ def test_channels_are_read_in_turn() -> None:
         bench.task.arrive(0, data_item(rows(number)))
         bench.task.arrive(1, data_item(rows(10 * number)))
     bench.run()
-    assert bench.outputs[0].sent() == [[1], [10], [2], [20]]
+    assert bench.outputs[0].sent() == [[1], [10, 20], [2]], "what waits in one is taken together"
 
 
 def test_mail_that_never_ends_does_not_keep_data_waiting() -> None:
