@@ -10,12 +10,16 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import settings
+from tests.program_kit import programs
 
 from snapline.api.job import Job
 from snapline.config import Execution
+from snapline.devtools.kit.forked_operators import ForkedOperators
+from snapline.devtools.servers.spark_classes import java_options
 from snapline.graph.job_spec import JobSpec
 from snapline.graph.planner import make_spec
 from snapline.testing import clusters
@@ -103,11 +107,18 @@ def patient_clusters() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def forked_operators() -> Iterator[None]:
+    """Hundreds of tests start operator processes: here they are forks. Tests on Spark start them as users do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters, "LaunchedProcess", partial(ForkedOperators, programs()))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def quick_java() -> Iterator[None]:
-    """JVMs live for seconds in tests: what makes them fast in the long run nearly doubles what their start costs."""
     with pytest.MonkeyPatch.context() as patch:
         if "JAVA_TOOL_OPTIONS" not in os.environ:
-            patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            patch.setenv("JAVA_TOOL_OPTIONS", java_options())
         yield
 
 

@@ -34,11 +34,38 @@ def test_each_handler_can_be_asked_for(handler: Handler) -> None:
     assert all(outcome.coverage[f"handler: {handler.value}"] == 1 for outcome in outcomes)
 
 
+CAUGHT_LATE = {
+    "no-fence": 4,
+    "in-flight-dropped": 14,
+    "no-filter": 33,
+    "union-incomplete": 2,
+    "wrong-owner": 4,
+    "split-as-union": 3,
+    "shared-deleted-early": 4,
+    "delete-unclaimed": 23,
+    "no-committables": 15,
+    "old-restore-point": 1,
+    "effects-breadth-first": 1,
+    "replayed-twice": 19,
+    "outputs-not-restored": 29,
+    "stale-incarnation": 2,
+    "leaves-uncommitted": 3,
+    "slots-never-given-back": 1,
+    "finished-not-told": 5,
+    "coordinators-of-other-regions-lost": 23,
+    "other-regions-unheard": 2,
+    "one-region-per-slot": 12,
+    "wall-clock-schedule": 14,
+}
+"""The seeds of mutants that the first ones do not catch (`--mutants --json` tells), to save the way there."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_each_mutant_is_caught_within_fifty_seeds(mutant: Mutant) -> None:
+    seeds = (CAUGHT_LATE.get(mutant.name, 0), *range(MUTANT_SEEDS))
     with mutant.applied():
-        caught = next(seed for seed in range(MUTANT_SEEDS) if simulate(seed, mutant.handler, mutant.fault).error)
+        caught = next(seed for seed in seeds if simulate(seed, mutant.handler, mutant.fault).error)
     assert simulate(caught, mutant.handler, mutant.fault).error == ""
 
 

@@ -52,11 +52,11 @@ class ForkedProgram:
             self.returncode = self._number()
         return self.returncode
 
-    def wait(self, timeout_s: float) -> int:
-        """Its exit code. Raises `subprocess.TimeoutExpired` if it has not ended by then."""
+    def wait(self, timeout_s: float | None) -> int:
+        """Its exit code. None waits for ever, else raises `subprocess.TimeoutExpired` if it has not ended by then."""
         if self.returncode is None:
             if not select.select([self._link], [], [], timeout_s)[0]:
-                raise subprocess.TimeoutExpired([str(self.pid)], timeout_s)
+                raise subprocess.TimeoutExpired([str(self.pid)], timeout_s or 0.0)
             self.returncode = self._number()
         return self.returncode
 
@@ -147,8 +147,11 @@ class ForkServer:
         directory: str | None = None,
         output: IO[Any] | None = None,
         errors: IO[Any] | None = None,
+        has_group: bool = False,
     ) -> ForkedProgram:
         """Start a program. `arguments` are those of an interpreter: `-m MODULE ...` or `-c CODE ...`.
+
+        It is in a process group of its own if it `has_group`.
 
         Its streams are pipes with text, unless `output` is a file for all it prints, or `errors` one for its standard
         error.
@@ -157,6 +160,7 @@ class ForkServer:
             "arguments": list(arguments),
             "environment": dict(os.environ if environment is None else environment),
             "directory": directory or os.getcwd(),
+            "has_group": has_group,
         }
         ours, theirs = socket.socketpair()
         with contextlib.ExitStack() as given:
@@ -176,6 +180,10 @@ class ForkServer:
                 socket.send_fds(self._control, [b"."], [stdin, stdout, stderr, theirs.fileno()])
         ours.sendall(json.dumps(order).encode() + b"\n")
         return ForkedProgram(ours, (to, back, told))
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def close(self) -> None:
         """End it, and kill the programs that still run."""
@@ -201,6 +209,7 @@ class _Order:
     arguments: list[str]
     environment: dict[str, str]
     directory: str
+    has_group: bool
 
 
 def _serve(control: socket.socket) -> _Order | None:
@@ -240,6 +249,8 @@ def _serve(control: socket.socket) -> _Order | None:
             return order
         for descriptor in descriptors:
             os.close(descriptor)
+        if order.has_group:
+            os.setpgid(pid, pid)  # before anybody can kill it
         link.sendall(f"{pid}\n".encode())
         links[pid] = link
     for pid in links:

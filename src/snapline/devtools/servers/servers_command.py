@@ -13,6 +13,7 @@ from snapline.devtools.servers.flink_dashboard import flink_dashboard_jar
 from snapline.devtools.servers.kafka_server import kafka_jars
 from snapline.devtools.servers.postgres_server import postgres_programs
 from snapline.devtools.servers.server_process import java
+from snapline.devtools.servers.spark_classes import ensure_classes_archive
 from snapline.errors import ConfigurationError
 
 REQUIRE = "SNAPLINE_REQUIRE_SERVERS"
@@ -33,6 +34,7 @@ def main() -> int:
     """
     steps: dict[str, Callable[[], object]] = {
         "Java": java,
+        "Spark": ensure_classes_archive,
         "Kafka": kafka_jars,
         "PostgreSQL": ensure_postgres,
         "Flink's dashboard": flink_dashboard_jar,

@@ -279,6 +279,7 @@ MACHINE_MUTANTS: tuple[Mutant, ...] = (
         OperatorEvents,
         "snapshotted",
         _no_unconfirmed,
+        handler=Handler.TRACKER,
         fault=Fault.MESSAGE_LATE,
     ),
     Mutant(
