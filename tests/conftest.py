@@ -22,6 +22,7 @@ from snapline.devtools.kit.forked_operators import ForkedOperators
 from snapline.devtools.servers.spark_classes import java_options
 from snapline.graph.job_spec import JobSpec
 from snapline.graph.planner import make_spec
+from snapline.runtime.slot.process_launcher import LaunchedProcess
 from snapline.testing import clusters
 
 # Hundreds of processes that tests start import the same modules: where an environment turns bytecode off, each of them
@@ -31,7 +32,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 pytest_plugins = ["tests.servers_kit"]
 
-settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=60)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=2000)
 settings.load_profile("ci")
 
@@ -112,6 +113,12 @@ def forked_operators() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "LaunchedProcess", partial(ForkedOperators, programs()))
         yield
+
+
+@pytest.fixture
+def launched_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operator processes start as users' do, where that matters."""
+    monkeypatch.setattr(clusters, "LaunchedProcess", LaunchedProcess)
 
 
 @pytest.fixture(scope="session", autouse=True)

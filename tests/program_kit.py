@@ -15,7 +15,6 @@ MODULES = (
     "snapline.connectors.sinks",
     "snapline.connectors.sources",
     "snapline.devtools.chaos.chaos_driver",
-    "snapline.runtime.slot.operator_process",
     "snapline.testing.clusters",
     "snapline.web.rest_app",
     "snapline.web.web_server",

@@ -221,6 +221,7 @@ def test_a_savepoint_the_job_was_to_stop_with_is_recovered_from_and_never_delete
     assert damage(job.objects, stop) == damage(job.objects, plain) == []
 
 
+@pytest.mark.parametrize("job", ["memory", "files"], indirect=True)
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED])
 @pytest.mark.parametrize("policy", list(ExternalizedRetention))
 def test_checkpoints_outlive_the_job_as_the_policy_says(

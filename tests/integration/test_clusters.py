@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.program_kit import programs
 
 import snapline as sl
-from snapline.devtools.kit.processes import operator_processes
+from snapline.devtools.kit.processes import descendants
 from snapline.errors import ConfigurationError
 from snapline.testing import ABORT, AWAIT_CHECKPOINT, ProcessCluster, ScriptedSource, ThreadCluster
 from snapline.types import JobStatus
@@ -47,7 +48,7 @@ def test_a_job_runs_and_leaves_nothing_behind(kind: type[ThreadCluster] | type[P
     cluster = kind(slots=2)
     assert make_job(tmp_path).run(cluster) is JobStatus.FINISHED
     assert set(threading.enumerate()) <= before
-    assert operator_processes(os.getpid()) == []
+    assert descendants(programs().pid) == []
 
 
 def test_slots_are_limited_and_shared(tmp_path: Path) -> None:

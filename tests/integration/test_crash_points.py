@@ -34,6 +34,10 @@ class Place:
         return kind(store, journal, self.directory, token, retries=0, retry_pause_s=0)
 
 
+def new_place() -> Place:
+    return Place(MemoryObjects(), "memory://store/job")
+
+
 @pytest.fixture(params=["memory", pytest.param("files", marks=pytest.mark.slow)])
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """One empty place after the other."""
@@ -43,7 +47,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         while True:
             number += 1
             if request.param == "memory":
-                yield Place(MemoryObjects(), "memory://store/job")
+                yield new_place()
             else:
                 yield Place(FileObjects(retries=0), str(tmp_path / f"{number}" / "job"))
 
@@ -286,14 +290,12 @@ def shared_deleted_too_early(
         (shared_deleted_too_early, Archive, "superfluous"),
     ],
 )
-def test_a_wrong_order_is_caught_at_some_step(
-    places: Iterator[Place], second: Second, kind: type[Archive], complaint: str
-) -> None:
+def test_a_wrong_order_is_caught_at_some_step(second: Second, kind: type[Archive], complaint: str) -> None:
     """Or the test above would have no teeth."""
-    calls, _ = run(next(places), second, None, after_effect=False, crash=True, kind=kind)
+    calls, _ = run(new_place(), second, None, after_effect=False, crash=True, kind=kind)
     complaints = []
     for fail_at in range(1, len(calls) + 1):
-        place = next(places)
+        place = new_place()
         run(place, second, fail_at, after_effect=False, crash=True, kind=kind)
         try:
             check_recovery(place, published={1, 2})

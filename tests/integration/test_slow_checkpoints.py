@@ -268,7 +268,7 @@ def test_an_operator_that_hangs_is_named_while_it_does_and_in_the_warning(
         assert explanation.vertex == "calls"
         assert stuck[f"calls/{explanation.subtask}"] > 3000
         assert "has been inside one call for" in explanation.sentence
-    assert "it was not complete in time (5" in expired.sentence
+    assert re.search(r"it was not complete in time \(\d", expired.sentence)
     name = f"subtask {expired.subtask} of `calls` has been inside one call"
     assert any("CHECKPOINT_EXPIRED" in text and name in text for text in caplog.messages), caplog.messages
     assert name in health.line

@@ -29,7 +29,7 @@ def make_job(name: str, directory: str, port: int) -> sl.Job:
         execution=sl.Execution(batch_size="8KB", channel_memory="64KB") if is_slow else sl.Execution(),
         monitoring=sl.Monitoring(port=port),
     )
-    source = sl.sources.Rate(1500 if is_slow else 400, users=2000, splits=4, batch_rows=100)
+    source = sl.sources.Rate(700 if is_slow else 200, users=2000, splits=2, batch_rows=100)
     clicks = job.source(source, uid="clicks", watermarks=sl.Watermarks("time", delay="1s")).key_by("user")
     counts = clicks.aggregate(n=sl.count(), total=sl.sum("value"), uid="per-user")
     windows = clicks.window(sl.Tumbling("5s")).late_output("late").aggregate(n=sl.count(), uid="per-window")

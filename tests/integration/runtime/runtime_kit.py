@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from tests.program_kit import programs
 
 from snapline.api.job import Job
 from snapline.config import Checkpoints, Execution, ExponentialDelay
@@ -62,8 +63,9 @@ def child_pids(pid: int | None = None) -> set[int]:
 
 
 def operator_pids() -> set[int]:
-    """The operator processes of this process's clusters."""
-    return {process.pid for process in operator_processes(os.getpid()) if process.parent == os.getpid()}
+    """The operator processes of this process's clusters, which may be forks of one interpreter."""
+    launched = {process.pid for process in operator_processes(os.getpid()) if process.parent == os.getpid()}
+    return launched | child_pids(programs().pid)
 
 
 def listening_ports(pid: int | None = None) -> set[int]:

@@ -32,7 +32,7 @@ from snapline.errors import ConfigurationError
 from snapline.testing.clusters import ProcessCluster, ThreadCluster
 from snapline.types import JobStatus
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("launched_operators")]
 
 
 def job_of(

@@ -19,7 +19,7 @@ from tests.integration.runtime.runtime_kit import (
 from snapline.devtools.kit.exactly_once import numbering_job
 from snapline.testing.clusters import ProcessCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("launched_operators")]
 
 SECONDS = 20.0 if is_full_matrix else 5.0
 

@@ -54,7 +54,7 @@ def run_of(number: int, directory: Path, parallelism: int, mode: str = "aligned"
 def test_stop_and_restore_with_other_parallelisms(start: Start, tmp_path: Path, mode: str) -> None:
     path: str | None = None
     for number, parallelism in enumerate((2, 3, 1)):
-        job = run_of(number, tmp_path, parallelism, mode, restore_from=path, rows_per_second=4_000)
+        job = run_of(number, tmp_path, parallelism, mode, restore_from=path, rows_per_second=1_500)
         handle = start(job.job, ThreadCluster())
         wait_for_checkpoints(handle, 2)
         path = handle.stop(tmp_path / "savepoints", timeout="120s")

@@ -19,7 +19,7 @@ from snapline.connectors.files.file_sink import read_files
 from snapline.runtime.slot.slot_provider import SlotOrder
 from snapline.testing.clusters import ClusterSlots, ProcessCluster, ThreadCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("launched_operators")]
 
 
 def make_job(tmp_path: Path, rows: int = 20_000, **execution: object) -> sl.Job:
