@@ -24,6 +24,7 @@ import snapline
 from snapline.devtools.chaos.chaos_driver import DriverOrder
 from snapline.devtools.chaos.chaos_run import ChaosError, Driver
 from snapline.devtools.kit.processes import Process, descendants, end, operator_processes
+from snapline.devtools.servers.spark_classes import java_options
 from snapline.devtools.servers.standalone_cluster import StandaloneCluster
 from snapline.types import JobStatus
 
@@ -38,7 +39,7 @@ RECOVERY_S = 120.0
 LAST_S = 20.0
 """Without new trouble, to recover from the last one and to end."""
 
-LEAST_TROUBLES = 3
+LEAST_TROUBLES = 2
 """A machine on which everything takes long gets more time for these."""
 
 SETTLE_S = 75.0
@@ -49,9 +50,6 @@ STOP_S = 10.0
 
 SAMPLES = 3
 """The start is the median of so many."""
-
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""JVMs live for seconds here: what makes them fast in the long run only delays their start."""
 
 _PACE_S = 0.2
 _POLL_S = 0.1
@@ -120,7 +118,7 @@ def _environment(root: Path, clock: Clock) -> Iterator[None]:
     for name, variable in (("tmp", "TMPDIR"), ("local", "SPARK_LOCAL_DIRS")):
         (root / name).mkdir()
         variables[variable] = str(root / name)
-    os.environ.update(variables, PYTHONPATH=os.pathsep.join(path), JAVA_TOOL_OPTIONS=_JAVA_OPTIONS)
+    os.environ.update(variables, PYTHONPATH=os.pathsep.join(path), JAVA_TOOL_OPTIONS=java_options())
     try:
         yield
     finally:

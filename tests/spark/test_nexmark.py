@@ -32,6 +32,7 @@ def test_the_answers_are_those_of_spark(query: str, oracle: Oracle) -> None:
     assert verdict.rows > 0
 
 
+@pytest.mark.usefixtures("launched_operators")  # it looks for them among the processes
 def test_the_answers_are_the_same_after_a_crash(oracle: Oracle) -> None:
     verdict = check(
         "q9", oracle, ProcessCluster(), events=EVENTS, parallelism=2, crashes=1, events_per_second=EVENTS_PER_SECOND

@@ -41,6 +41,7 @@ def test_the_answers_are_those_of_spark(query: str, oracle: Oracle, sql: SqlQuer
 
 
 @pytest.mark.parametrize("query", KILLED)
+@pytest.mark.usefixtures("launched_operators")  # it looks for them among the processes
 def test_the_answers_are_the_same_after_a_crash(query: str, oracle: Oracle, sql: SqlQueries) -> None:
     verdict = check(
         query,

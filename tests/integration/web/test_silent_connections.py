@@ -113,18 +113,23 @@ def test_a_thousand_silent_and_slow_connections(start: Start, tmp_path: Path) ->
         crowd.start()
         try:
             before = after = client.get(f"/snapline/jobs/{jid}")
-            times_s, most = [], 0
+            times_s, most, cut_off = [], 0, 0
             start_s = time.monotonic()
             while not has_gone_on(before, after) or time.monotonic() - start_s < SECONDS:
                 assert time.monotonic() - start_s < PATIENCE_S, (before, after)
                 asked_s = time.monotonic()
-                after = client.get(f"/snapline/jobs/{jid}")
+                try:
+                    after = client.get(f"/snapline/jobs/{jid}")
+                except ConnectionResetError:
+                    cut_off += 1  # on a busy machine hundreds came after it before its request was read
+                    continue
                 times_s.append(time.monotonic() - asked_s)
                 assert after["status"] == "RUNNING"
                 most = max(most, held_by_server(client.port))
         finally:
             crowd.end()
         assert crowd.opened >= CONNECTIONS
+        assert cut_off <= 1 + len(times_s) // 10
         assert most <= MAX_CONNECTIONS + 3 * BACKLOG, "beside those that wait to be accepted, or to be ended"
         assert sorted(times_s)[len(times_s) // 2] < 0.5
         assert (after["counts"]["failed"], after["failed_attempts"]) == (0, 0)

@@ -30,7 +30,7 @@ class ForkedOperators:
         paths = os.pathsep.join(filter(None, bootstrap.sys_path))
         with os.fdopen(writing, "wb") as output:
             self._program = server.start(
-                ["-m", "snapline.runtime.slot.operator_process"],
+                ["-c", "from snapline.runtime.slot.operator_process import main; main()"],
                 environment=dict(os.environ, PYTHONPATH=paths),
                 output=output,
                 has_group=True,

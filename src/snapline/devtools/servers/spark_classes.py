@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 
 from snapline.errors import ConfigurationError
@@ -37,9 +38,7 @@ spark.stop()
 
 def classes_archive() -> Path:
     """Where the archive is, or would be."""
-    import pyspark
-
-    return Path(sys.prefix) / f"spark-classes-{pyspark.__version__}.jsa"
+    return Path(sys.prefix) / f"spark-classes-{version('pyspark')}.jsa"
 
 
 def java_options() -> str:

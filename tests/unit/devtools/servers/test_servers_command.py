@@ -79,6 +79,7 @@ def test_what_is_missing_fails_only_where_it_is_required(
         raise ConfigurationError("no mvn: apt-get install maven")
 
     monkeypatch.setattr(servers_command, "java", lambda: "java")
+    monkeypatch.setattr(servers_command, "ensure_classes_archive", lambda: Path())
     monkeypatch.setattr(servers_command, "kafka_jars", missing)
     monkeypatch.setattr(servers_command, "ensure_postgres", lambda: Path())
     monkeypatch.setattr(servers_command, "flink_dashboard_jar", lambda: Path())
