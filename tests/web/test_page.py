@@ -205,7 +205,10 @@ def test_a_refresh_changes_only_what_differs(show: Show, viewer: View) -> None:
     seen.open(show())
     seen.choose("Events")
     search = page.get_by_role("searchbox")
+    expect(page.get_by_role("region", name="Events, newest first")).to_contain_text("event 1")
     search.fill("event 1")
+    for _ in range(2):  # with the second answer, what the first one has changed is there
+        page.wait_for_event("response", lambda response: "/events" in response.url)
     page.evaluate("for (const node of document.querySelectorAll('#page *')) node.wasThere = true; scrollTo(0, 120)")
     for _ in range(3):
         page.wait_for_event("response", lambda response: "/events" in response.url)
