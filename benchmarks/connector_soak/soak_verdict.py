@@ -100,7 +100,7 @@ class GroupCheck:
                 self.problems.append(f"the group is at {where}, and checkpoint {completed} at {at[-1:]}")
 
     def _completed(self) -> int:
-        names = [path.parent.name for path in self._root.glob("checkpoints/**/_metadata")]
+        names = [path.parent.name for path in self._root.glob("checkpoints/*/chk-*/_metadata")]
         return max((int(match[1]) for name in names if (match := re.search(r"(\d+)$", name)) is not None), default=0)
 
     def close(self) -> None:
