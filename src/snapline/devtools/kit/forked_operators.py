@@ -67,9 +67,9 @@ class ForkedOperators:
         copying = threading.Thread(target=self._copy, name=f"output-{self.pid}", daemon=True)
         copying.start()
         with contextlib.suppress(BrokenPipeError):  # its end says more
-            os_stream = self._program.stdin.buffer  # type: ignore[attr-defined]
-            os_stream.write(to_send)
-            os_stream.flush()
+            stdin = self._program.stdin.buffer  # type: ignore[attr-defined]
+            stdin.write(to_send)
+            stdin.flush()
         status = self._program.wait(None)
         self._kill_group()  # what it has left
         copying.join()
