@@ -56,6 +56,18 @@ def test_a_java_that_makes_none_is_no_problem(prefix: Path, monkeypatch: pytest.
     assert list(prefix.iterdir()) == []
 
 
+def test_nor_is_one_that_takes_too_long(
+    prefix: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(command: list[str], *, timeout: float, **_: Any) -> None:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    ensure_classes_archive()
+    assert "it starts without" in capsys.readouterr().out
+    assert java_options() == QUICK_START
+
+
 @pytest.mark.usefixtures("prefix")
 def test_a_spark_that_does_not_run_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_run(monkeypatch, makes=False, code=1)
