@@ -54,9 +54,9 @@ java:
 servers: setup  ## fetch or install what the tests need: Kafka, PostgreSQL, Chromium
 	@$(BIN)/python -m snapline.devtools.servers
 
+# Browsers, brokers and Sparks are processes beside those of pytest: for tests with them, two of these are enough.
 test: servers  ## run all tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal -m "not apart" $(PYTEST_ARGS) || [ $$? -eq 5 ]
-	# Browsers, brokers and Sparks are processes beside those of pytest: two of these are enough for two cores.
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m apart $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 test-fast: setup  ## run the tests that take less than a minute together
