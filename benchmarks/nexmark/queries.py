@@ -187,6 +187,29 @@ def q8(nexmark: Sources) -> sl.Stream:
     return new.select("id", "name", starttime="window_start")
 
 
+def q21(nexmark: Sources) -> sl.Stream:
+    """Channel ids: of well-known channels, and of others by the URL of the bid, if it has one."""
+    bids = nexmark.bids("auction", "bidder", "price", "channel", "url")
+    found = pc.struct_field(pc.extract_regex(pc.field("url"), pattern="(?:&|^)channel_id=(?P<id>[^&]*)"), "id")
+    name = pc.utf8_lower(pc.field("channel"))
+    number: pc.Expression = found
+    for place, channel in enumerate(("apple", "google", "facebook", "baidu")):
+        number = pc.if_else(name == channel, str(place), number)
+    named = bids.with_columns(channel_id=number).filter(pc.field("channel_id").is_valid())
+    return named.select("auction", "bidder", "price", "channel", "channel_id")
+
+
+def q22(nexmark: Sources) -> sl.Stream:
+    """Directories of URLs: the first three."""
+    bids = nexmark.bids("auction", "bidder", "price", "channel", "url")
+    pattern = "^[^/]*/[^/]*/[^/]*/(?P<dir1>[^/]*)/(?P<dir2>[^/]*)/(?P<dir3>[^/]*)"
+    parts = {name: pc.struct_field(pc.extract_regex(pc.field("url"), pattern=pattern), name) for name in DIRECTORIES}
+    return bids.with_columns(**parts).select("auction", "bidder", "price", "channel", *DIRECTORIES)
+
+
+DIRECTORIES = ("dir1", "dir2", "dir3")
+
+
 def q11(nexmark: Sources) -> sl.Stream:
     """User sessions: the bids of each bidder, as long as no ten seconds pass without one."""
     sessions = nexmark.bids("bidder", "dateTime").key_by("bidder").window(sl.Session("10s"))
@@ -296,4 +319,6 @@ QUERIES = {
     "q18": Query(q18, "last", ("bidder", "auction")),
     "q19": Query(q19, "last", ("auction", "rank")),
     "q20": Query(q20),
+    "q21": Query(q21),
+    "q22": Query(q22),
 }

@@ -29,6 +29,7 @@ _DISTINCT_BY_RANK = ", ".join(
     + ", ".join(f"count(DISTINCT {column}) FILTER (WHERE {which}) AS {rank}_{name}" for rank, which in _PRICES.items())
     for column, name in (("bidder", "bidders"), ("auction", "auctions"))
 )
+_CHANNEL_ID = "regexp_extract(url, '(&|^)channel_id=([^&]*)', 2)"
 _WHILE_OPEN = "auction A JOIN bid B ON A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires"
 
 ANSWERS = {
@@ -104,6 +105,15 @@ ANSWERS = {
                A.itemName, A.description, A.initialBid, A.reserve, A.dateTime AS auction_dateTime, A.expires, A.seller,
                A.category, A.extra AS auction_extra
         FROM bid B JOIN auction A ON B.auction = A.id WHERE A.category = 10""",
+    "q21": f"""
+        SELECT auction, bidder, price, channel,
+               CASE lower(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2'
+                    WHEN 'baidu' THEN '3' ELSE {_CHANNEL_ID} END AS channel_id
+        FROM bid WHERE {_CHANNEL_ID} <> '' OR lower(channel) IN ('apple', 'google', 'facebook', 'baidu')""",
+    "q22": """
+        SELECT auction, bidder, price, channel,
+               split(url, '/')[3] AS dir1, split(url, '/')[4] AS dir2, split(url, '/')[5] AS dir3
+        FROM bid""",
 }
 
 

@@ -17,6 +17,7 @@ _DISTINCT_BY_RANK = ", ".join(
     for column, name in (("bidder", "bidders"), ("auction", "auctions"))
 )
 _WHILE_OPEN = "auction AS A, bid AS B WHERE A.id = B.auction AND B.`dateTime` BETWEEN A.`dateTime` AND A.expires"
+_CHANNEL_ID = "REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2)"
 _DAY = "CAST(`dateTime` AS DATE)"
 
 SQL = {
@@ -68,6 +69,17 @@ SQL = {
                A.itemName, A.description, A.initialBid, A.reserve, A.`dateTime` AS auction_dateTime, A.expires,
                A.seller, A.category, A.extra AS auction_extra
         FROM bid AS B INNER JOIN auction AS A ON B.auction = A.id WHERE A.category = 10
+    """,
+    "q21": f"""
+        SELECT auction, bidder, price, channel,
+               CASE LOWER(channel) WHEN 'apple' THEN '0' WHEN 'google' THEN '1' WHEN 'facebook' THEN '2'
+                    WHEN 'baidu' THEN '3' ELSE {_CHANNEL_ID} END AS channel_id
+        FROM bid WHERE {_CHANNEL_ID} IS NOT NULL OR LOWER(channel) IN ('apple', 'google', 'facebook', 'baidu')
+    """,  # noqa: S608
+    "q22": """
+        SELECT auction, bidder, price, channel, SPLIT_INDEX(url, '/', 3) AS dir1, SPLIT_INDEX(url, '/', 4) AS dir2,
+               SPLIT_INDEX(url, '/', 5) AS dir3
+        FROM bid
     """,
     "q1": "SELECT auction, bidder, 0.908e0 * price AS price, `dateTime`, extra FROM bid",
     "q3": """
@@ -128,6 +140,8 @@ ANSWER = {
     "q17": ("auction", "day", "total_bids", "rank1_bids", "min_price", "max_price", "avg_price", "sum_price"),
     "q19": ("auction", "bidder", "price", "url", "dateTime", "rank"),
     "q20": ("auction", "bidder", "price", "dateTime", "itemName", "reserve", "auction_dateTime", "expires", "category"),
+    "q21": ("auction", "bidder", "price", "channel", "channel_id"),
+    "q22": ("auction", "bidder", "price", "channel", "dir1", "dir2", "dir3"),
     "q1": ("auction", "bidder", "price", "dateTime", "extra"),
     "q3": ("name", "city", "state", "id"),
     "q5": ("auction", "num", "starttime", "endtime"),

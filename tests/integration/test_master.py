@@ -41,7 +41,7 @@ from snapline.runtime.master.master_handle import MasterHandle
 from snapline.runtime.master.master_thread import MasterThread
 from snapline.runtime.master.start_master import start_master
 from snapline.runtime.network.admission import REFUSED, WELCOME
-from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, no_slots
 from snapline.runtime.wire.auth import DRIVER, Route
 from snapline.runtime.wire.control_messages import (
     Cancel,
@@ -332,7 +332,7 @@ class Cluster:
                 supervisor.start()
             self.supervisors += started
 
-    def release(self, timeout_s: float) -> None:
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
         self.releases += 1
         for supervisor in self.supervisors:
             supervisor.thread.join(timeout_s)

@@ -94,6 +94,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "sql/job_queries.py": "tests/spark/test_sql_queries.py",
     "sql/lowering/function_streams.py": "tests/spark/test_sql_queries.py",
     "sql/lowering/lowered_stream.py": "tests/unit/sql/lowering/test_lowered_query.py",
+    "sql/query_steps.py": "tests/spark/test_sql_steps.py",
     "sql/lowering/table_joins.py": "tests/spark/test_sql_queries.py",
     "sql/write_stream.py": "tests/spark/test_sql_queries.py",
     "state/collection_states.py": "tests/contract/test_backends.py",

@@ -122,13 +122,14 @@ def staged_view(now_ms: int, *, parallelism: int = 4, checkpoints: int = 60) -> 
         checkpoints=Checkpoints(
             interval="10s", storage=STORAGE, savepoint_dir="s3://lake/savepoints", tolerable_failures=3
         ),
-        execution=Execution(),
+        execution=Execution(state_backend="rocksdb", state_memory="2GB"),
         restart=FixedDelay(attempts=10, delay="2s"),
         failures=_failures(now_ms),
         failed_attempts=2,
         repeats=1,
         events=tuple((now_ms - 1000 * (400 - 3 * index), f"{MARKUP} event {index}") for index in range(130)),
         memory_bytes={slot: 412_000_000 + 9_000_000 * slot for slot in range(4)},
+        state_memory_bytes={slot: 120_000_000 + 5_000_000 * slot for slot in range(4)},
         explanations={record.id: _explanation(record) for record in records if record.completion is not None},
         health=_health(),
         monitoring=Monitoring(),

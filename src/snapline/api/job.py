@@ -81,6 +81,8 @@ class Job:
         self.restart = default_restart(is_checkpointed) if restart is None else restart
         self.hooks = tuple(hooks)
         self.monitoring = monitoring
+        self.asks_for_checkpoints = False
+        """Whether something else than a clock takes its checkpoints."""
         self._nodes: list[Node] = []
         self._views: dict[str, Stream] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from snapline.config import Duration, Path
@@ -109,12 +110,13 @@ class JobHandle(Protocol):
         Without `directory` it goes to the configured one.
         """
 
-    def process_available(self, timeout: Duration | None = None) -> None:
+    def process_available(self, timeout: Duration | None = None, *, only_if: Callable[[], bool] | None = None) -> bool:
         """Wait until everything that the sources have now has been processed, and the sinks have committed it.
 
         The job goes on, and checkpoints must be on: one is taken that covers it. What comes meanwhile may be processed
         too; what waits for more rows, such as an open window, stays in state. Rows of bounded sources are not waited
-        for. Raises `JobFailedError` if the job has failed.
+        for. `only_if` is asked once everything is read, and may leave it at that. Returns whether the checkpoint was
+        taken. Raises `JobFailedError` if the job has failed.
         """
 
     def stop(

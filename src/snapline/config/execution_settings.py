@@ -42,7 +42,7 @@ class Execution(Settings):
 
     Data
         batch_size: small batches of a channel are merged up to this size.
-        flush_timeout: the longest a batch waits to be merged; 0 sends each at once.
+        flush_timeout: the longest a batch waits to be merged while its task has more to do; 0 sends each at once.
         channel_memory: the most data one channel may hold on each of its two sides.
     State
         state_backend: "memory" or "rocksdb".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import logging
 import os
 import re
@@ -44,10 +45,10 @@ class ForeachDataFrame(Sink):
     """Calls `function(dataframe, batch_id)` on the driver with a Spark DataFrame of all rows of a checkpoint.
 
     It is what `foreachBatch` is in Structured Streaming, for jobs that run on Spark. There is one call at a time, in
-    the order of checkpoints, each once its checkpoint is complete; none for checkpoints without rows. Batch ids rise,
-    and none is used twice unless the job starts from scratch. If the driver dies before it has noted that the function
-    returned, the next one calls it again with the same id and the same rows: a function that leaves out ids it has
-    seen takes effect exactly once.
+    the order of checkpoints, each once its checkpoint is complete; none for checkpoints without rows. Batch ids count
+    from 0, and none is used twice for a job and its checkpoint directory. If the driver dies before it has noted that
+    the function returned, the next one calls it again with the same id and the same rows: a function that leaves out
+    ids it has seen takes effect exactly once.
 
     The function is not sent to executors, so it may use the SparkSession and anything else of the driver. Its queries
     need task slots beside those of the job. The DataFrame reads Parquet files which are deleted when the function has
@@ -71,6 +72,10 @@ class ForeachDataFrame(Sink):
         self._default_directory: str | None = None
         self._frames: FrameReader | None = None
         self._written: pa.Schema | None = None
+        self.calls_without_rows = False
+        """Whether writers stage a file for every checkpoint, so that the function may be called without rows."""
+        self.is_call_due = False
+        """On the driver, with `calls_without_rows`: whether it is called for the next checkpoint, rows or not."""
         self.schema: pa.Schema | None = None
         """Of the rows; known once the sink is part of a job."""
 
@@ -104,13 +109,13 @@ class ForeachDataFrame(Sink):
 
     def writer(self, context: SinkContext) -> SinkWriter:
         assert self._written is not None
-        return _StagedWriter(self._place, context, self._written)
+        return _StagedWriter(self._place, context, self._written, is_always=self.calls_without_rows)
 
     def global_committer(self, context: SinkContext) -> GlobalCommitter:
         assert self._function is not None, "the driver keeps the function"
         assert self._frames is not None, "check_access() comes first"
         assert self._written is not None
-        return _Committer(self._place, context, self._function, self._frames, self._written)
+        return _Committer(self._place, context, self, self._function, self._frames, self._written)
 
     @property
     def _place(self) -> Path:
@@ -124,25 +129,36 @@ class ForeachDataFrame(Sink):
 
 
 class _StagedWriter(FilesWriter):
-    """Stages files as the file sink does, and never shows them."""
+    """Stages files as the file sink does, and never shows them. With `is_always` there is one for each checkpoint."""
 
-    def __init__(self, directory: Path, context: SinkContext, schema: pa.Schema) -> None:
+    def __init__(self, directory: Path, context: SinkContext, schema: pa.Schema, *, is_always: bool) -> None:
         super().__init__(directory, "parquet", context, _MAX_FILE_BYTES)
         self._schema = schema
+        self._is_always = is_always and context.subtask == 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         super().write(conform(batch, self._schema, "the input of ForeachDataFrame"))
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
+        if self._is_always and not self._open and not self._full:
+            super().write(pa.RecordBatch.from_pylist([], schema=self._schema))
         return [payload["pending"] for payload in super().prepare(checkpoint_id)]
 
 
 class _Committer(GlobalCommitter):
     def __init__(
-        self, directory: Path, context: SinkContext, function: FrameFunction, frames: FrameReader, schema: pa.Schema
+        self,
+        directory: Path,
+        context: SinkContext,
+        sink: ForeachDataFrame,
+        function: FrameFunction,
+        frames: FrameReader,
+        schema: pa.Schema,
     ) -> None:
         self._root = directory / PENDING
         self._noted = _Noted(directory, context.uid)
+        self._job_id = context.job_id
+        self._sink = sink
         self._what = f"the function of the sink {context.uid!r}"
         self._function = function
         self._frames = frames
@@ -150,11 +166,10 @@ class _Committer(GlobalCommitter):
 
     def commit(self, committable: Committable, permit: Permit) -> CommitResult:
         paths = [self._checked(path, committable.name) for path in committable.payload]
-        batch_id = committable.checkpoint_id
         # The lineage that prepared it, perhaps that of the job whose savepoint was restored.
         lineage = committable.name.rsplit("/", 5)[0]
         newest = self._noted.until(lineage)
-        if newest is not None and batch_id <= newest:
+        if newest is not None and committable.checkpoint_id <= newest:
             _delete(paths)
             return CommitResult.ALREADY_COMMITTED
         missing = [path for path in paths if not path.is_file()]
@@ -163,14 +178,21 @@ class _Committer(GlobalCommitter):
                 f"{committable.name} cannot be committed: {missing[0]} is gone. Delete nothing in {self._root}; its "
                 "rows are lost, so restore an older snapshot that does not need it"
             )
+        is_due, self._sink.is_call_due = self._sink.is_call_due, False
+        batch_id = self._noted.next_batch(lineage, self._job_id)
+        if self._sink.calls_without_rows and not is_due and not _has_rows(paths):
+            self._noted.note(lineage, committable.checkpoint_id, batch_id - 1)
+            _delete(paths)
+            return CommitResult.COMMITTED
         try:
             self._function(self._frames(list(map(str, paths)), self._schema), batch_id)
         except Exception as error:
+            self._sink.is_call_due = is_due
             if is_of_environment(error):
                 _log.warning("%s is called again for batch %d: %s", self._what, batch_id, error_text(error))
                 return CommitResult.RETRY_LATER
             raise UserCodeError(f"{self._what} raised {error_text(error)}, for batch {batch_id}") from error
-        self._noted.note(lineage, batch_id)
+        self._noted.note(lineage, committable.checkpoint_id, batch_id)
         _delete(paths)
         return CommitResult.COMMITTED
 
@@ -189,28 +211,47 @@ class _Committer(GlobalCommitter):
 
 
 class _Noted:
-    """For each lineage the newest batch for which the function has returned, a file each."""
+    """For each lineage the newest checkpoint for which the function has returned, with its batch id: a file each."""
 
     def __init__(self, directory: Path, uid: str) -> None:
         self._directory = directory / _COMMITTED / uid
 
     def until(self, lineage: str) -> int | None:
-        try:
-            return int(self._file(lineage).read_text())
-        except FileNotFoundError:
-            return None
+        """The newest checkpoint that is done."""
+        found = _numbers(self._file(lineage))
+        return None if found is None else found[0]
 
-    def note(self, lineage: str, batch_id: int) -> None:
+    def next_batch(self, lineage: str, job_id: str) -> int:
+        """The next batch id: behind all that this job has used, also before it was restored."""
+        names = [self._file(lineage), *self._directory.glob(f"{glob.escape(job_id)}.*")]
+        return 1 + max((found[1] for path in names if (found := _numbers(path)) is not None), default=-1)
+
+    def note(self, lineage: str, checkpoint_id: int, batch_id: int) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         unfinished = self._directory / f".{secrets.token_hex(8)}"
         with open(unfinished, "w") as file:
-            file.write(str(batch_id))
+            file.write(f"{checkpoint_id} {batch_id}")
             file.flush()
             os.fsync(file.fileno())
         os.replace(unfinished, self._file(lineage))
 
     def _file(self, lineage: str) -> Path:
         return self._directory / (lineage.replace("/", "_") or "-")
+
+
+def _numbers(path: Path) -> tuple[int, int] | None:
+    """A checkpoint and a batch; notes of versions without batch ids have the checkpoint only, which was the id."""
+    try:
+        checkpoint_id, _, batch_id = path.read_text().partition(" ")
+    except FileNotFoundError:
+        return None
+    return int(checkpoint_id), int(batch_id or checkpoint_id)
+
+
+def _has_rows(paths: Sequence[Path]) -> bool:
+    import pyarrow.parquet as parquet
+
+    return any(parquet.read_metadata(path).num_rows for path in paths)
 
 
 def _delete(paths: Sequence[Path]) -> None:

@@ -37,7 +37,7 @@ def without_effect(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
     """What to say of settings that do not have the effect they seem to have."""
     checkpoints, committing = job.checkpoints, _committing(nodes)
     endless = [node.uid for node in nodes if node.source is not None and not node.source.is_bounded]
-    if committing and endless and not checkpoints.is_periodic:
+    if committing and endless and not checkpoints.is_periodic and not job.asks_for_checkpoints:
         yield (
             f"the sink {committing[0]!r} commits only with checkpoints, but there is no interval and the source "
             f"{endless[0]!r} never ends: its output stays invisible until you call checkpoint() or stop(); set "

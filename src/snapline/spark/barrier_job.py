@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from py4j.protocol import Py4JError
 
-from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, no_slots
 from snapline.spark.capacity import ExecutorWait, is_local, task_slots
 from snapline.spark.own_interpreter import own_python
 from snapline.spark.slot_task import make_slot_main
@@ -50,6 +50,7 @@ class BarrierJob:
         self._released = threading.Event()
         self._has_returned = False
         self._is_cancelled = False
+        self._replaced: set[str] = set()
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
 
     def start(self) -> None:
@@ -58,23 +59,33 @@ class BarrierJob:
             if not self._released.is_set():
                 self._thread.start()
 
-    def release(self, timeout_s: float) -> None:
-        """Wait until all tasks have returned; cancel those that do not in time."""
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
+        """Wait until all tasks have returned; cancel those that do not in time, and replace silent executors."""
         with self._guard:
             self._released.set()
         if self._thread.ident is None:
             return
-        self._thread.join(timeout_s)
-        if self._thread.is_alive() and not is_stopped(self._context):
-            _log.warning("slots of %s did not return in time; cancelling their Spark job", self._order.job_name)
-            self._is_cancelled = True
-            self._context.cancelJobGroup(self._group)
+        self._await_return(timeout_s, silent)
         deadline_s = time.monotonic() + CANCEL_TIMEOUT_S
         self._thread.join(CANCEL_TIMEOUT_S)
         if self._thread.is_alive():
             _log.error("the Spark job of %s did not end after it was cancelled", self._order.job_name)
         if not self._has_returned and not is_stopped(self._context):
             self._free_slots(deadline_s)
+
+    def _await_return(self, timeout_s: float, silent: SilentSlots) -> None:
+        """Wait for tasks as long as all may return; then cancel them."""
+        deadline_s = time.monotonic() + timeout_s
+        while self._thread.is_alive() and not silent() and time.monotonic() < deadline_s:
+            self._thread.join(min(POLL_S, timeout_s))
+        if not self._thread.is_alive() or is_stopped(self._context):
+            return
+        _log.warning("slots of %s did not return in time; cancelling their Spark job", self._order.job_name)
+        self._is_cancelled = True
+        hung = set() if is_local(self._context) else self._executors_with_tasks(silent())
+        self._context.cancelJobGroup(self._group)
+        for executor in hung:
+            self._replace(executor)
 
     def _run(self) -> None:
         try:
@@ -117,14 +128,15 @@ class BarrierJob:
 
     def _free_slots(self, deadline_s: float) -> None:
         """Wait until no task holds a slot; replace executors that do not free theirs in time."""
-        while holders := self._executors_with_tasks():
+        while holders := self._executors_with_tasks(range(self._order.slots)) - self._replaced:
             if time.monotonic() > deadline_s:
                 for executor in holders:
                     self._replace(executor)
                 return
             time.sleep(POLL_S)
 
-    def _executors_with_tasks(self) -> set[str]:
+    def _executors_with_tasks(self, slots: Collection[int]) -> set[str]:
+        """The executors on which tasks of these slots run."""
         scala = self._context._jsc.sc()
         tracker, store = self._context.statusTracker(), scala.statusStore()
         found: set[str] = set()
@@ -134,7 +146,7 @@ class BarrierJob:
                 tasks = store.taskList(stage, 0, self._order.slots)
                 for index in range(tasks.length()):
                     task = tasks.apply(index)
-                    if task.status() == "RUNNING":
+                    if task.status() == "RUNNING" and task.index() in slots:
                         found.add(str(task.executorId()))
         return found
 
@@ -143,6 +155,7 @@ class BarrierJob:
             _log.error("a task of %s did not end after it was cancelled; its slot is lost", self._order.job_name)
             return
         _log.warning("executor %s does not free its slots; replacing it", executor)
+        self._replaced.add(executor)
         if not self._context._jsc.sc().killAndReplaceExecutor(executor):
             _log.error("Spark did not replace executor %s; its slots are lost until it ends", executor)
 

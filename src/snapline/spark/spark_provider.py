@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from snapline.config import Encryption, Execution
 from snapline.errors import ConfigurationError
-from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, no_slots
 from snapline.spark import capacity
 from snapline.spark.barrier_job import BarrierJob, is_stopped, why_gone
 from snapline.spark.preflight import check_python
@@ -81,11 +81,11 @@ class SparkProvider:
             before.release(0)
         job.start()
 
-    def release(self, timeout_s: float) -> None:
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
         with self._guard:
             job, self._job = self._job, None
         if job is not None:
-            job.release(timeout_s)
+            job.release(timeout_s, silent)
 
     def why_gone(self) -> str | None:
         return why_gone(self._context)

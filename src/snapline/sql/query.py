@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -15,6 +16,7 @@ from snapline.config import Path
 from snapline.errors import SnaplineError
 from snapline.protocol.statistics import StatisticsSnapshot
 from snapline.sql.query_progress import ProgressLog, is_over
+from snapline.sql.query_steps import QuerySteps
 from snapline.types import JobStatus
 
 _ENDED = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED)
@@ -27,7 +29,8 @@ class StreamingQuery:
     """A query that runs. Methods in camel case are those of PySpark, with the same meaning.
 
     With `ends_when_read` it stops by itself when everything that its sources had at the start is processed. `is_stored`
-    says that it can go on later from its checkpoints. `sink` describes where its rows go.
+    says that it can go on later from its checkpoints. `sink` describes where its rows go. `steps` takes its
+    checkpoints, if a clock does not. `state_counts` are metrics of Spark by the names of operators.
     """
 
     def __init__(
@@ -39,8 +42,11 @@ class StreamingQuery:
         is_stored: bool,
         ends_when_read: bool = False,
         sink: str = "",
+        steps: QuerySteps | None = None,
+        state_counts: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         self.handle = handle
+        self._steps = steps
         self.name = name
         self._plan = plan
         self._is_stored = is_stored
@@ -48,10 +54,12 @@ class StreamingQuery:
         self._id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"snapline:{place}:{handle.id}"))
         self._run_id = str(uuid.uuid4())
         self._error: SnaplineError | None = None
-        self._log = ProgressLog({"id": self._id, "runId": self._run_id, "name": name}, sink)
+        self._log = ProgressLog({"id": self._id, "runId": self._run_id, "name": name}, sink, state_counts or {})
         self._over = threading.Event()
         self._end: threading.Thread | None = None
         threading.Thread(target=self._watch, name=f"progress of {handle.id}", daemon=True).start()
+        if steps is not None:
+            steps.start(handle)
         if ends_when_read:
             self._end = threading.Thread(target=self._end_when_read, name=f"end of {handle.id}", daemon=True)
             self._end.start()
@@ -66,8 +74,7 @@ class StreamingQuery:
 
     def _end_when_read(self) -> None:
         try:
-            self.handle.process_available()
-            self._log.look(self.handle.view(), is_settled=True)
+            self._process_available()
         except JobFailedError as error:
             _log.debug("the query has failed before it had read everything: %s", error)
         except SnaplineError as error:
@@ -120,9 +127,15 @@ class StreamingQuery:
 
         What comes meanwhile may be processed too; a query that has ended is not waited for. Raises its failure.
         """
-        self.handle.process_available()
-        self._log.look(self.handle.view(), is_settled=True)
+        self._process_available()
         self._raise_failure()
+
+    def _process_available(self) -> None:
+        if self._steps is None:
+            self.handle.process_available()
+        else:
+            self._steps.drain()
+        self._log.look(self.handle.view(), is_settled=True)
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802  # PySpark's name
         """Wait until the query has ended; with a timeout in seconds, returns whether it has. Raises its failure."""
@@ -157,6 +170,8 @@ class StreamingQuery:
 
     def _leave(self) -> None:
         """End the job, so that it can go on later if its checkpoints stay."""
+        if self._steps is not None:
+            self._steps.end()
         if self._is_stored:
             self.handle.suspend()
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,13 +27,15 @@ _UNKNOWN = -1
 class ProgressLog:
     """Makes an entry when a checkpoint has been completed and tasks have reported since. Any thread may use it.
 
-    `identity` has the fields `id`, `runId` and `name`, `sink` describes the sink. What counts as a batch is the
+    `identity` has the fields `id`, `runId` and `name`, `sink` describes the sink. `counts` are Spark's metrics of the
+    states that a processor declares, by the names of operators. What counts as a batch is the
     checkpoint: `batchId` is its id, `durationMs` its duration, and rows are those read since the entry before, as far
     as they have been reported.
     """
 
-    def __init__(self, identity: dict[str, Any], sink: str) -> None:
+    def __init__(self, identity: dict[str, Any], sink: str, counts: Mapping[str, Mapping[str, int]]) -> None:
         self._identity = identity
+        self._counts = counts
         self._sink = sink
         self._lock = threading.Lock()
         self._entries: deque[StreamingQueryProgress] = deque(maxlen=MAX_ENTRIES)
@@ -86,7 +88,9 @@ class ProgressLog:
             "processedRowsPerSecond": rows / seconds,
             "durationMs": {"triggerExecution": duration_ms},
             "eventTime": _event_time(view),
-            "stateOperators": [each for vertex in view.plan.vertices for each in _states(view, vertex, checkpoint)],
+            "stateOperators": [
+                each for vertex in view.plan.vertices for each in self._states(view, vertex, checkpoint)
+            ],
             "sources": sources,
             "sink": {"description": self._sink, "numOutputRows": _UNKNOWN},
         }
@@ -106,6 +110,29 @@ class ProgressLog:
             "processedRowsPerSecond": rows / seconds,
         }
 
+    def _states(self, view: JobView, vertex: VertexView, checkpoint: CheckpointRecord) -> list[dict[str, Any]]:
+        """The operators of a vertex that keep state for the query. Sizes are those of the vertex."""
+        names = [each.name for each in vertex.operators if each.has_state and not each.is_source and not each.is_sink]
+        found = checkpoint.vertex(vertex.id)
+        late_rows = _sum(view, vertex, lambda metrics: int(metrics.late_rows))
+        return [
+            {
+                "operatorName": name,
+                "numRowsTotal": _UNKNOWN,
+                "numRowsUpdated": _UNKNOWN,
+                "numRowsRemoved": _UNKNOWN,
+                "allUpdatesTimeMs": _UNKNOWN,
+                "allRemovalsTimeMs": _UNKNOWN,
+                "commitTimeMs": _UNKNOWN,
+                "memoryUsedBytes": 0 if found is None else found.totals.state_bytes,
+                "numRowsDroppedByWatermark": late_rows,
+                "numShufflePartitions": vertex.parallelism,
+                "numStateStoreInstances": vertex.parallelism,
+                "customMetrics": dict(self._counts.get(name, {})),
+            }
+            for name in names
+        ]
+
 
 def is_over(view: JobView) -> bool:
     """Whether the job has ended, for this driver at least."""
@@ -114,30 +141,6 @@ def is_over(view: JobView) -> bool:
 
 def _sum(view: JobView, vertex: VertexView, number: Callable[[Any], int]) -> int:
     return sum(number(each.metrics) for each in view.subtasks_of(vertex.id) if each.metrics is not None)
-
-
-def _states(view: JobView, vertex: VertexView, checkpoint: CheckpointRecord) -> list[dict[str, Any]]:
-    """The operators of a vertex that keep state for the query. Sizes are those of the vertex."""
-    names = [each.name for each in vertex.operators if each.has_state and not each.is_source and not each.is_sink]
-    found = checkpoint.vertex(vertex.id)
-    late_rows = _sum(view, vertex, lambda metrics: int(metrics.late_rows))
-    return [
-        {
-            "operatorName": name,
-            "numRowsTotal": _UNKNOWN,
-            "numRowsUpdated": _UNKNOWN,
-            "numRowsRemoved": _UNKNOWN,
-            "allUpdatesTimeMs": _UNKNOWN,
-            "allRemovalsTimeMs": _UNKNOWN,
-            "commitTimeMs": _UNKNOWN,
-            "memoryUsedBytes": 0 if found is None else found.totals.state_bytes,
-            "numRowsDroppedByWatermark": late_rows,
-            "numShufflePartitions": vertex.parallelism,
-            "numStateStoreInstances": vertex.parallelism,
-            "customMetrics": {},
-        }
-        for name in names
-    ]
 
 
 def _event_time(view: JobView) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from snapline.api.job import Job
-from snapline.config import Checkpoints, Execution
+from snapline.config import Checkpoints, Execution, duration_ms
 from snapline.connectors import sinks
 from snapline.contracts.sink import Sink
 from snapline.errors import ConfigurationError
@@ -28,16 +28,19 @@ from snapline.sql.lowering.output_modes import output_stream
 from snapline.sql.plans.fingerprints import Uids
 from snapline.sql.plans.preparation import prepared
 from snapline.sql.query import StreamingQuery
+from snapline.sql.query_steps import QuerySteps
 from snapline.storage.storage_factory import has_ended
 
 _MODES = ("append", "update", "complete")
 _FILES = ("parquet", "json", "csv", "orc", "text")
 _APPEND_ONLY = (*_FILES, "delta")
-_NO_STORAGE = ("memory", "console", "noop")
+_NO_STORAGE = ("memory", "console", "noop", "foreach", "foreachBatch")
 _DEFAULT_INTERVAL = "1s"
 _JOB_NAME = "query"
 _METRICS_INTERVAL = "200ms"
 _DIGITS = 12
+_RESTS = "spark.sql.streaming.noDataMicroBatches.enabled"
+"""Whether there are batches without new rows, for what time ends: a setting of Spark."""
 
 
 def write_stream(dataframe: DataFrame) -> StreamWriter:
@@ -57,7 +60,7 @@ class StreamWriter:
     """Where the rows of a query go, and how. Methods have PySpark's names and return the writer.
 
     Options besides those of the format: `checkpointLocation` (storage of checkpoints, needed for all sinks but memory,
-    console and noop) and `parallelism` (subtasks of each operator, 1 by default).
+    console, noop, foreach and foreachBatch) and `parallelism` (subtasks of each operator, 1 by default).
     """
 
     def __init__(self, dataframe: DataFrame) -> None:
@@ -182,9 +185,11 @@ class StreamWriter:
         if location is None and kind not in _NO_STORAGE:
             raise ConfigurationError(f"{kind} needs option('checkpointLocation', directory), as in Spark")
         job = self._job(location)
-        context = Context(job, Uids(), self._mode)
+        context = Context(job, Uids(), self._mode, steps=[])
         stream = output_stream(prepared(read_plan(self._dataframe), scalar_value), context)
-        stream.sink(self._sink(kind), uid="sink")
+        sink = self._sink(kind)
+        stream.sink(sink, uid="sink")
+        steps = self._steps(job, context, sink)
         plan = job.explain()
         handle = job.start(self._dataframe.sparkSession)
         return StreamingQuery(
@@ -194,7 +199,23 @@ class StreamWriter:
             is_stored=location is not None,
             ends_when_read=self._ends_when_read,
             sink=kind,
+            steps=steps,
+            state_counts={node.name: getattr(node.operator, "state_counts", {}) for node in job.nodes},
         )
+
+    def _steps(self, job: Job, context: Context, sink: Sink) -> QuerySteps | None:
+        """What takes checkpoints in place of a clock, if a source says how much a step reads."""
+        if not context.steps:
+            return None
+        job.checkpoints = Checkpoints(interval=None, storage=job.checkpoints.storage)
+        job.asks_for_checkpoints = True
+        others = sum(node.source is not None for node in job.nodes) > len(context.steps)
+        interval_s = (
+            None if self._interval is None else duration_ms(_duration(self._interval), setting="trigger") / 1000
+        )
+        has_rests = self._dataframe.sparkSession.conf.get(_RESTS, "true") == "true"
+        goes_on = others or (context.has_timers and has_rests)
+        return QuerySteps(context.steps, sink, interval_s=interval_s, has_rests=has_rests, goes_on=goes_on)
 
     def _job(self, location: str | None) -> Job:
         """A job whose id is the same in each run from the same checkpoints."""

@@ -21,7 +21,7 @@ from snapline.runtime.master.start_master import start_master
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.operator_process import OperatorProcess
 from snapline.runtime.slot.process_launcher import KILL_TIMEOUT_S, Child, Ended, LaunchedProcess, StartChild
-from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, no_slots
 from snapline.runtime.slot.supervisor import Supervisor
 
 LOOPBACK = "127.0.0.1"
@@ -144,7 +144,8 @@ class ClusterSlots:
         if before is not None:  # it was released while it was being started
             before.release(0)
 
-    def release(self, timeout_s: float) -> None:
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
+        del silent  # a process here can always be killed
         with self._guard:
             order, self._order = self._order, None
         if order is not None:

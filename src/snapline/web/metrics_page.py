@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from snapline.protocol.statistics.checkpoint_records import CheckpointCounts, CheckpointRecord, SubtaskMetrics
@@ -84,15 +84,23 @@ def _job_metrics(views: Sequence[JobView]) -> Iterator[Metric]:
     yield _of_jobs("snapline_job_attempt", "The number of the attempt that runs", views, lambda view: view.attempt)
     yield _of_jobs("snapline_job_uptime_ms", "Since the job took its status RUNNING; 0 if it does not", views, _uptime)
     yield _of_jobs("snapline_job_restarts_total", "Attempts that failed", views, lambda view: view.failed_attempts)
-    yield _gauge(
-        "snapline_slot_memory_bytes",
-        "Memory of the process of a slot",
-        ("job", "slot"),
-        [
-            ([_label(view.job_id), str(slot)], size)
-            for view in views
-            for slot, size in sorted(view.memory_bytes.items())[:MAX_SUBTASKS]
-        ],
+    for name, text, of_view in _OF_SLOTS:
+        yield _gauge(
+            name,
+            text,
+            ("job", "slot"),
+            [
+                ([_label(view.job_id), str(slot)], size)
+                for view in views
+                for slot, size in sorted(of_view(view).items())[:MAX_SUBTASKS]
+            ],
+        )
+    limited = [view for view in views if view.execution.state_memory_bytes is not None]
+    yield _of_jobs(
+        "snapline_state_memory_limit_bytes",
+        "The most that state in RocksDB may take in a slot",
+        limited,
+        lambda view: view.execution.state_memory_bytes or 0,
     )
 
 
@@ -138,6 +146,15 @@ _COUNTS: tuple[tuple[str, str, Callable[[CheckpointCounts], int]], ...] = (
     ),
     ("snapline_job_total_number_of_checkpoints", "All checkpoints", lambda counts: counts.total),
     ("snapline_job_number_of_restores", "Starts from a checkpoint", lambda counts: counts.restored),
+)
+
+_OF_SLOTS: tuple[tuple[str, str, Callable[[JobView], Mapping[int, int]]], ...] = (
+    ("snapline_slot_memory_bytes", "Memory of the process of a slot", lambda view: view.memory_bytes),
+    (
+        "snapline_slot_state_memory_bytes",
+        "What state in RocksDB takes in a slot, if its memory is limited",
+        lambda view: view.state_memory_bytes,
+    ),
 )
 
 _OF_LAST: tuple[tuple[str, str, Callable[[CheckpointRecord], float]], ...] = (

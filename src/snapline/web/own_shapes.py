@@ -77,6 +77,8 @@ def job_now(
         plan=_plan(view.plan),
         vertices={vertex.id: _vertex_row(subtasks) for vertex, subtasks in by_vertex(view)},
         memory_bytes={str(slot): size for slot, size in view.memory_bytes.items()},
+        state_memory_bytes={str(slot): size for slot, size in view.state_memory_bytes.items()},
+        state_memory_limit_bytes=view.execution.state_memory_bytes,
         counts=counts_row(view.statistics.counts),
         last_completed=last_completed,
         last_failed=last_failed,

@@ -192,6 +192,8 @@ class JobNow(Struct, frozen=True, kw_only=True):
     plan: Plan
     vertices: dict[str, VertexRow]
     memory_bytes: dict[str, int]
+    state_memory_bytes: dict[str, int]
+    state_memory_limit_bytes: int | None
     counts: CountsRow
     last_completed: CheckpointRow | None
     last_failed: CheckpointRow | None

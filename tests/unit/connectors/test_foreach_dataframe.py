@@ -71,7 +71,7 @@ def test_one_call_has_the_rows_of_all_subtasks_and_the_files_go(tmp_path: Path) 
     prepared = staged(sink, 3, 1, 2, 3)
     assert all(Path(path).is_file() for path in prepared.payload)
     assert committer(sink).commit(prepared, PERMIT) is CommitResult.COMMITTED
-    assert calls.seen == [(3, [1, 3, 2])]
+    assert calls.seen == [(0, [1, 3, 2])]
     assert list(tmp_path.rglob("*.parquet")) == []
     assert committer(sink).commit(prepared, PERMIT) is CommitResult.ALREADY_COMMITTED
     assert len(calls.seen) == 1
@@ -82,13 +82,55 @@ def test_a_function_that_failed_is_called_again_with_the_same(tmp_path: Path) ->
     sink, calls = made(tmp_path)
     prepared = staged(sink, 1, 1, 2)
     calls.error = KeyError("broken")
-    with pytest.raises(UserCodeError, match="the function of the sink 'out' raised KeyError: 'broken', for batch 1"):
+    with pytest.raises(UserCodeError, match="the function of the sink 'out' raised KeyError: 'broken', for batch 0"):
         committer(sink).commit(prepared, PERMIT)
     calls.error = ConnectionResetError("away")
     assert committer(sink).commit(prepared, PERMIT) is CommitResult.RETRY_LATER
     calls.error = None
     assert committer(sink).commit(prepared, PERMIT) is CommitResult.COMMITTED
-    assert calls.seen == [(1, [1, 2])] * 3
+    assert calls.seen == [(0, [1, 2])] * 3
+
+
+def test_batches_are_counted_also_by_a_job_that_was_restored(tmp_path: Path) -> None:
+    sink, calls = made(tmp_path)
+    for checkpoint_id in (3, 7, 8):
+        committer(sink).commit(staged(sink, checkpoint_id, 1), PERMIT)
+    restored = Committable(NAME.format(2).replace("job.1", "job.2"), 2, staged(sink, 2, 5).payload)
+    committer(sink).commit(restored, PERMIT)
+    other = Committable(NAME.format(1).replace("job.1", "jobs.1"), 1, staged(sink, 1, 6).payload)
+    sink.global_committer(SinkContext("jobs", "out", 0, 1, 1, "jobs.1")).commit(other, PERMIT)
+    assert calls.seen == [(0, [1]), (1, [1]), (2, [1]), (3, [5]), (0, [6])]
+
+
+def test_notes_without_batch_ids_go_on_behind_their_checkpoints(tmp_path: Path) -> None:
+    sink, calls = made(tmp_path)
+    committer(sink).commit(staged(sink, 3, 1), PERMIT)
+    (note,) = (tmp_path / ".committed").rglob("job.1")
+    note.write_text("3")
+    committer(sink).commit(staged(sink, 4, 2), PERMIT)
+    assert calls.seen[1:] == [(4, [2])]
+
+
+def test_without_rows_it_is_called_where_a_call_is_due(tmp_path: Path) -> None:
+    sink, calls = made(tmp_path)
+    sink.calls_without_rows = True
+    for checkpoint_id, is_due in enumerate((False, True, False), 1):
+        sink.is_call_due = is_due
+        assert committer(sink).commit(empty(sink, checkpoint_id), PERMIT) is CommitResult.COMMITTED
+        assert sink.committed_until("job.1", "out") == checkpoint_id
+    committer(sink).commit(staged(sink, 4, 1), PERMIT)
+    assert calls.seen == [(0, []), (1, [1])]
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def empty(sink: sl.sinks.ForeachDataFrame, checkpoint_id: int) -> Committable:
+    """What subtasks prepare that have written nothing."""
+    payload: list[Any] = []
+    for subtask in range(2):
+        copy = cloudpickle.loads(cloudpickle.dumps(sink))
+        payload += copy.writer(SinkContext("job", "out", subtask, 2, 1, "job.1")).prepare(checkpoint_id)
+    assert len(payload) == 1
+    return Committable(NAME.format(checkpoint_id), checkpoint_id, payload)
 
 
 def test_files_that_are_gone_are_no_silent_loss(tmp_path: Path) -> None:

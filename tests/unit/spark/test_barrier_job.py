@@ -140,6 +140,27 @@ def test_a_job_that_does_not_return_is_cancelled_and_nothing_is_reported() -> No
     assert reports.calls == []
 
 
+def test_an_executor_with_a_silent_slot_is_replaced_at_once() -> None:
+    reports, running, cancelled, heard = Reports(), threading.Event(), threading.Event(), [(), (1,)]
+
+    def run() -> None:
+        running.set()
+        assert cancelled.wait(WAIT_S)
+        fail()
+
+    context = make_context(run)
+    context.cancelJobGroup = lambda group: cancelled.set()
+    job = BarrierJob(context, None, WAIT_S, make_order(), reports)
+    replaced: list[str] = []
+    job._executors_with_tasks = lambda slots: {"7"} if 1 in slots and not replaced else set()  # type: ignore[method-assign]
+    job._replace = lambda executor: replaced.append(executor)  # type: ignore[method-assign]
+    job.start()
+    assert running.wait(WAIT_S)
+    job.release(WAIT_S, lambda: heard.pop(0) if len(heard) > 1 else heard[0])
+    assert replaced == ["7"]
+    assert reports.calls == []
+
+
 def test_why_spark_failed_is_reported_also_while_slots_are_released() -> None:
     reports, running = Reports(), threading.Event()
     context = make_context(lambda: None)

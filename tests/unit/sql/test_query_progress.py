@@ -25,7 +25,7 @@ def _with(given: JobView, record: CheckpointRecord | None) -> JobView:
 
 
 def log() -> ProgressLog:
-    return ProgressLog({"id": str(uuid4()), "runId": str(uuid4()), "name": "q"}, "memory")
+    return ProgressLog({"id": str(uuid4()), "runId": str(uuid4()), "name": "q"}, "memory", {})
 
 
 def test_an_entry_has_sparks_fields_as_items_and_as_attributes() -> None:

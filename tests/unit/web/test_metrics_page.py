@@ -51,6 +51,8 @@ def test_flinks_metrics_of_a_job() -> None:
     reason = (("job", "clicks"), ("reason", "CHECKPOINT_EXPIRED"))
     assert found["snapline_job_failed_checkpoints_total", reason] == 1
     assert found["snapline_slot_memory_bytes", (("job", "clicks"), ("slot", "1"))] == 2 << 20
+    assert found["snapline_slot_state_memory_bytes", (("job", "clicks"), ("slot", "0"))] == 3 << 10
+    assert not any(name == "snapline_state_memory_limit_bytes" for name, _ in found)
 
 
 def test_figures_of_subtasks() -> None:

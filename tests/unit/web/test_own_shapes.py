@@ -34,6 +34,7 @@ def test_a_job_at_one_moment() -> None:
     now = json.loads(encode(job_now(sample_view(), can_change=True, last_completed=None, last_failed=None)))
     assert now["status_times"] == {"CREATED": STARTED_MS, "RUNNING": STARTED_MS + 500}
     assert now["memory_bytes"] == {"0": 1 << 20, "1": 2 << 20}
+    assert (now["state_memory_bytes"], now["state_memory_limit_bytes"]) == ({"0": 3 << 10}, None)
     assert now["failures"][0] == {
         "at_ms": STARTED_MS + 100,
         "attempt": 1,

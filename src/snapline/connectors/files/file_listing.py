@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from snapline.config import Path as AnyPath
 from snapline.config import StorageOptions
+from snapline.connectors.files.file_steps import ListedFile
 from snapline.errors import ConfigurationError, StorageError
 from snapline.storage.objects.file_objects import FileObjects
 from snapline.storage.objects.object_paths import directory_location
@@ -53,15 +54,30 @@ class FileSet:
     def __str__(self) -> str:
         return self._path
 
+    def find_dated(self) -> list[ListedFile]:
+        """The current files with their sizes and times; files of remote storage have none and count as equally old."""
+        return [ListedFile(name, size, self._changed_ns(name)) for name, size in self._listed()]
+
+    def _changed_ns(self, name: str) -> int:
+        if not self.is_local:
+            return 0
+        try:
+            return os.stat(f"{self.root}/{name}").st_mtime_ns
+        except FileNotFoundError:  # its reader reports it
+            return 0
+
     def find(self) -> list[str]:
         """The current files as paths relative to `root`, sorted."""
-        if self.is_single:
-            return [self._path[len(self.root) + 1 :]]
+        return [self._path[len(self.root) + 1 :]] if self.is_single else [name for name, _ in self._listed()]
+
+    def _listed(self) -> list[tuple[str, int]]:
+        """All files of a directory or a pattern, with their sizes."""
         if self.is_local and not os.path.isdir(self.root):
             # Otherwise all its files would count as deleted, and as new when it comes back.
             raise StorageError(f"the watched directory {self.root!r} is gone; restore it")
-        names = [info.path[len(self.root) + 1 :] for info in stored_objects(self.options).list(self.root)]
-        return [name for name in names if self._pattern.fullmatch(name) and not _HIDDEN.search(name)]
+        infos = stored_objects(self.options).list(self.root)
+        found = [(info.path[len(self.root) + 1 :], info.size_bytes) for info in infos]
+        return [entry for entry in found if self._pattern.fullmatch(entry[0]) and not _HIDDEN.search(entry[0])]
 
     def _is_file(self) -> bool:
         if self.is_local:

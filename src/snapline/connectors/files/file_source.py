@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -13,11 +13,14 @@ from snapline.config import Path as AnyPath
 from snapline.connectors.files.file_formats import READ_FORMATS, infer_schema, open_rows, row_groups
 from snapline.connectors.files.file_listing import FileSet
 from snapline.connectors.files.file_rows import FileRows
+from snapline.connectors.files.file_steps import FileSteps, StepLimit
 from snapline.connectors.files.partition_paths import values_in, with_values
 from snapline.contracts.dead_letters import OnError, checked_on_error
 from snapline.contracts.schemas import SchemaLike, checked_schema
 from snapline.contracts.source import BadRow, Position, ReaderContext, Source, SourceReader, Split, Wait
 from snapline.errors import ConfigurationError, RestoreError, StorageError, UserCodeError
+
+T = TypeVar("T")
 
 MAX_WATCHED_FILES = 200_000
 
@@ -37,6 +40,8 @@ class Files(Source):
     header: False for CSV files without column names, which have the columns of `schema`.
     partitions: whether directories are read as Hive and Spark do: columns may be in their names, as in `country=se`,
         and a pattern may match directories, of which all files are read.
+    files_per_checkpoint, bytes_per_checkpoint: with `watch`, how much to read between two checkpoints at most: the
+        oldest new files first, at least one. With `latest_first` the newest come first.
     on_error: what happens to rows, and to files, whose content cannot be read: they "fail" the job, go to
         `stream.dead_letters` ("dead_letter"), or are skipped ("drop"). Storage that fails always fails the job.
     storage_options: how to reach remote storage, such as `sl.S3(...)`. They are those of these files alone: checkpoints
@@ -54,6 +59,9 @@ class Files(Source):
         watch: Duration | None = None,
         header: bool = True,
         partitions: bool = False,
+        files_per_checkpoint: int | None = None,
+        bytes_per_checkpoint: int | None = None,
+        latest_first: bool = False,
         on_error: str = "fail",
         storage_options: StorageOptionsLike | None = None,
     ) -> None:
@@ -71,6 +79,13 @@ class Files(Source):
             raise ConfigurationError(f'Files(watch={watch!r}): the interval must be positive; use for example "1s"')
         if watch is not None and self._files.is_single:
             raise ConfigurationError(f"Files({str(self._files)!r}, watch=...): this is one file; watch its directory")
+        limit = StepLimit(files_per_checkpoint, bytes_per_checkpoint, latest_first)
+        self.steps: FileSteps | None = None
+        """On the driver, if there is a limit for each checkpoint."""
+        if limit != StepLimit():
+            if watch is None:
+                raise ConfigurationError("Files(files_per_checkpoint=...): only with watch=, for example watch='1s'")
+            self.steps = FileSteps(limit, lambda: self._checked(self._files.find_dated()))
         if schema is None:
             names = self._files.find()
             if not names:
@@ -82,6 +97,10 @@ class Files(Source):
         self._schema = checked_schema(schema, f"Files({str(self._files)!r})")
         if format == "text" and self._schema.types != [pa.string()]:
             raise ConfigurationError("Files(format='text'): the schema of lines has one column of text")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Only the driver hands out files.
+        return {**self.__dict__, "steps": None}
 
     @property
     def schema(self) -> pa.Schema:
@@ -107,14 +126,25 @@ class Files(Source):
 
     def discover(self, known: Any) -> tuple[Sequence[Split], Any]:
         """One split per file that is not in `known`; deleted files are forgotten."""
-        names = self._files.find()
-        if len(names) > MAX_WATCHED_FILES:
-            raise StorageError(
-                f"there are {len(names)} files in {str(self._files)!r}, and at most {MAX_WATCHED_FILES} can be "
-                "watched; move files that have been read elsewhere"
-            )
+        if self.steps is not None:
+            new, after = self.steps.next(known or ())
+            return [_whole(self._full(name)) for name in new], after
+        names = self._checked(self._files.find())
         before = frozenset(known or ())
         return [_whole(self._full(name)) for name in names if name not in before], names
+
+    def all_read(self, known: Any) -> None:
+        if self.steps is not None:
+            self.steps.settled(known)
+
+    def _checked(self, found: list[T]) -> list[T]:
+        """Raises `StorageError` for more files than can be watched."""
+        if len(found) > MAX_WATCHED_FILES:
+            raise StorageError(
+                f"there are {len(found)} files in {str(self._files)!r}, and at most {MAX_WATCHED_FILES} can be "
+                "watched; move files that have been read elsewhere"
+            )
+        return found
 
     def reader(self, context: ReaderContext) -> SourceReader:
         return FilesReader(

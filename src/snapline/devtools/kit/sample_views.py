@@ -220,6 +220,7 @@ def sample_view(
         repeats=1,
         events=((STARTED_MS, "CREATED -> RUNNING"), (STARTED_MS + 1000, "checkpoint 1 failed")),
         memory_bytes={0: 1 << 20, 1: 2 << 20},
+        state_memory_bytes={0: 3 << 10},
         explanations={} if blamed is None else {blamed.id: explanation},
         health=Health(
             HealthLevel.WARNING,

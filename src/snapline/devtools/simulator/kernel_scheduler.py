@@ -127,12 +127,12 @@ class KernelMailbox(Mailbox):
         if sleeper is not None:
             self._kernel.resume(sleeper)
 
-    def wait(self) -> None:
+    def wait(self, at_most_s: float | None = None) -> None:
         if self._is_woken:
             return
         kernel = self._kernel
         fiber = self._sleeper = kernel.fiber
-        timeout_s = self.timeout_s()
+        timeout_s = self.timeout_s() if at_most_s is None else at_most_s
         timer = (
             None if timeout_s is None else kernel.after(round(timeout_s * 1000), self._process, self._wake_up, fiber)
         )

@@ -22,7 +22,7 @@ from snapline.runtime.network.output_queue import ChannelLimits
 from snapline.runtime.slot.bootstrap import Bootstrap
 from snapline.runtime.slot.process_directory import ProcessDirectory
 from snapline.runtime.slot.process_launcher import Ended
-from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, no_slots
 from snapline.runtime.slot.supervisor import Supervisor
 from snapline.runtime.slot.task_host import TaskHost
 from snapline.runtime.task.task import Task
@@ -125,7 +125,8 @@ class SlotFarm:
         if slot.child is not None:
             slot.child.process.die()
 
-    def release(self, timeout_s: float) -> None:
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
+        del silent  # a process here can always be killed
         slots, self.slots = self.slots, []
         deadline_ms = self._kernel.now_ms + round(timeout_s * 1000)
         while any(not slot.is_over and slot.process.alive for slot in slots) and self._kernel.now_ms < deadline_ms:

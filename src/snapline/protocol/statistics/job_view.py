@@ -150,6 +150,8 @@ class JobView:
     repeats: int = 0
     events: tuple[tuple[int, str], ...] = ()
     memory_bytes: Mapping[int, int] = field(default_factory=dict)
+    state_memory_bytes: Mapping[int, int] = field(default_factory=dict)
+    """What state takes in each slot, if `Execution(state_memory=...)` limits it."""
     explanations: Mapping[int, Explanation] = field(default_factory=dict)
     health: Health = HEALTHY
     url: str = ""

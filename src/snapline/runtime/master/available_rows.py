@@ -26,17 +26,26 @@ class AvailableRows:
         self._handle = handle
         self._catch_up = catch_up
 
-    def process(self, timeout_s: float | None) -> None:
-        """Raises `JobFailedError` if the job has failed, and `TimeoutError`."""
+    def process(self, timeout_s: float | None, only_if: Callable[[], bool] | None) -> bool:
+        """Returns whether a checkpoint was taken: `only_if` is asked once everything is read.
+
+        Raises `JobFailedError` if the job has failed, and `TimeoutError`.
+        """
         self._end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        is_taken = False
         while not self._has_ended:
             attempt = self._handle.attempt
-            if self._is_read() and self._is_in_checkpoint(attempt):
-                self._wait_for_commits()
-                break
+            if self._is_read():
+                if only_if is not None and not only_if():
+                    break
+                if self._is_in_checkpoint(attempt):
+                    self._wait_for_commits()
+                    is_taken = True
+                    break
             self._pause()
         if self._has_ended:
             self._handle.wait()
+        return is_taken
 
     @property
     def _has_ended(self) -> bool:

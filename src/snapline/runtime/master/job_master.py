@@ -206,7 +206,7 @@ class JobMaster:
         self.slots_failed(cause, is_fatal=not self._has_run)
 
     def process_gone(self, slot: int) -> None:
-        self.monitor.memory_bytes.pop(slot, None)
+        self.monitor.process_gone(slot)
         if self.coordinator is not None and self._lifecycle.status in _ACTIVE:
             self.coordinator.slot_lost(slot)
         self._deployment.process_gone(slot)
@@ -231,8 +231,8 @@ class JobMaster:
                 self._coordinator_event(message)
             case TasksCancelled(attempt, regions):
                 self._deployment.tasks_cancelled(slot, attempt, regions)
-            case Metrics(tasks, memory_bytes):
-                self.monitor.memory_bytes[slot] = memory_bytes
+            case Metrics(tasks):
+                self.monitor.memory_reported(slot, message.memory_bytes, message.state_memory_bytes)
                 for metrics in tasks:
                     self._check_sender(slot, metrics.execution)
                     if self._lifecycle.executions.is_current(metrics.execution):

@@ -73,6 +73,7 @@ class JobMonitor:
     ) -> None:
         self.metrics: dict[str, TaskMetrics] = {}
         self.memory_bytes: dict[int, int] = {}
+        self._state_memory_bytes: dict[int, int] = {}
         self.watchers: list[Watcher] = []
         self._spec = spec
         self._statistics = carryover.statistics
@@ -167,6 +168,16 @@ class JobMonitor:
             self._failed_task = report.execution.subtask
         self._tasks.changed(report.execution, report.status, self._scheduler.wall_ms())
 
+    def memory_reported(self, slot: int, size_bytes: int, state_bytes: int | None) -> None:
+        """What the process of a slot takes, and state in it if that is limited."""
+        self.memory_bytes[slot] = size_bytes
+        if state_bytes is not None:
+            self._state_memory_bytes[slot] = state_bytes
+
+    def process_gone(self, slot: int) -> None:
+        self.memory_bytes.pop(slot, None)
+        self._state_memory_bytes.pop(slot, None)
+
     def metrics_reported(self, metrics: TaskMetrics) -> None:
         note_metrics(self.metrics, metrics, self._events, self._spec.name)
         self._tasks.reported(metrics, self._scheduler.wall_ms())
@@ -249,6 +260,7 @@ class JobMonitor:
             repeats=repeats,
             events=tuple(self._events.all()),
             memory_bytes=dict(self.memory_bytes),
+            state_memory_bytes=dict(self._state_memory_bytes),
             explanations=self._explained(statistics.history, tasks, now_ms),
             url=url,
             interval_ms=self._schedule.interval_ms,

@@ -129,8 +129,8 @@ class MasterHandle:
     ) -> str:
         return self._request(snapshot_request(self._spec.checkpoints, directory, format, stop=False), timeout)
 
-    def process_available(self, timeout: Duration | None = None) -> None:
-        AvailableRows(self, self._catch_up).process(_seconds(timeout))
+    def process_available(self, timeout: Duration | None = None, *, only_if: Callable[[], bool] | None = None) -> bool:
+        return AvailableRows(self, self._catch_up).process(_seconds(timeout), only_if)
 
     def _catch_up(self, answer: Future[bool]) -> bool:
         """Returns False if the job has ended; the answer is whether the sources of this attempt have read all."""

@@ -10,7 +10,7 @@ from snapline.graph.job_spec import JobSpec
 from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.scheduler.background_calls import BackgroundCalls
 from snapline.runtime.scheduler.scheduler import Scheduler
-from snapline.runtime.slot.slot_provider import SlotOrder, SlotProvider
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, SlotProvider, no_slots
 from snapline.runtime.wire.credentials import Credentials, new_credentials
 from snapline.storage.local_copies import job_directory
 
@@ -95,15 +95,15 @@ class SlotGenerations:
             if self.credentials is not None:
                 self._start()
 
-    def release(self, done: Callable[[], None]) -> None:
-        """Return the slots; calls `done` when none is left."""
+    def release(self, done: Callable[[], None], silent: SilentSlots = no_slots) -> None:
+        """Return the slots; calls `done` when none is left. Those that are `silent` will not return by themselves."""
         self.credentials = None
 
         def raised(error: Exception) -> None:
             _log.warning("slots could not be given back", exc_info=error)
             done()
 
-        self._calls.run(lambda: self._provider.release(RELEASE_TIMEOUT_S), lambda _: done(), raised)
+        self._calls.run(lambda: self._provider.release(RELEASE_TIMEOUT_S, silent), lambda _: done(), raised)
 
     def ask_why_gone(self, done: Callable[[str | None], None]) -> None:
         """`done` gets why there can never be slots again from this provider, or None."""

@@ -94,6 +94,8 @@ class Slots:
         self._peers: dict[Peer, int] = {}
         self._supervisors: dict[int, Peer] = {}
         self._processes: dict[int, Peer] = {}
+        self._silent: set[int] = set()
+        """Slots whose supervisors were not heard of for too long."""
         self._is_closed = False
         self._has_ended = False
         self._on_closed: Callable[[], None] | None = None
@@ -203,6 +205,8 @@ class Slots:
             return
         if self._supervisors.get(slot) is peer:
             del self._supervisors[slot]
+            if peer.close_reason:
+                self._silent.add(slot)
             self._add(self._board.supervisor_lost(slot, reason))
         elif self._processes.get(slot) is peer:
             del self._processes[slot]
@@ -220,12 +224,14 @@ class Slots:
         owner = self._owner
         match effect:
             case b.OrderSlots(generation):
+                self._silent = set()
                 self._generations.order(generation)
                 self._events.add(f"slots ordered: generation {generation}, {self._count} slots")
             case b.GiveSlotsBack():
                 for supervisor in self._supervisors.values():
                     supervisor.send(Drain(self._has_ended))
-                self._generations.release(lambda: self._add(self._board.released()))
+                silent = self._silent
+                self._generations.release(lambda: self._add(self._board.released()), lambda: tuple(silent))
             case b.StartSlotProcess(slot, incarnation):
                 self._send_to_supervisor(slot, StartProcess(incarnation))
             case b.KillSlotProcess(slot, incarnation):

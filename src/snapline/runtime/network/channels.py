@@ -21,6 +21,9 @@ from snapline.types import Barrier
 ITEM_LIMIT_BYTES = 32 * 1024 * 1024
 """Larger batches travel in pieces."""
 
+_LEAST_GAP_S = 0.001
+"""Between two batches that leave because the task has nothing to do."""
+
 _MUCH_MORE = 1.5
 """A batch stays whole if its halves together exceed its own size by this factor."""
 
@@ -84,6 +87,7 @@ class OutputChannel(ABC):
         # Dictionaries may differ between batches, so such batches are never merged.
         self._queue = OutputQueue(limits, merges=not self.has_dictionary)
         self._held_since = 0.0
+        self._left_at = 0.0
         self._is_watched = False
         self._is_closed = False
 
@@ -138,6 +142,23 @@ class OutputChannel(ABC):
             self._queue.flush()
         self._pump()
 
+    def flush_in_pause(self) -> float | None:
+        """The task has nothing to do: release what is held back for merging, so that rows wait only for more to do.
+
+        If something has left just now, it returns after how many seconds to call it again.
+        """
+        if not self._queue.is_holding:
+            return None
+        now = time.monotonic()
+        early_s = self._left_at + _LEAST_GAP_S - now
+        if early_s > 0:
+            return early_s
+        with self._lock:
+            self._left_at = now
+            self._queue.flush()
+        self._pump()
+        return None
+
     def flush_if_due(self, now: float) -> float | None:
         """Flush what has been held back long enough. Returns the next due time, or None."""
         with self._lock:
@@ -148,6 +169,7 @@ class OutputChannel(ABC):
             if due > now:
                 return due
             self._is_watched = False
+            self._left_at = now
             self._queue.flush()
         self._pump()
         return None

@@ -110,7 +110,7 @@ class Mailbox(ABC):
         return min(max(self._timers[0][0] - self._clock(), 0) / 1000, _LONGEST_WAIT_S)
 
     @abstractmethod
-    def wait(self) -> None:
+    def wait(self, at_most_s: float | None = None) -> None:
         """Wait for mail, an arrival, a due timer or `wake`; may return for no reason.
 
         Call `clear` before the last look at the queues, or what arrives in between is missed.
@@ -136,8 +136,10 @@ class ThreadMailbox(Mailbox):
             with contextlib.suppress(RuntimeError):  # another thread was as quick
                 self._sleep.release()
 
-    def wait(self) -> None:
+    def wait(self, at_most_s: float | None = None) -> None:
         timeout_s = self.timeout_s()
+        if at_most_s is not None:
+            timeout_s = at_most_s if timeout_s is None else min(timeout_s, at_most_s)
         self._sleep.acquire(timeout=-1.0 if timeout_s is None else timeout_s)
 
     def clear(self) -> None:

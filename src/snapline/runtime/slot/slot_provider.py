@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from snapline.runtime.wire.credentials import Credentials
 
@@ -33,6 +33,14 @@ class SlotOrder:
     page_url: str = ""
 
 
+SilentSlots: TypeAlias = Callable[[], Collection[int]]
+"""Returns the slots whose supervisors have not been heard of for too long, perhaps more of them with each call."""
+
+
+def no_slots() -> Collection[int]:
+    return ()
+
+
 class SlotProvider(Protocol):
     """Starts one supervisor per slot, all or none, released before the next start. Methods may block; any thread."""
 
@@ -54,8 +62,8 @@ class SlotProvider(Protocol):
         would not help. A failure during `release` is not one of the release: it says why slots were lost before.
         """
 
-    def release(self, timeout_s: float) -> None:
-        """End all supervisors, which were asked to return; kill those that do not in time."""
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
+        """End all supervisors, which were asked to return; kill those that do not in time, or are silent."""
 
     def why_gone(self) -> str | None:
         """Why this provider can never have slots again, though another might; None if it can."""

@@ -31,6 +31,7 @@ from snapline.protocol.messages import (
     TaskReport,
     TriggerCheckpoint,
 )
+from snapline.protocol.statistics.task_metrics import TaskMetrics
 from snapline.runtime.job_logs import JobLogger
 from snapline.runtime.network.exchange import Exchange
 from snapline.runtime.scheduler.silence import silent_since
@@ -41,6 +42,7 @@ from snapline.runtime.slot.process_directory import ProcessDirectory
 from snapline.runtime.slot.start_problems import start_problem
 from snapline.runtime.task.task import Task
 from snapline.runtime.task.task_environment import TaskEnvironment
+from snapline.runtime.task.task_states import state_memory_used_bytes
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.objects.object_store import ObjectStore
 from snapline.types import ExecutionId, FailureReason, TaskStatus
@@ -311,7 +313,7 @@ class TaskHost:
             self._remove_directory()
         task = self._task(execution)
         if task is not None and status in (TaskStatus.FINISHED, TaskStatus.FAILED):
-            self._send(m.Metrics([task.metrics()], _memory_bytes()))
+            self._send_metrics([task.metrics()])
         self._send(TaskReport(execution, status, error, trace, log, is_final, identity))
 
     def checkpoint_answered(self, answer: Acknowledge | Decline | CheckpointMeasured) -> None:
@@ -348,8 +350,12 @@ class TaskHost:
     def _report_metrics(self) -> None:
         if self._attempts:
             metrics = [task for attempt in self._current for task in attempt.metrics()]
-            self._send(m.Metrics(metrics, _memory_bytes()))
+            self._send_metrics(metrics)
         self._at(self._shipment.execution.metrics_interval_ms, self._report_metrics)
+
+    def _send_metrics(self, tasks: list[TaskMetrics]) -> None:
+        state_bytes = state_memory_used_bytes(self._shipment.execution)
+        self._send(m.Metrics(tasks, _memory_bytes(), state_bytes))
 
 
 def _memory_bytes() -> int:

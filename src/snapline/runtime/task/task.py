@@ -213,8 +213,9 @@ class Task:
                 self.status = TaskStatus.CANCELED
                 return
             if not self._turn():
+                seconds = self._outputs.flush_in_pause()
                 meter.begin_wait(Waiting.IDLE if self._outputs.has_room else Waiting.BACKPRESSURED)
-                mailbox.wait()
+                mailbox.wait(seconds)
                 meter.end_wait()
 
     def _turn(self) -> bool:

@@ -44,6 +44,11 @@ class TaskOutputs:
     def queued_bytes(self) -> int:
         return sum(channel.queued_bytes for channel in self.channels)
 
+    def flush_in_pause(self) -> float | None:
+        """The task waits: let go what was held back for merging; for how long to wait at most, if some is too early."""
+        early = [seconds for channel in self.channels if (seconds := channel.flush_in_pause()) is not None]
+        return min(early, default=None)
+
     def emit(self, batch: pa.RecordBatch, output: str = "") -> None:
         """Send a batch along every edge of this output, partitioned as the edge demands."""
         if not batch.num_rows:

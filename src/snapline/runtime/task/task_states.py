@@ -65,3 +65,12 @@ def _backend(
         max_cached_entries=execution.state_cache_entries,
         memory=None if limit_bytes is None else process_memory(limit_bytes),
     )
+
+
+def state_memory_used_bytes(execution: Execution) -> int | None:
+    """What state in RocksDB takes in this process; None without a limit."""
+    if execution.state_memory_bytes is None:
+        return None
+    from snapline.state.rocksdb.state_memory import process_memory
+
+    return process_memory(execution.state_memory_bytes).used_bytes

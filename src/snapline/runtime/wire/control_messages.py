@@ -108,10 +108,11 @@ class TasksCancelled(Struct, frozen=True):
 
 
 class Metrics(Struct, frozen=True):
-    """The metrics of all tasks of a process, sent periodically."""
+    """The metrics of all tasks of a process, sent periodically; `state_memory_bytes` if that has a limit."""
 
     tasks: list[TaskMetrics]
     memory_bytes: int
+    state_memory_bytes: int | None = None
 
 
 # From the driver to an operator process.

@@ -14,8 +14,8 @@ event time rows not newer than the watermark are dropped. Different:
 * Maps are iterated in key order; their keys are not nested and have no nulls.
 * Times from a state have no zone, as in Spark, and are in the process's local zone.
 
-With `micro_batches`, each batch is what a micro-batch is in Spark without batches of no data: timers fire only after
-the rows of a batch, and rows are late by the watermark that the batch before saw.
+With `micro_batches`, the rows between two checkpoints are what a micro-batch is in Spark: each key is handled once,
+with all its rows; timers fire only after the rows; rows are late by the watermark that the batch before saw.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class TransformWithState(Operator):
         self._name = type(processor).__name__
         self._times = Times()
         self._late_ms = -MAX_WATERMARK
+        self._waiting: list[pa.RecordBatch] = []
         self._is_initialized = False
 
     def open(self, context: OperatorContext) -> None:
@@ -109,8 +110,33 @@ class TransformWithState(Operator):
             self._initial_state = None
 
     def process(self, batch: pa.RecordBatch, input_index: int) -> None:
-        if not self._has_micro_batches and self._watermarked:
+        if self._has_micro_batches:
+            self._waiting.append(batch)
+            return
+        if self._watermarked:
             self._late_ms = self._watermark.ms
+        self._process(batch)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        if self._has_micro_batches:
+            self._end_micro_batch()
+
+    def finish(self) -> None:
+        if self._has_micro_batches:
+            self._end_micro_batch()
+
+    def _end_micro_batch(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            (batch,) = pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            self._process(batch)
+        elif self._domain is not None:
+            with self._batch_time():
+                self._fire(self._domain, self._now_ms(self._domain))
+        if self._watermarked:
+            self._late_ms = self._watermark.ms
+
+    def _process(self, batch: pa.RecordBatch) -> None:
         if self._time_column is not None:
             rows = batch.num_rows
             batch = newer_rows(batch, self._time_column, max(self._late_ms, 0))
@@ -120,24 +146,26 @@ class TransformWithState(Operator):
                 self._emit(self._handled(batch), "handleInputRows")
             if self._domain is not None:
                 self._fire(self._domain, self._now_ms(self._domain))
-        if self._watermarked:
-            self._late_ms = self._watermark.ms
 
     def watermark(self, timestamp_ms: int) -> None:
-        if not self._watermarked or timestamp_ms <= max(self._watermark.ms, 0):
+        is_end = timestamp_ms == MAX_WATERMARK
+        if is_end and self._has_micro_batches:
+            self._end_micro_batch()
+        # A watermark of Spark is the time up to which rows are late; ours is the last before it.
+        spark_ms = timestamp_ms if is_end else timestamp_ms + 1
+        if not self._watermarked or spark_ms <= max(self._watermark.ms, 0):
             return
         if not self._has_micro_batches:
             self._late_ms = self._watermark.ms
-        is_end = timestamp_ms == MAX_WATERMARK
         if not is_end:
-            self._watermark.advance(timestamp_ms)
+            self._watermark.advance(spark_ms)
         if self._domain is not TimeDomain.EVENT:
             return
         if not is_end:
-            self._times.watermark_ms = timestamp_ms
+            self._times.watermark_ms = spark_ms
         if is_end or not self._has_micro_batches:
             with self._batch_time():
-                self._fire(TimeDomain.EVENT, timestamp_ms, is_end=is_end)
+                self._fire(TimeDomain.EVENT, spark_ms, is_end=is_end)
 
     def next_wakeup_ms(self) -> int | None:
         if self._domain is not TimeDomain.PROCESSING or self._has_micro_batches:

@@ -30,6 +30,12 @@ _SHORT = {
     "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
     "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh", "EST": "-05:00", "MST": "-07:00", "HST": "-10:00",
 }  # fmt: skip
+_LINKS = {
+    "EST5EDT": "America/New_York", "CST6CDT": "America/Chicago", "MST7MDT": "America/Denver",
+    "PST8PDT": "America/Los_Angeles", "CET": "Europe/Brussels", "MET": "Europe/Brussels", "EET": "Europe/Athens",
+    "WET": "Europe/Lisbon",
+}  # fmt: skip
+"""Other names of regions since version 2024b of the time zone database, which this machine's may be older than."""
 _NOT_IN_JAVA = frozenset({"Factory", "ROC", "localtime", "posixrules"})
 _SINGLE_HOUR = re.compile(r"([+-])([0-9]):")
 _SINGLE_MINUTE = re.compile(r"([+-][0-9]{2}):([0-9])$")
@@ -93,7 +99,7 @@ def zone(name: str) -> Zone:
     """The time zone of a region, or of an offset such as `+02:00` or `UTC-3`. Raises `UnknownZoneError`."""
     name = _SINGLE_HOUR.sub(r"\g<1>0\2:", name, count=1)
     name = _SINGLE_MINUTE.sub(r"\1:0\2", name, count=1)
-    name = _SHORT.get(name, name)
+    name = _SHORT.get(name) or _LINKS.get(name, name)
     if name in ("UTC", "Z", "GMT", "UT"):
         return fixed(0)
     if match := _OFFSET.fullmatch(name):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
+
+import pyarrow as pa
 
 from snapline.sql.expressions.registry import UnsupportedError
 from snapline.sql.lowering.lowered_stream import Context, Lowered, projected, stream_schema
@@ -60,7 +64,18 @@ def lowered_generate(plan: Plan, context: Context) -> Lowered:
     return Lowered(stream, plan.output, given.is_changing)
 
 
-def lowered_processor(plan: Plan, context: Context) -> Lowered:
+def lowered_event_times(plan: Plan, context: Context) -> Lowered:
+    """The stream of a processor of which `eventTimeColumnName` says what the event time of its output is."""
+    (column,) = plan.expressions["eventTime"]
+    below = plan.children[0]
+    if below.kind != "TransformWithStateInPySpark":
+        raise refusal(plan, f"it stands over {below.kind}", "name the column of event time in transformWithState")
+    number = next(place for place, own in enumerate(below.output) if own.id == column.arguments["id"])
+    name = stream_schema(below.output, is_changing=False).names[number]
+    return replace(lowered_processor(below, context, event_time_column=name), attributes=plan.output)
+
+
+def lowered_processor(plan: Plan, context: Context, event_time_column: str | None = None) -> Lowered:
     """The stream of `transformWithState` and `transformWithStateInPandas`."""
     count = plan.arguments["groupingAttributesLen"]
     below = plan.children[0]
@@ -68,10 +83,10 @@ def lowered_processor(plan: Plan, context: Context) -> Lowered:
     (udf,) = plan.expressions["functionExpr"]
     keys, data = below.output[:count], below.output[count:]
     ids = [attribute.id for attribute in data]
-    if plan.arguments["hasInitialState"] or any(key.id not in ids for key in keys) or given.is_changing:
+    if any(key.id not in ids for key in keys) or given.is_changing:
         raise refusal(
             plan,
-            "an initial state, a computed key, or a result that changes later",
+            "a computed key, or a result that changes later",
             "group by columns of the rows, or use stream.key_by(...).transform_with_state(...)",
         )
     # A key is there twice; the second time it is a column of the rows.
@@ -90,12 +105,33 @@ def lowered_processor(plan: Plan, context: Context) -> Lowered:
     processor = function.__self__._stateful_processor
     form = "pandas" if plan.arguments["userFacingDataType"] == "pandas" else "rows"
     key_names = [own[ids.index(key.id)] for key in keys]
+    initial = _initial_state(plan, key_names) if plan.arguments["hasInitialState"] else None
+    time_mode = _TIME_MODES[plan.arguments["timeMode"]]
+    context.has_timers = context.has_timers or time_mode == "processing_time"
     made = stream.key_by(*key_names).transform_with_state(
         processor,
         stream_schema(plan.output, is_changing=False),
-        time_mode=_TIME_MODES[plan.arguments["timeMode"]],
+        time_mode=time_mode,
         output_mode=plan.arguments["outputMode"].lower(),
         format=form,
-        uid=context.uids.uid("process", type(processor).__name__),
+        initial_state=initial,
+        event_time_column=event_time_column,
+        micro_batches=bool(context.steps),
+        uid=context.uids.uid("process", *key_names),
     )
     return Lowered(made, plan.output)
+
+
+def _initial_state(plan: Plan, key_names: Sequence[str]) -> pa.Table:
+    """The rows of the initial state, which Spark reads; grouping columns come first, and once more among the others."""
+    static = plan.children[1]
+    count = plan.arguments["initGroupingAttrsLen"]
+    rows: pa.Table = static.arguments["dataframe"]().toArrow()
+    names = [attribute.name for attribute in static.output]
+    if names[:count] != list(key_names):
+        raise refusal(
+            plan,
+            f"its initial state is grouped by {', '.join(names[:count])}, and its rows by {', '.join(key_names)}",
+            "give the columns of both groups the same names",
+        )
+    return pa.table(rows.columns[count:], names=names[count:])

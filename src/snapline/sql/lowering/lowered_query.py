@@ -13,7 +13,12 @@ from snapline.contracts.source import Watermarks
 from snapline.operators.changes.key_layout import AddKeys, KeyLayout
 from snapline.sql.lowering.aggregate_streams import lowered_aggregate
 from snapline.sql.lowering.distinct_streams import changing_distinct
-from snapline.sql.lowering.function_streams import lowered_generate, lowered_map, lowered_processor
+from snapline.sql.lowering.function_streams import (
+    lowered_event_times,
+    lowered_generate,
+    lowered_map,
+    lowered_processor,
+)
 from snapline.sql.lowering.group_streams import (
     is_aggregate_function,
     lowered_aggregate_functions,
@@ -140,7 +145,7 @@ def _watermark(plan: Plan, context: Context) -> Lowered:
     given = context.lower(below)
     if given.is_changing:
         raise refusal(plan, "rows that change later have no watermark", "set the watermark on the source")
-    return replace(given, stream=given.stream.with_watermarks(watermarks))
+    return replace(given, stream=context.with_watermarks(given.stream, watermarks))
 
 
 def _union(plan: Plan, context: Context) -> Lowered:
@@ -236,5 +241,6 @@ _NODES: Final[Mapping[str, Callable[[Plan, Context], Lowered]]] = {
     "StreamingRelationV2": lowered_relation,
     "TransformWithStateInPySpark": lowered_processor,
     "Union": _union,
+    "UpdateEventTimeWatermarkColumn": lowered_event_times,
     "Window": lowered_window,
 }

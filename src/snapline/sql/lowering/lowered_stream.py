@@ -11,7 +11,10 @@ import pyarrow as pa
 
 from snapline.api.job import Job
 from snapline.api.stream import Stream
+from snapline.connectors.files.file_steps import FileSteps
+from snapline.contracts.source import Watermarks
 from snapline.operators.changes.changes import CHANGE_FIELD
+from snapline.operators.step_watermarks import StepWatermarks
 from snapline.sql.expressions.compiler import Program
 from snapline.sql.expressions.registry import UnsupportedError
 from snapline.sql.operators.sql_projection import KeepRows, ProjectColumns
@@ -55,9 +58,22 @@ class Context:
     mode: str | None = None
     views: Mapping[str, Stream] = field(default_factory=dict)
     is_bounded: bool = False
+    steps: list[FileSteps] | None = None
+    """Takes the sources that say how much a step reads; None if the query does not run step by step."""
+    has_timers: bool = False
+    """Whether something waits for processing time."""
     made: dict[str, Lowered] = field(default_factory=dict)
     lower: Callable[[Plan], Lowered] = field(init=False)
     ids: Any = field(default_factory=lambda: itertools.count(_FIRST_ID))
+
+    def with_watermarks(self, stream: Stream, watermarks: Watermarks) -> Stream:
+        """The stream with watermarks: moving with its rows, or from step to step as in Spark."""
+        if not self.steps:
+            return stream.with_watermarks(watermarks)
+        uid = self.uids.uid("watermarks", watermarks.column)
+        column = watermarks.column
+        # One subtask, since the newest of all rows counts.
+        return stream._then("watermarks", StepWatermarks(watermarks), stream.schema, uid, 1, time_column=column)
 
     def attribute(self, name: str, kind: pa.DataType, *, nullable: bool = True) -> Attribute:
         """A column that the query does not have."""

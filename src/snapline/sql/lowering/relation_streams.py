@@ -38,8 +38,13 @@ _KNOWN: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 }
 """Options of files by format, with the values that have a counterpart."""
 
-_IGNORED: Final = frozenset({"path", "maxfilespertrigger", "maxbytespertrigger", "latestfirst"})
-"""Options of files that say how Spark cuts micro-batches."""
+_STEPS: Final[Mapping[str, str]] = {
+    "maxfilespertrigger": "files_per_checkpoint",
+    "maxbytespertrigger": "bytes_per_checkpoint",
+}
+"""Options of files that say how much a micro-batch reads."""
+
+_IGNORED: Final = frozenset({"path", "latestfirst", *_STEPS})
 
 
 def lowered_relation(plan: Plan, context: Context, watermarks: Watermarks | None = None) -> Lowered:
@@ -51,7 +56,7 @@ def lowered_relation(plan: Plan, context: Context, watermarks: Watermarks | None
         name, options = given["className"], {key.lower(): value for key, value in given["options"].items()}
         options.setdefault("path", ",".join(given["paths"]))
     if name == VIEW_FORMAT:
-        return _of_stream(context.views[options["view"]], plan, watermarks)
+        return _of_stream(context.views[options["view"]], plan, watermarks, context)
     make = _SOURCES.get(name.lower()) or (_files if name.lower() in _FILE_FORMATS else None)
     if isinstance(plan.arguments.get("source"), PythonFunction):
         make = _python
@@ -72,9 +77,9 @@ def lowered_relation(plan: Plan, context: Context, watermarks: Watermarks | None
         )
     label = options.get("path", "").rstrip("/").rpartition("/")[2] or options.get("subscribe", "")
     uid = context.uids.uid("source", name, *([label] if label else []))
-    if watermarks is not None and list(source.schema.names) == column_names(plan.output):
-        return _of_stream(context.job.source(source, uid, watermarks=watermarks), plan, None)
-    return _of_stream(context.job.source(source, uid), plan, watermarks)
+    if watermarks is not None and not context.steps and list(source.schema.names) == column_names(plan.output):
+        return _of_stream(context.job.source(source, uid, watermarks=watermarks), plan, None, context)
+    return _of_stream(context.job.source(source, uid), plan, watermarks, context)
 
 
 def has_watermark(plan: Plan, context: Context) -> bool:
@@ -84,7 +89,7 @@ def has_watermark(plan: Plan, context: Context) -> bool:
     return context.views[plan.arguments["extraOptions"]["view"]]._event_time is not None
 
 
-def _of_stream(stream: Stream, plan: Plan, watermarks: Watermarks | None) -> Lowered:
+def _of_stream(stream: Stream, plan: Plan, watermarks: Watermarks | None, context: Context) -> Lowered:
     """A stream with the columns, names and types that the relation has."""
     schema = stream_schema(plan.output, is_changing=False)
     columns = [_column(stream.schema, attribute, plan) for attribute in plan.output]
@@ -93,7 +98,7 @@ def _of_stream(stream: Stream, plan: Plan, watermarks: Watermarks | None) -> Low
         project = Project("columns", columns, schema)
         stream = stream._then("columns", project, schema, None, None, copies=project.copies)
     if watermarks is not None:
-        stream = stream.with_watermarks(watermarks)
+        stream = context.with_watermarks(stream, watermarks)
     return Lowered(stream, plan.output)
 
 
@@ -147,14 +152,30 @@ def _files(plan: Plan, name: str, options: Mapping[str, str], context: Context) 
     if unknown:
         what = f"the option {unknown[0]!r} of {name} files, {options[unknown[0]]!r},"
         raise refusal(plan, f"{what} has no counterpart here", "leave it out, or convert the files to Parquet")
-    return sources.Files(
+    limits: dict[str, Any] = {}
+    if context.steps is not None:
+        limits = {ours: _number(plan, key, options[key]) for key, ours in _STEPS.items() if key in options}
+    if limits:
+        limits["latest_first"] = options.get("latestfirst", "").lower() == "true"
+    source = sources.Files(
         options["path"],
         format="jsonl" if name == "json" else name,
         schema=pa.schema(fields),
         watch=None if context.is_bounded else _WATCH,
         header=has_header or name != "csv",
         partitions=True,
+        **limits,
     )
+    if context.steps is not None and source.steps is not None:
+        context.steps.append(source.steps)
+    return source
+
+
+def _number(plan: Plan, key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise refusal(plan, f"the option {key} is {text!r}", "give a whole number") from None
 
 
 def _python(plan: Plan, name: str, options: Mapping[str, str], context: Context) -> Source:

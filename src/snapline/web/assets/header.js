@@ -272,6 +272,13 @@ function figures(job) {
           plural(memory.length, "operator process", "operator processes"),
         )
       : null,
+    isKnown(job.state_memory_limit_bytes)
+      ? figure(
+          "State in memory",
+          sizeText(Math.max(0, ...Object.values(job.state_memory_bytes))),
+          `of ${sizeText(job.state_memory_limit_bytes)} in a slot`,
+        )
+      : null,
   );
 }
 

@@ -25,7 +25,7 @@ from snapline.runtime.master.job_storage import MasterStorage, open_storage
 from snapline.runtime.master.master_calls import MasterCalls
 from snapline.runtime.master.slot_generations import SlotGenerations
 from snapline.runtime.master.slots import Slots
-from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, no_slots
 from snapline.runtime.wire import control_messages as m
 from snapline.storage.cleaner import Cleaner
 from snapline.types import ExecutionId, JobStatus, Partitioning, SnapshotKind, SubtaskId, TaskStatus
@@ -129,7 +129,7 @@ class FakeProvider:
         self.orders.append(order)
         self.failed = failed
 
-    def release(self, timeout_s: float) -> None:
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
         self.calls.append("release")
 
     def why_gone(self) -> str | None:

@@ -61,7 +61,7 @@ class Setup(MasterBench):
             "rows_in": rows, "rows_out": rows, "bytes_in": 0, "bytes_out": 0, "interval_ms": 1000, "busy_ms": 500,
             "idle_ms": 500, "backpressured_ms": 0, "queued_in_bytes": 0, "queued_out_bytes": 0, **more,
         }  # fmt: skip
-        self.say(Metrics((TaskMetrics(running(subtask), **figures),), 4096))  # type: ignore[arg-type]
+        self.say(Metrics((TaskMetrics(running(subtask), **figures),), 4096, 77))  # type: ignore[arg-type]
 
 
 def checkpoint(setup: Setup, attempt: int = 1) -> int:
@@ -97,6 +97,7 @@ def test_tasks_are_shown_as_they_report() -> None:
     assert (read.status, read.attempt, read.host, read.rows_in_per_second) == (TaskStatus.RUNNING, 1, "node", 300.0)
     assert write.metrics is None
     assert setup.view().memory_bytes == {0: 4096}
+    assert setup.view().state_memory_bytes == {0: 77}
 
 
 def test_commits_are_noted_with_their_checkpoint() -> None:

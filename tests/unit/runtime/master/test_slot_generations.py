@@ -13,7 +13,7 @@ from snapline.errors import ConfigurationError
 from snapline.graph.execution_plan import ExecutionPlan, PlannedOperator, PlannedVertex
 from snapline.graph.job_spec import JobSpec
 from snapline.runtime.master.slot_generations import CLOSE_TIMEOUT_S, SlotGenerations
-from snapline.runtime.slot.slot_provider import SlotOrder
+from snapline.runtime.slot.slot_provider import SilentSlots, SlotOrder, no_slots
 
 
 def _spec() -> JobSpec:
@@ -56,7 +56,7 @@ class _Provider:
         self.calls.append(f"started {order.generation}")
         failed("late", False)
 
-    def release(self, timeout_s: float) -> None:
+    def release(self, timeout_s: float, silent: SilentSlots = no_slots) -> None:
         self.calls.append("release")
         if self.error is not None:
             raise self.error

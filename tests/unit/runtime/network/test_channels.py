@@ -266,6 +266,23 @@ def test_what_is_held_leaves_with_the_barrier_behind_it() -> None:
     assert ends.kinds[-1] is ItemKind.WATERMARK, "nothing to wait for"
 
 
+def test_what_is_held_leaves_when_the_task_pauses_but_not_too_often() -> None:
+    ends = Ends()
+    assert ends.channel.flush_in_pause() is None
+    ends.channel.send(data_item(rows(1)))
+    assert ends.channel.flush_in_pause() is None
+    assert ends.numbers == [1]
+    ends.channel.send(data_item(rows(2)))
+    ends.channel.send(data_item(rows(3)))
+    early_s = ends.channel.flush_in_pause()
+    while early_s is not None:
+        assert 0 < early_s <= 0.001
+        time.sleep(early_s)
+        early_s = ends.channel.flush_in_pause()
+    assert ends.kinds == [ItemKind.DATA, ItemKind.DATA], "merged meanwhile"
+    assert ends.numbers == [1, 2, 3]
+
+
 def test_without_a_timeout_nothing_is_held() -> None:
     ends = Ends(ChannelLimits(1024, 0, 4096))
     ends.channel.send(data_item(rows(1)))

@@ -76,6 +76,9 @@ class Output:
         self.prioritized: list[int] = []
         self._log = log
 
+    def flush_in_pause(self) -> None:
+        """Nothing is held back here."""
+
     def send(self, item: Item) -> None:
         self.items.append(item)
         if self._log is not None:

@@ -19,7 +19,7 @@ from snapline.state.subtask_states import SubtaskStates
 from snapline.storage.objects.memory_objects import MemoryObjects
 from snapline.storage.snapshot_reader import SnapshotReader
 from snapline.storage.snapshot_writer import SnapshotWriter
-from snapline.types import SnapshotKind, SubtaskId
+from snapline.types import MAX_WATERMARK, SnapshotKind, SubtaskId
 
 INPUT = pa.schema(
     [
@@ -51,7 +51,7 @@ def events(*words: str) -> list[dict[str, Any]]:
 
 
 Step = list[dict[str, Any]] | int
-"""Rows of one batch, or the new processing time or watermark."""
+"""Rows of one batch, or the new processing time or watermark of Spark."""
 
 
 @dataclass
@@ -124,10 +124,18 @@ class Subject:
             operator.process(pa.RecordBatch.from_pylist(step, schema=INPUT), 0)
         return self.harness.rows()
 
+    def barrier(self, *batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What is emitted for these rows ahead of a barrier."""
+        for batch in batches:
+            assert self.step(batch) == []
+        self.harness.operator.prepare_snapshot(1)
+        return self.harness.rows()
+
     def _time(self, time_ms: int) -> None:
         operator = self.harness.operator
         if self.case.mode == "event_time":
-            operator.watermark(time_ms)
+            # Rows up to a watermark of Spark are late; up to one of ours, they are all there.
+            operator.watermark(time_ms if time_ms == MAX_WATERMARK else time_ms - 1)
             return
         self.now_ms = self.harness.now_ms = time_ms
         wakeup_ms = operator.next_wakeup_ms()

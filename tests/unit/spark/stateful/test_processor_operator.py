@@ -107,12 +107,27 @@ class _Ticking(StatefulProcessor):
 
 def test_with_micro_batches_timers_wait_for_rows_and_fire_after_them() -> None:
     subject = Subject(Case(_Ticking, PAIRS, [], "processing_time", options={"micro_batches": True}))
-    assert subject.step(events("a")) == [{"user": "a", "n": 1, "m": 0}]
+    assert subject.barrier(events("a")) == [{"user": "a", "n": 1, "m": 0}]
     assert subject.harness.operator.next_wakeup_ms() is None
     assert subject.step(50) == []
-    assert subject.step(events("a", "a")) == [{"user": "a", "n": 3, "m": 50}, {"user": "a", "n": -1, "m": 1}]
+    assert subject.barrier(events("a"), events("a")) == [{"user": "a", "n": 3, "m": 50}, {"user": "a", "n": -1, "m": 1}]
     subject.step(60)
-    assert subject.step(events("b")) == [{"user": "b", "n": 1, "m": 60}, {"user": "a", "n": -1, "m": 51}]
+    assert subject.barrier(events("b")) == [{"user": "b", "n": 1, "m": 60}, {"user": "a", "n": -1, "m": 51}]
+
+
+def test_with_micro_batches_timers_fire_in_batches_without_rows() -> None:
+    subject = Subject(Case(_Ticking, PAIRS, [], "processing_time", options={"micro_batches": True}))
+    subject.barrier(events("a"))
+    assert subject.barrier() == []
+    subject.step(1)
+    assert subject.barrier() == [{"user": "a", "n": -1, "m": 1}]
+
+
+def test_with_micro_batches_the_rows_left_at_the_end_are_handled() -> None:
+    subject = Subject(Case(p.RunningCount, COUNTS, [], "event_time", options={"micro_batches": True}))
+    subject.step(events("a@1"))
+    subject.harness.operator.watermark(MAX_WATERMARK)
+    assert subject.harness.rows() == [{"user": "a", "n": 1}]
 
 
 def test_without_micro_batches_timers_fire_when_they_are_due() -> None:
@@ -124,10 +139,10 @@ def test_without_micro_batches_timers_fire_when_they_are_due() -> None:
 
 def test_with_micro_batches_rows_are_late_by_the_watermark_of_the_batch_before() -> None:
     subject = Subject(Case(p.RunningCount, COUNTS, [], "event_time", options={"micro_batches": True}))
-    assert subject.step(events("a@20000")) == [{"user": "a", "n": 1}]
+    assert subject.barrier(events("a@20000")) == [{"user": "a", "n": 1}]
     subject.step(10_000)
-    assert subject.step(events("a@4000")) == [{"user": "a", "n": 2}]
-    assert subject.step(events("a@4000", "a@10000", "a@10001")) == [{"user": "a", "n": 3}]
+    assert subject.barrier(events("a@4000")) == [{"user": "a", "n": 2}]
+    assert subject.barrier(events("a@4000", "a@10000", "a@10001")) == [{"user": "a", "n": 3}]
 
 
 TIMED = pa.schema([("user", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
