@@ -1,12 +1,11 @@
 """Spark's tests of `transformWithState` on Snapline: which pass, which fail with what, which say nothing.
 
 ```sh
-python -m benchmarks.spark_tests SPARK_CHECKOUT [--only TEXT ...] [--json] [--read-state]
+python -m benchmarks.spark_tests SPARK_CHECKOUT [--only TEXT ...] [--json]
 ```
 
 The tests are those of a checkout of Spark's repository, branch-4.3, and unchanged; they need pandas. Only the start of
-their queries is replaced: `df.writeStream` is `snapline.write_stream(df)`. With `--read-state` the format `statestore`
-is replaced too: `read_state` reads the checkpoints of Snapline, which Spark cannot.
+their queries is replaced: `df.writeStream` is `snapline.write_stream(df)`.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from benchmarks.spark_tests.replacement import snapline_starts
 from benchmarks.spark_tests.suites import Outcome, Result
 
 
-def run_all(checkout: Path, only: Sequence[str], *, reads_state: bool, is_told: bool) -> list[Result]:
+def run_all(checkout: Path, only: Sequence[str], *, is_told: bool) -> list[Result]:
     """Runs the tests whose names contain one of `only`."""
     tests = [test for test in suites.load(checkout) if any(text in suites.name_of(test) for text in only)]
     results: list[Result] = []
-    with snapline_starts(reads_state=reads_state):
+    with snapline_starts():
         for kind, members in itertools.groupby(tests, key=_class_of):
             problem = suites.class_setup_error(kind)
             if problem is not None:
@@ -57,12 +56,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="run only tests whose names contain one of these")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--traces", action="store_true", help="print the traces of failures")
-    parser.add_argument("--read-state", action="store_true", help="replace the format statestore, too")
     options = parser.parse_args()
     # Python processes of Spark must find pandas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     suites.quiet_modules()
-    results = run_all(options.checkout, options.only, reads_state=options.read_state, is_told=not options.json)
+    results = run_all(options.checkout, options.only, is_told=not options.json)
     counts = Counter(result.outcome.value for result in results)
     if options.json:
         rows = [{**asdict(result), "outcome": result.outcome.value} for result in results]

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody's name for it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import snapline as sl
+from snapline.errors import ConfigurationError
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +113,24 @@ def test_batches_are_those_of_spark(
     # A batch without new rows, and without a result, is not shown here.
     assert found == [batch for batch in expected if batch[0] < len(STEPS) or batch[1]]
     assert [number for number, _ in found][: len(STEPS)] == list(range(len(STEPS)))
+
+
+@pytest.mark.usefixtures("rocksdb")
+def test_the_format_statestore_reads_checkpoints_of_both(spark: SparkSession, tmp_path: Path) -> None:
+    write_steps(tmp_path / "in", STEPS[:1])
+    frame = processed(read_steps(spark, tmp_path / "in"))
+    states = []
+    for place, writer in ((tmp_path / "spark", frame.writeStream), (tmp_path / "snapline", sl.write_stream(frame))):
+        batches(writer, "update", place)
+        state = spark.read.format("statestore").option("stateVarName", "seen").load(str(place))
+        states.append(sorted(state.select("key.k", "value.*").collect()))
+    assert states[0] == states[1] != []
+    with pytest.raises(ConfigurationError, match="cannot be read with the options batchid"):
+        spark.read.format("statestore").options(stateVarName="seen", batchId=0).load(str(tmp_path / "snapline"))
+    with pytest.raises(ConfigurationError, match="as state-metadata"):
+        spark.read.format("state-metadata").load(str(tmp_path / "snapline"))
+    with pytest.raises(ConfigurationError, match="needs option.'stateVarName'"):
+        spark.read.format("statestore").load(str(tmp_path / "snapline"))
 
 
 def test_a_query_goes_on_with_the_next_files_ids_and_watermarks(spark: SparkSession, tmp_path: Path) -> None:

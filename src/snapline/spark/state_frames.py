@@ -51,7 +51,7 @@ def read_state(
     if there is no such state, or its values are pickles.
     """
     objects = FileObjects(options=storage_options)
-    snapshot, reader = _snapshot(objects, os.fspath(path)), SnapshotReader(objects)
+    snapshot, reader = newest_snapshot(objects, os.fspath(path)), SnapshotReader(objects)
     operator, name = select_state(snapshot, reader, state)
     parts = list(state_rows(operator, name, reader))
     if not parts:
@@ -69,7 +69,8 @@ def read_state(
     return spark.createDataFrame(table)
 
 
-def _snapshot(objects: ObjectStore, path: str) -> Snapshot:
+def newest_snapshot(objects: ObjectStore, path: str) -> Snapshot:
+    """The snapshot at `path`, or the newest one of the job there. Raises `ConfigurationError` if it has none."""
     found = inspect_path(objects, path if "://" in path else os.path.abspath(path))
     if isinstance(found, Snapshot):
         return found

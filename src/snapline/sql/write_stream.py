@@ -29,6 +29,7 @@ from snapline.sql.plans.fingerprints import Uids
 from snapline.sql.plans.preparation import prepared
 from snapline.sql.query import StreamingQuery
 from snapline.sql.query_steps import QuerySteps
+from snapline.sql.state_reader import install_state_reader
 from snapline.storage.storage_factory import has_ended
 
 _MODES = ("append", "update", "complete")
@@ -53,6 +54,7 @@ def write_stream(dataframe: DataFrame) -> StreamWriter:
         raise ConfigurationError(f"write_stream({dataframe!r}): give a streaming DataFrame of a classic SparkSession")
     if not dataframe.isStreaming:
         raise ConfigurationError("write_stream(): this DataFrame does not stream; read it with spark.readStream")
+    install_state_reader(_JOB_NAME)
     return StreamWriter(dataframe)
 
 
