@@ -129,7 +129,7 @@ def test_the_format_statestore_reads_checkpoints_of_both(spark: SparkSession, tm
         spark.read.format("statestore").options(stateVarName="seen", batchId=0).load(str(tmp_path / "snapline"))
     with pytest.raises(ConfigurationError, match="as state-metadata"):
         spark.read.format("state-metadata").load(str(tmp_path / "snapline"))
-    with pytest.raises(ConfigurationError, match="needs option.'stateVarName'"):
+    with pytest.raises(ConfigurationError, match=r"needs option.'stateVarName'"):
         spark.read.format("statestore").load(str(tmp_path / "snapline"))
 
 
