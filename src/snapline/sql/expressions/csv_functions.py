@@ -16,7 +16,7 @@ from snapline.sql.expressions.datetime_text import date_texts
 from snapline.sql.expressions.frame import Value, as_array
 from snapline.sql.expressions.interval_casts import refuse_intervals
 from snapline.sql.expressions.json_write import timestamp_texts
-from snapline.sql.expressions.number_strings import double
+from snapline.sql.expressions.number_strings import java_double
 from snapline.sql.expressions.number_text import number_texts
 from snapline.sql.expressions.registry import Kernel, SparkError, UnsupportedError, kernel
 from snapline.sql.expressions.rowwise import rowwise
@@ -118,7 +118,7 @@ def _decimal(type: pa.DataType) -> Converter:
 
 def _double(text: str) -> float | None:
     special = {"NaN": "nan", "Inf": "inf", "-Inf": "-inf"}.get(text)
-    return float(special) if special else double(text)
+    return float(special) if special else java_double(text)
 
 
 def _single(text: str) -> float | None:

@@ -44,6 +44,7 @@ _ZONE_NAMES = {
     "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "MST": "America/Denver", "MDT": "America/Denver",
     "CST": "America/Chicago", "CDT": "America/Chicago", "EST": "America/New_York", "EDT": "America/New_York",
     "CET": "Europe/Paris", "CEST": "Europe/Paris", "BST": "Europe/London", "JST": "Asia/Tokyo",
+    "IST": "Europe/Dublin",
 }  # fmt: skip
 _ZONE_LETTERS = "XxZOVz"
 _FARTHEST_YEAR = 290_000

@@ -18,6 +18,7 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _SPECIAL = {"inf": math.inf, "+inf": math.inf, "infinity": math.inf, "+infinity": math.inf, "nan": math.nan}
 _SPECIAL |= {"-inf": -math.inf, "-infinity": -math.inf}
 _JAVA_SPECIAL = {"NaN": math.nan, "+NaN": math.nan, "-NaN": math.nan}
+_JAVA_SPECIAL |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 
@@ -38,6 +39,12 @@ def integer(text: str, bits: int, *, truncates: bool) -> int | None:
 
 
 def double(text: str) -> float | None:
+    """The number as Spark's cast reads it: as Java does, or a word such as `inf` in any case. None if it is none."""
+    number = java_double(text)
+    return _SPECIAL.get(text.strip(_JAVA_SPACES).lower()) if number is None else number
+
+
+def java_double(text: str) -> float | None:
     """The number as Java reads it, with suffixes and hexadecimal digits, or None."""
     stripped = text.strip(_JAVA_SPACES)
     if match := _DOUBLE.fullmatch(stripped):
@@ -47,9 +54,7 @@ def double(text: str) -> float | None:
             return float.fromhex(match[1])
         except OverflowError:
             return -math.inf if stripped.startswith("-") else math.inf
-    if stripped in _JAVA_SPECIAL:
-        return _JAVA_SPECIAL[stripped]
-    return _SPECIAL.get(stripped.lower())
+    return _JAVA_SPECIAL.get(stripped)
 
 
 def decimal(text: str) -> Decimal | None:

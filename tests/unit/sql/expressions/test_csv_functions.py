@@ -76,6 +76,12 @@ def test_other_types_and_separators() -> None:
     assert _read("2;2020-01-01;TRUE", type, sep=";") == {"a": 2.0, "b": dt.date(2020, 1, 1), "c": True}
 
 
+def test_infinity_is_written_as_java_does() -> None:
+    kind = pa.struct([("a", pa.float32()), ("b", pa.float64())])
+    assert _read("Inf,Infinity", kind) == {"a": float("inf"), "b": float("inf")}
+    assert _read("inf,INF", kind) == {"a": None, "b": None}
+
+
 def test_failfast_raises() -> None:
     assert _read("x,y", PAIR, mode="FAILFAST") == Raised("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION")
 

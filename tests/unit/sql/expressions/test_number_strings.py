@@ -32,6 +32,12 @@ def test_doubles(text: str, expected: float | None) -> None:
     assert number_strings.double(text) == expected
 
 
+def test_words_for_infinity() -> None:
+    assert number_strings.java_double("-Infinity") == -math.inf
+    assert number_strings.java_double("inf") is None
+    assert number_strings.double("inf") == math.inf
+
+
 def test_nan() -> None:
     for text in ("NaN", "nan", " NaN "):
         value = number_strings.double(text)
