@@ -23,7 +23,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=20, help="rounds for each sink and victim; each has every point")
     parser.add_argument("--targets", nargs="*", default=list(TARGETS), choices=list(TARGETS), help="which sinks")
     parser.add_argument("--victims", nargs="*", default=list(VICTIMS), choices=VICTIMS)
-    parser.add_argument("--only-disturbed", default=None, help="only rounds in which this is done to the server")
+    parser.add_argument(
+        "--servers", choices=("calm", "disturbed"), help="only rounds that leave the server alone, or not"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="rounds at a time, but for those that disturb a server (1)")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help=f"seconds for a round ({TIMEOUT_S:g})")
     parser.add_argument("--seed", type=int, default=1)
@@ -35,7 +37,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="sink-kills-") as folder, TARGETS[name].serving(Path(folder)):
             for victim in options.victims:
                 for disturbance in ("", *TARGETS[name].disturbances):
-                    if options.only_disturbed is not None and options.only_disturbed not in disturbance:
+                    if options.servers == ("calm" if disturbance else "disturbed"):
                         continue
                     result = _rounds(name, victim, disturbance, options, Path(folder))
                     results.append(result)

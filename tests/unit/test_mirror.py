@@ -97,6 +97,7 @@ COVERED_ELSEWHERE: Mapping[str, str] = {
     "sql/query_steps.py": "tests/spark/test_sql_steps.py",
     "sql/lowering/table_joins.py": "tests/spark/test_sql_queries.py",
     "sql/write_stream.py": "tests/spark/test_sql_queries.py",
+    "sql/state_reader.py": "tests/spark/test_sql_steps.py",
     "state/collection_states.py": "tests/contract/test_backends.py",
     "state/keyed_backend.py": "tests/contract/test_backends.py",
     "state/memory_backend.py": "tests/contract/test_backends.py",

@@ -24,7 +24,7 @@ class PlannedOperator:
     """One operator of a chain. `schema` is that of its output, None for a sink.
 
     `has_state` says that it has state of its own in checkpoints; `has_coordinator` that a part of it runs on the
-    driver, as for every source; `is_sink` that it commits.
+    driver, as for every source; `is_sink` that it commits; `makes_watermarks` that it lets none of its input pass.
     """
 
     uid: str
@@ -35,6 +35,7 @@ class PlannedOperator:
     has_coordinator: bool = False
     is_sink: bool = False
     is_source: bool = False
+    makes_watermarks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,20 @@ class ExecutionPlan:
             [(edge.source, edge.target) for edge in self.edges],
             reason,
         )
+
+    @property
+    def in_unison(self) -> frozenset[str]:
+        """The vertices whose subtasks all hear the same of event time, and so are idle or not together."""
+        found: set[str] = set()
+        for vertex in self.vertices:
+            inputs = [edge for edge in self.edges if edge.target == vertex.id]
+            hear_the_same = inputs and all(
+                not edge.partitioning.is_pointwise or edge.source in found for edge in inputs
+            )
+            says_its_own = any(operator.makes_watermarks for operator in vertex.operators)
+            if vertex.parallelism == 1 or (hear_the_same and not says_its_own):
+                found.add(vertex.id)
+        return frozenset(found)
 
     def vertex(self, vertex_id: str) -> PlannedVertex:
         return next(vertex for vertex in self.vertices if vertex.id == vertex_id)

@@ -144,6 +144,7 @@ def _operator(node: Node, uid: str) -> PlannedOperator:
         has_coordinator=node.has_coordinator,
         is_sink=node.is_sink,
         is_source=node.source is not None,
+        makes_watermarks=isinstance(node.operator, Operator) and node.operator.makes_watermarks,
     )
 
 

@@ -132,6 +132,7 @@ class Attempt:
             prepared_until=deploy.prepared_until,
             lineage=deploy.lineage,
             directory=lambda: self._directory() / own_directory,
+            in_unison=shipment.plan.in_unison,
         )
         task = Task(plan, operators, storage, self._environment, self._reporter)
         inputs = self._inputs(vertex, execution.subtask.index, task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -299,6 +299,15 @@ def make_handler(checkpoints: Checkpoints, channels: int) -> b.BarrierHandler:
         return TrackingHandler(channels, after_tasks_finish=checkpoints.after_tasks_finish)
     mode = b.handler_mode(checkpoints)
     return AligningHandler(mode, channels, after_tasks_finish=checkpoints.after_tasks_finish)
+
+
+def idle_together(channels: Sequence[GateChannel], in_unison: Collection[str]) -> list[list[int]]:
+    """The channels of each edge from one of these vertices, whose subtasks are idle or not together."""
+    found: dict[str, list[int]] = {}
+    for channel in channels:
+        if channel.edge.source in in_unison:
+            found.setdefault(channel.edge.id, []).append(channel.index)
+    return list(found.values())
 
 
 _MAKES_OUTPUT = frozenset({ItemKind.DATA, ItemKind.FILTERED_DATA, ItemKind.WATERMARK, ItemKind.END_OF_DATA})

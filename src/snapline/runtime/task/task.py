@@ -20,7 +20,7 @@ from snapline.runtime.network.channels import OutputChannel
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.mailbox import MailboxTimer
 from snapline.runtime.task.coordinator_mail import CoordinatorMail
-from snapline.runtime.task.input_gate import GateChannel, InputGate, make_handler
+from snapline.runtime.task.input_gate import GateChannel, InputGate, idle_together, make_handler
 from snapline.runtime.task.input_watermarks import InputWatermarks
 from snapline.runtime.task.operator_chain import OperatorChain
 from snapline.runtime.task.operator_contexts import OperatorContexts
@@ -113,7 +113,7 @@ class Task:
         self._output_channels = [(edge.edge.id, channel) for edge in outputs for channel in edge.channels]
         if inputs:
             handler = make_handler(self._plan.checkpoints, len(inputs))
-            self._watermarks = InputWatermarks(len(inputs))
+            self._watermarks = InputWatermarks(len(inputs), idle_together(inputs, self._plan.in_unison))
             self._gate = InputGate(
                 inputs, handler, self._snapshots, self.mailbox, self._effects, self._feed, self.clock, self._pace
             )

@@ -72,7 +72,10 @@ class TaskEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """The plan of one execution. `directory` returns a path of its own on this machine, not created yet."""
+    """The plan of one execution. `directory` returns a path of its own on this machine, not created yet.
+
+    `in_unison` are the vertices whose subtasks are idle or not together.
+    """
 
     job_id: str
     execution: ExecutionId
@@ -86,6 +89,7 @@ class TaskPlan:
     prepared_until: int
     lineage: str
     directory: Callable[[], Path]
+    in_unison: frozenset[str] = frozenset()
 
     def enter_thread(self) -> None:
         """Call it first on the task's thread: messages may show rows or not, and logs say whose they are."""

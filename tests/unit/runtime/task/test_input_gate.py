@@ -18,7 +18,7 @@ from snapline.protocol.snapshot import ChannelPart, StoredObject
 from snapline.protocol.subtask import subtask_events as s
 from snapline.runtime.scheduler.effect_queue import EffectQueue
 from snapline.runtime.scheduler.mailbox import ThreadMailbox
-from snapline.runtime.task.input_gate import InputGate, make_handler
+from snapline.runtime.task.input_gate import InputGate, idle_together, make_handler
 from snapline.runtime.task.work_pace import WorkPace
 from snapline.runtime.wire.channel_items import Item, ItemKind, data_item
 from snapline.types import AbortReason, Barrier, BarrierKind, Partitioning
@@ -279,3 +279,10 @@ def test_a_batch_stays_whole_where_barriers_wait_behind_it_anyway() -> None:
     setup.pace.note(1, 0.02)
     setup.arrive(0, data(*range(5)))
     assert setup.take() == [(0, [0, 1, 2, 3, 4])]
+
+
+def test_channels_of_an_edge_are_idle_together_if_their_subtasks_hear_the_same() -> None:
+    channels = [gate_channel(number, Port()) for number in range(3)]
+    (source,) = {channel.edge.source for channel in channels}
+    assert idle_together(channels, {source}) == [[0, 1, 2]]
+    assert idle_together(channels, {"another"}) == []

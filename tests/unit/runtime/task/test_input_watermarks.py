@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from snapline.runtime.task.input_watermarks import InputWatermarks
+from snapline.runtime.task.input_watermarks import NOTHING_YET, InputWatermarks
 from snapline.types import IDLE, MAX_WATERMARK
 
 
@@ -86,17 +86,30 @@ def test_idleness_comes_behind_the_last_watermark_of_channels_that_are_all_idle(
     assert watermarks.advance(0, 12) == [12], "it speaks again"
 
 
+def test_channels_that_are_idle_together_hold_back_until_all_are() -> None:
+    watermarks = InputWatermarks(3, [(0, 1)])
+    watermarks.advance(0, 10)
+    watermarks.advance(1, 10)
+    assert watermarks.advance(2, IDLE) == [10]
+    assert watermarks.advance(0, IDLE) == [], "the other one will be idle too"
+    assert watermarks.advance(1, IDLE) == [IDLE]
+    assert watermarks.advance(1, 30) == [10], "the rows before it may come by the other way"
+    assert watermarks.advance(0, 20) == [20]
+    assert watermarks.advance(0, 30) == [30]
+
+
+def test_who_wakes_up_without_a_watermark_says_so() -> None:
+    watermarks = InputWatermarks(1)
+    assert watermarks.advance(0, IDLE) == [IDLE]
+    assert watermarks.advance(0, NOTHING_YET) == [NOTHING_YET]
+    assert watermarks.current_ms is None
+
+
 class Plain(InputWatermarks):
     """Looks at all channels every time."""
 
     def advance(self, channel: int, watermark: int) -> list[int]:
-        if watermark == IDLE:
-            self._idle[channel] = True
-        elif watermark == MAX_WATERMARK:
-            self._ended[channel] = True
-        else:
-            self._idle[channel] = False
-            self._watermarks[channel] = max(watermark, self._watermarks[channel])
+        self._note(channel, watermark)
         return self._changed()
 
 
@@ -104,7 +117,8 @@ class Plain(InputWatermarks):
 def test_looking_only_when_the_last_has_moved_changes_nothing(seed: int) -> None:
     random = Random(seed)
     channels = random.randint(1, 5)
-    quick, plain = InputWatermarks(channels), Plain(channels)
+    together = [range(random.randint(1, channels))]
+    quick, plain = InputWatermarks(channels, together), Plain(channels, together)
     ended: set[int] = set()
     for _ in range(200):
         channel = random.randrange(channels)
