@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("--targets", nargs="*", default=list(TARGETS), choices=list(TARGETS), help="which sinks")
     parser.add_argument("--victims", nargs="*", default=list(VICTIMS), choices=VICTIMS)
     parser.add_argument(
-        "--servers", choices=("calm", "disturbed"), help="only rounds that leave the server alone, or not"
+        "--servers", choices=("calm", "disturbed"), help="only rounds that leave the server alone, or do not"
     )
     parser.add_argument("--jobs", type=int, default=1, help="rounds at a time, but for those that disturb a server (1)")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help=f"seconds for a round ({TIMEOUT_S:g})")
