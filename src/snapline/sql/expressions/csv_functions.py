@@ -16,7 +16,7 @@ from snapline.sql.expressions.datetime_text import date_texts
 from snapline.sql.expressions.frame import Value, as_array
 from snapline.sql.expressions.interval_casts import refuse_intervals
 from snapline.sql.expressions.json_write import timestamp_texts
-from snapline.sql.expressions.number_strings import java_double
+from snapline.sql.expressions.number_strings import java_decimal, java_double
 from snapline.sql.expressions.number_text import number_texts
 from snapline.sql.expressions.registry import Kernel, SparkError, UnsupportedError, kernel
 from snapline.sql.expressions.rowwise import rowwise
@@ -105,12 +105,15 @@ def _integer(bits: int) -> Converter:
 
 def _decimal(type: pa.DataType) -> Converter:
     def convert(text: str) -> Decimal | None:
+        given = java_decimal(text.replace(",", ""))
+        if given is None:
+            return None
         try:
             with localcontext(prec=80, rounding=ROUND_HALF_UP):
-                number = Decimal(text.replace(",", "")).quantize(Decimal(1).scaleb(-type.scale))
+                number = given.quantize(Decimal(1).scaleb(-type.scale))
         except ArithmeticError:
             return None
-        fits = number.is_finite() and (not number or number.adjusted() < type.precision - type.scale)
+        fits = not number or number.adjusted() < type.precision - type.scale
         return number if fits else None
 
     return convert

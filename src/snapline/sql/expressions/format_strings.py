@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 import pyarrow as pa
 
 from snapline.sql.expressions.frame import Value
+from snapline.sql.expressions.java_patterns import from_units
 from snapline.sql.expressions.number_text import decimal_text, double_text, float_text
 from snapline.sql.expressions.registry import Kernel, SparkError, UnsupportedError, kernel
 from snapline.sql.expressions.rowwise import python_value, python_values
@@ -85,7 +86,7 @@ def formatted(text: str, values: Sequence[Any], types: Sequence[pa.DataType]) ->
         if part.kind.isupper():
             written = written.upper()
         pieces.append(written.ljust(part.width) if "-" in part.flags else written.rjust(part.width))
-    return "".join(pieces)
+    return from_units("".join(pieces))
 
 
 @lru_cache(maxsize=256)

@@ -59,8 +59,12 @@ def java_double(text: str) -> float | None:
 
 def decimal(text: str) -> Decimal | None:
     """The decimal, with all its digits, or None."""
-    stripped = text.strip(_JAVA_SPACES)
-    return Decimal(stripped) if _DECIMAL.fullmatch(stripped) else None
+    return java_decimal(text.strip(_JAVA_SPACES))
+
+
+def java_decimal(text: str) -> Decimal | None:
+    """The decimal as Java reads it, without blanks around, or None."""
+    return Decimal(text) if _DECIMAL.fullmatch(text) else None
 
 
 def boolean(text: str) -> bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -80,6 +81,11 @@ def test_infinity_is_written_as_java_does() -> None:
     kind = pa.struct([("a", pa.float32()), ("b", pa.float64())])
     assert _read("Inf,Infinity", kind) == {"a": float("inf"), "b": float("inf")}
     assert _read("inf,INF", kind) == {"a": None, "b": None}
+
+
+def test_decimals_have_no_blanks() -> None:
+    kind = pa.struct([("a", pa.decimal128(10, 2)), ("b", pa.decimal128(10, 2))])
+    assert _read(" 1 ,1.5", kind) == {"a": None, "b": Decimal("1.50")}
 
 
 def test_failfast_raises() -> None:

@@ -117,6 +117,7 @@ ANSWERS: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = [
     ('FormatString', ('%.2s', -math.inf), {}, '-I'),
     ('FormatString', ('%.2f', pa.scalar(None, pa.string())), {}, 'nu'),
     ('FormatString', ('%c', 1), {}, '\x01'),
+    ('FormatString', ('a%cb', 0xDAAB), {}, 'a?b'),
     ('FormatString', ('%08.2f', pa.scalar(None, pa.string())), {}, '      nu'),
     ('FormatString', ('%B', 'abc'), {}, 'TRUE'),
     ('FormatString', ('%o', pa.scalar(None, pa.string())), {}, 'null'),
