@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from snapline.config import StorageOptions
 from snapline.connectors.files.file_listing import NO_OPTIONS, stored_objects
 from snapline.connectors.files.file_rows import FileRows
-from snapline.connectors.files.line_rows import LineRows
+from snapline.connectors.files.line_rows import LineParser, LineRows
 from snapline.connectors.files.orc_rows import OrcRows
 from snapline.connectors.files.text_records import (
     ObjectLines,
@@ -48,10 +48,12 @@ def open_rows(
     options: StorageOptions = NO_OPTIONS,
     *,
     header: bool = True,
+    parse: LineParser | None = None,
 ) -> FileRows:
     """The rows of a file with the columns of `schema`; for Parquet, only row groups `groups[0]` up to `groups[1]` - 1.
 
-    A CSV file has the names of its columns in the first line, or without `header` the columns of `schema`.
+    A CSV file has the names of its columns in the first line, or without `header` the columns of `schema`. `parse`
+    makes rows of the lines of text, with `header` of all but the first.
 
     Errors, raised here or by `read`, name the file: `UserCodeError` if its content is wrong. Rows that cannot be read
     are given to `bad_row`, and skipped if that returns. `options` says how to reach remote storage.
@@ -62,7 +64,7 @@ def open_rows(
         if format == "orc":
             return OrcRows(path, _opened(path, options), schema, position)
         if format == "text":
-            return LineRows(_text_stream(path, options), schema, position)
+            return LineRows(_text_stream(path, options), schema, position, parse, header=header and parse is not None)
         return _TextRows(path, format, schema, position, bad_row, options, None if header else schema.names)
 
 

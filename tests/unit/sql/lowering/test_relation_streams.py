@@ -59,7 +59,7 @@ def test_a_watermark_is_made_at_the_source() -> None:
     [
         relation("memory"),
         relation("rate-micro-batch"),
-        files("csv", Path("x"), sep=";"),
+        files("csv", Path("x"), comment="#"),
         files("text", Path("x"), wholetext="true"),
         files("parquet", Path("x"), pathglobfilter="a"),
     ],
