@@ -42,7 +42,8 @@ class Files(Source):
     parse: for text, a function that makes rows of lines: it gets an array of them and the schema to return. Without
         `header=False` the first line of each file is left out.
     partitions: whether directories are read as Hive and Spark do: columns may be in their names, as in `country=se`,
-        and a pattern may match directories, of which all files are read.
+        other directories are left out, and a pattern may match directories, of which all files are read. In Parquet
+        files, columns are found whatever the case of their names, and are null where a file does not have them.
     files_per_checkpoint, bytes_per_checkpoint: with `watch`, how much to read between two checkpoints at most: the
         oldest new files first, at least one. With `latest_first` the newest come first.
     on_error: what happens to rows, and to files, whose content cannot be read: they "fail" the job, go to
@@ -251,6 +252,7 @@ class FilesReader(SourceReader):
             self._options,
             header=self._header,
             parse=self._parse,
+            fills_missing=self._partitions_below is not None,
         )
 
     def _report(self, bad: BadRow) -> None:

@@ -62,8 +62,11 @@ _STEPS: Final[Mapping[str, str]] = {
 }
 """Options of files that say how much a micro-batch reads."""
 
-_IGNORED: Final = frozenset({"path", "latestfirst", "inferschema", "samplingratio", "mergeschema", *_STEPS})
-"""Options that need nothing here. A query has a schema, so files are not asked for theirs."""
+_PLACES: Final = frozenset({"path", "pathglobfilter", "recursivefilelookup", "latestfirst", *_STEPS})
+"""Options that say which files are read, and when."""
+
+_IGNORED: Final = frozenset({*_PLACES, "inferschema", "samplingratio", "mergeschema"})
+"""These, and those that need nothing here: a query has a schema, so files are not asked for theirs."""
 
 
 def lowered_relation(plan: Plan, context: Context, watermarks: Watermarks | None = None) -> Lowered:
@@ -188,19 +191,29 @@ def _files(plan: Plan, name: str, options: Mapping[str, str], context: Context) 
             parse.check(pa.schema(fields))
         except UnsupportedError as error:
             raise refusal(plan, str(error), "leave it out, or convert the files to Parquet") from error
+    is_recursive = options.get("recursivefilelookup", "").lower() == "true"
     source = sources.Files(
-        options["path"],
+        _pattern(plan, options["path"], options.get("pathglobfilter")),
         format=name if parse is None else "text",
         schema=pa.schema(fields),
         watch=None if context.is_bounded else _WATCH,
         header=has_header or parse is None,
         parse=parse,
-        partitions=True,
+        partitions=not is_recursive,
         **limits,
     )
     if context.steps is not None and source.steps is not None:
         context.steps.append(source.steps)
     return source
+
+
+def _pattern(plan: Plan, path: str, name: str | None) -> str:
+    """The path of all files, or of those whose name matches."""
+    if name is None:
+        return path
+    if "{" in name or "/" in name:
+        raise refusal(plan, f"the option pathGlobFilter is {name!r}", "use *, ? and [abc] alone")
+    return f"{path.rstrip('/')}/**/{name}"
 
 
 def _number(plan: Plan, key: str, text: str) -> int:
