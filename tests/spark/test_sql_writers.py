@@ -127,6 +127,28 @@ def test_a_table_of_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
         spark.sql("DROP TABLE numbers_of_a_query")
 
 
+def test_a_new_table_has_the_partitions_that_were_written(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 30)
+    stream = read(spark, tmp_path / "in").select("id", "k")
+    try:
+        writer = sl.write_stream(stream).option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+        ended(writer.toTable("partitions_of_a_query", partitionBy="k"))
+        assert spark.table("partitions_of_a_query").where("k = 1").count() == 10
+    finally:
+        spark.sql("DROP TABLE IF EXISTS partitions_of_a_query")
+
+
+def test_windows_are_sorted_in_complete_mode(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 30)
+    times = read(spark, tmp_path / "in").selectExpr("timestamp_seconds(id) t")
+    counts = times.groupBy(F.window("t", "10 seconds")).count().orderBy(F.desc("window"))
+    counts = counts.withColumn("now", F.current_timestamp())
+    writer = sl.write_stream(counts).format("memory").queryName("sorted_windows").outputMode("complete")
+    ended(writer.trigger(availableNow=True).start())
+    found = spark.table("sorted_windows").selectExpr("unix_seconds(window.start)", "count", "now is not null").collect()
+    assert [tuple(row) for row in found] == [(20, 10, True), (10, 10, True), (0, 10, True)]
+
+
 class FileWriter(DataSourceStreamWriter):
     def __init__(self, options: dict[str, str]) -> None:
         self._path = options["path"]
