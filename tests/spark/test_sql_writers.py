@@ -82,6 +82,33 @@ def test_other_files_are_written_and_read_again(
     assert sorted(map(tuple, spark.table("again").collect())) == expected
 
 
+def test_names_in_any_case_and_the_setting_for_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 30)
+    spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
+    try:
+        writer = sl.write_stream(read(spark, tmp_path / "in")).format("JSON").partitionBy("K").option("header", None)
+        ended(writer.queryName("in any case").trigger(availableNow=True).start(str(tmp_path / "out")))
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+    assert os.listdir(tmp_path / "all") == ["in any case"]
+    assert spark.read.json(str(tmp_path / "out")).where("k = 1").count() == 10
+
+
+def test_what_would_do_nothing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 3)
+    stream = read(spark, tmp_path / "in")
+    writer = sl.write_stream(stream).format("csv").option("checkpointLocation", str(tmp_path / "ck"))
+    with pytest.raises(ConfigurationError, match="'sep'"):
+        writer.option("sep", "|").start(str(tmp_path / "out"))
+    with pytest.raises(ConfigurationError, match="parallelism"):
+        sl.write_stream(stream).format("noop").option("parallelism", "many").start()
+    with pytest.raises(ConfigurationError, match="foreach"):
+        sl.write_stream(stream).foreach(5)
+    for wrong in ({}, {"once": False}, {"processingTime": "soon"}):
+        with pytest.raises(ConfigurationError, match="trigger"):
+            sl.write_stream(stream).trigger(**wrong)
+
+
 def test_a_table_of_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
     add(spark, tmp_path / "in", 0, 30)
     stream = read(spark, tmp_path / "in").select("id", "k")
@@ -98,6 +125,28 @@ def test_a_table_of_the_catalog(spark: SparkSession, tmp_path: Path) -> None:
             other.toTable("numbers_of_a_query")
     finally:
         spark.sql("DROP TABLE numbers_of_a_query")
+
+
+def test_a_new_table_has_the_partitions_that_were_written(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 30)
+    stream = read(spark, tmp_path / "in").select("id", "k")
+    try:
+        writer = sl.write_stream(stream).option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+        ended(writer.toTable("partitions_of_a_query", partitionBy="k"))
+        assert spark.table("partitions_of_a_query").where("k = 1").count() == 10
+    finally:
+        spark.sql("DROP TABLE IF EXISTS partitions_of_a_query")
+
+
+def test_windows_are_sorted_in_complete_mode(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 30)
+    times = read(spark, tmp_path / "in").selectExpr("timestamp_seconds(id) t")
+    counts = times.groupBy(F.window("t", "10 seconds")).count().orderBy(F.desc("window"))
+    counts = counts.withColumn("now", F.current_timestamp())
+    writer = sl.write_stream(counts).format("memory").queryName("sorted_windows").outputMode("complete")
+    ended(writer.trigger(availableNow=True).start())
+    found = spark.table("sorted_windows").selectExpr("unix_seconds(window.start)", "count", "now is not null").collect()
+    assert [tuple(row) for row in found] == [(20, 10, True), (10, 10, True), (0, 10, True)]
 
 
 class FileWriter(DataSourceStreamWriter):

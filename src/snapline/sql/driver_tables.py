@@ -1,4 +1,4 @@
-"""Sinks of Spark that are for looking at results: memory, console, noop."""
+"""Sinks of Spark that are for looking at results: memory, console, noop, and calls with rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType, _create_row
 
 from snapline.contracts.sink import Sink, SinkContext, SinkWriter
 
@@ -26,7 +27,7 @@ class MemoryTable:
         session.createDataFrame([], self._schema).createOrReplaceTempView(name)
 
     def __call__(self, dataframe: DataFrame, batch_id: int) -> None:
-        rows = dataframe.toArrow()
+        rows = dataframe.toArrow().rename_columns(self._schema.names)
         with self._lock:
             is_first = self._rows is None or self._is_complete
             self._rows = rows if is_first else pa.concat_tables([self._rows, rows])
@@ -64,23 +65,49 @@ class _NoRowsWriter(SinkWriter):
 
 
 class RowCalls:
-    """Calls what a user gave to `foreach`, as Spark does: with a `Row`; `open` and `close` if it has them."""
+    """Calls what a user gave to `foreach`, as Spark does: with a `Row`; `open` and `close` if it has them.
 
-    def __init__(self, given: Any) -> None:
+    `schema` has the columns of the query as Spark names them.
+    """
+
+    def __init__(self, given: Any, schema: StructType) -> None:
         self._given = given
         self._process = given.process if hasattr(given, "process") else given
+        self._schema = schema
+        self._error: Exception | None = None
 
     def open(self, context: SinkContext) -> None:
         self._is_open = True
+        self._error = None
         if hasattr(self._given, "open"):
             self._is_open = bool(self._given.open(context.subtask, 0))
 
     def __call__(self, row: dict[str, Any]) -> None:
-        from pyspark.sql import Row
-
-        if self._is_open:
-            self._process(Row(**row))
+        if not self._is_open:
+            return
+        try:
+            self._process(spark_value(row, self._schema))
+        except Exception as error:
+            self._error = error
+            raise
 
     def close(self) -> None:
         if hasattr(self._given, "close"):
-            self._given.close(None)
+            self._given.close(self._error)
+
+
+def spark_value(value: Any, kind: DataType) -> Any:
+    """A value of Arrow as PySpark has it: structs are rows, maps are dicts, times are local without a zone."""
+    if value is None:
+        return None
+    if isinstance(kind, StructType):
+        names = [field.name for field in kind]
+        found = [spark_value(each, field.dataType) for each, field in zip(value.values(), kind, strict=True)]
+        return _create_row(names, found)
+    if isinstance(kind, ArrayType):
+        return [spark_value(each, kind.elementType) for each in value]
+    if isinstance(kind, MapType):
+        return {spark_value(key, kind.keyType): spark_value(each, kind.valueType) for key, each in value}
+    if isinstance(kind, TimestampType):
+        return value.astimezone().replace(tzinfo=None)
+    return value

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from snapline.api.job_handle import JobFailedError, JobHandle
 from snapline.api.job_plan import JobPlan
 from snapline.config import Path
-from snapline.errors import SnaplineError
+from snapline.errors import ConfigurationError, SnaplineError
 from snapline.protocol.statistics import StatisticsSnapshot
 from snapline.sql.query_progress import ProgressLog, is_over
 from snapline.sql.query_steps import QuerySteps
@@ -139,6 +139,8 @@ class StreamingQuery:
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802  # PySpark's name
         """Wait until the query has ended; with a timeout in seconds, returns whether it has. Raises its failure."""
+        if timeout is not None and (not isinstance(timeout, int | float) or timeout < 0):
+            raise ConfigurationError(f"awaitTermination({timeout!r}): give seconds, 0 or more, or nothing")
         if self._end is not None:
             self._end.join(timeout)
             if self._end.is_alive():

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from snapline.api.job import Job
-from snapline.config import Checkpoints, Execution, duration_ms
+from snapline.config import Checkpoints, Execution
 from snapline.connectors import sinks
 from snapline.contracts.sink import Sink
 from snapline.errors import ConfigurationError
@@ -30,18 +30,26 @@ from snapline.sql.plans.preparation import prepared
 from snapline.sql.query import StreamingQuery
 from snapline.sql.query_steps import QuerySteps
 from snapline.sql.state_reader import install_state_reader
+from snapline.sql.trigger_intervals import interval_ms
 from snapline.storage.storage_factory import has_ended
 
 _MODES = ("append", "update", "complete")
 _FILES = ("parquet", "json", "csv", "orc", "text")
 _APPEND_ONLY = (*_FILES, "delta")
-_NO_STORAGE = ("memory", "console", "noop", "foreach", "foreachBatch")
-_DEFAULT_INTERVAL = "1s"
+_FOR_LOOKING = ("memory", "console", "noop")
+_NO_STORAGE = (*_FOR_LOOKING, "foreach", "foreachBatch")
+_DEFAULT_INTERVAL_MS = 1000
+_LEAST_INTERVAL_MS = 10
+_BUILT_IN = (*_APPEND_ONLY, *_FOR_LOOKING, "kafka")
+_OPTIONS = ("checkpointlocation", "parallelism", "path")
 _JOB_NAME = "query"
 _METRICS_INTERVAL = "200ms"
 _DIGITS = 12
 _RESTS = "spark.sql.streaming.noDataMicroBatches.enabled"
 """Whether there are batches without new rows, for what time ends: a setting of Spark."""
+
+_LOCATION = "spark.sql.streaming.checkpointLocation"
+"""A setting of Spark: a directory for the checkpoints of all queries that do not say where theirs are."""
 
 
 def write_stream(dataframe: DataFrame) -> StreamWriter:
@@ -72,16 +80,19 @@ class StreamWriter:
         self._mode = "append"
         self._name: str | None = None
         self._partitions: tuple[str, ...] = ()
-        self._interval: str | None = None
+        self._interval_ms: int | None = None
         self._ends_when_read = False
         self._function: Callable[..., Any] | Any = None
 
     def format(self, source: str) -> StreamWriter:
-        self._format = source
+        self._format = source.lower() if source.lower() in _BUILT_IN else source
         return self
 
     def option(self, key: str, value: Any) -> StreamWriter:
-        self._options[key.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
+        if value is None:
+            self._options.pop(key.lower(), None)
+        else:
+            self._options[key.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
         return self
 
     def options(self, **options: Any) -> StreamWriter:
@@ -113,14 +124,17 @@ class StreamWriter:
         availableNow: bool | None = None,  # noqa: N803  # PySpark's name
     ) -> StreamWriter:
         """`processingTime` and `continuous` are the time between checkpoints; the others read what is there and end."""
-        given = [each for each in (processingTime, once, continuous, availableNow) if each]
-        if len(given) != 1:
+        given = [each for each in (processingTime, once, continuous, availableNow) if each is not None]
+        if len(given) != 1 or given[0] is False:
             raise ConfigurationError("trigger(): give one of processingTime, continuous, availableNow and once")
         self._ends_when_read = bool(once or availableNow)
-        self._interval = processingTime or continuous
+        interval = continuous if processingTime is None else processingTime
+        self._interval_ms = None if interval is None else interval_ms(interval)
         return self
 
     def foreach(self, f: Any) -> StreamWriter:
+        if not callable(f) and not callable(getattr(f, "process", None)):
+            raise ConfigurationError(f"foreach({f!r}): give a function of a row, or an object with process(row)")
         self._format, self._function = "foreach", f
         return self
 
@@ -183,7 +197,7 @@ class StreamWriter:
         kind = self._format or "parquet"
         if kind in _APPEND_ONLY and self._mode != "append":
             raise ConfigurationError(f"{kind} takes rows only once: outputMode('append'), not {self._mode!r}")
-        location = self._options.get("checkpointlocation")
+        location = self._location(kind)
         if location is None and kind not in _NO_STORAGE:
             raise ConfigurationError(f"{kind} needs option('checkpointLocation', directory), as in Spark")
         job = self._job(location)
@@ -212,9 +226,7 @@ class StreamWriter:
         job.checkpoints = Checkpoints(interval=None, storage=job.checkpoints.storage)
         job.asks_for_checkpoints = True
         others = sum(node.source is not None for node in job.nodes) > len(context.steps)
-        interval_s = (
-            None if self._interval is None else duration_ms(_duration(self._interval), setting="trigger") / 1000
-        )
+        interval_s = None if self._interval_ms is None else self._interval_ms / 1000
         has_rests = self._dataframe.sparkSession.conf.get(_RESTS, "true") == "true"
         goes_on = others or (context.has_timers and has_rests)
         return QuerySteps(context.steps, sink, interval_s=interval_s, has_rests=has_rests, goes_on=goes_on)
@@ -223,15 +235,15 @@ class StreamWriter:
         """A job whose id is the same in each run from the same checkpoints."""
         name = self._name or _JOB_NAME
         job_id = f"{_JOB_NAME}-{_digest(location)}"
-        checkpoints = Checkpoints(
-            interval=_duration(self._interval or _DEFAULT_INTERVAL), storage=location or _temporary_directory()
-        )
+        # As fast as possible, 0 in Spark, is what rows are in any case; what sinks commit is not.
+        interval = max(self._interval_ms or _DEFAULT_INTERVAL_MS, _LEAST_INTERVAL_MS)
+        checkpoints = Checkpoints(interval=f"{interval}ms", storage=location or _temporary_directory())
         if has_ended(checkpoints, job_id):
             raise ConfigurationError(
                 f"the query {name!r} with the checkpoints in {location} was stopped with a savepoint, and is over; "
                 "give another checkpointLocation to run it again"
             )
-        parallelism = int(self._options.get("parallelism", 1))
+        parallelism = self._number("parallelism", 1)
         execution = Execution(metrics_interval=_METRICS_INTERVAL)
         return Job(name, id=job_id, parallelism=parallelism, checkpoints=checkpoints, execution=execution)
 
@@ -243,23 +255,24 @@ class StreamWriter:
             empty = session.createDataFrame([], self._dataframe.schema)
             return sinks.ForeachDataFrame(MemoryTable(session, self._name, empty, is_complete=self._mode == "complete"))
         if kind == "console":
-            rows = int(self._options.get("numrows", 20))
+            rows = self._number("numRows", 20)
             return sinks.ForeachDataFrame(ConsoleTable(rows, truncates=self._options.get("truncate") != "false"))
         if kind == "noop":
             return NoRows()
         if kind == "foreachBatch":
             return sinks.ForeachDataFrame(self._function)
         if kind == "foreach":
-            return sinks.Foreach(RowCalls(self._function))
+            return sinks.Foreach(RowCalls(self._function, self._dataframe.schema))
         if kind in _FILES:
+            self._check_options(kind)
             return sinks.Files(
                 self._path(kind),
                 format="jsonl" if kind == "json" else kind,
-                partition_by=self._partitions,
+                partition_by=self._columns(self._partitions),
                 header=kind != "csv" or self._options.get("header") == "true",
             )
         if kind == "delta":
-            return sinks.Delta(self._path(kind), partition_by=self._partitions or None)
+            return sinks.Delta(self._path(kind), partition_by=self._columns(self._partitions) or None)
         if kind == "kafka":
             return kafka_sink(self._options, self._dataframe.columns)
         source = python_data_source(session, kind)
@@ -269,6 +282,35 @@ class StreamWriter:
             f"format({kind!r}): use memory, console, noop, foreach, foreachBatch, {', '.join(_FILES)}, delta, kafka, "
             "or a data source in Python that is registered with spark.dataSource.register"
         )
+
+    def _location(self, kind: str) -> str | None:
+        """Where checkpoints are: the option, or as in Spark a directory in that of the session's setting."""
+        location = self._options.get("checkpointlocation")
+        base = self._dataframe.sparkSession.conf.get(_LOCATION, None)
+        if location is not None or not base or kind in _FOR_LOOKING:
+            return location
+        return f"{base.rstrip('/')}/{self._name or uuid.uuid4()}"
+
+    def _number(self, key: str, default: int) -> int:
+        text = self._options.get(key.lower(), str(default))
+        if not text.isdecimal() or int(text) == 0:
+            raise ConfigurationError(f"option({key!r}, {text!r}): give a whole number of 1 or more")
+        return int(text)
+
+    def _columns(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The columns as the query writes their names: Spark does not look at the case."""
+        known = {name.lower(): name for name in self._dataframe.columns}
+        return tuple(known.get(name.lower(), name) for name in names)
+
+    def _check_options(self, kind: str) -> None:
+        """Raises `ConfigurationError` for options that would change what is in files, and do nothing here."""
+        known = {*_OPTIONS, *(("header",) if kind == "csv" else ())}
+        unknown = [key for key in self._options if key not in known]
+        if unknown:
+            raise ConfigurationError(
+                f"option({unknown[0]!r}, {self._options[unknown[0]]!r}) of the format {kind} has no counterpart here; "
+                "leave it out, or write with foreachBatch: lambda rows, n: rows.write.mode('append')..."
+            )
 
     def _path(self, kind: str) -> str:
         if "path" not in self._options:
@@ -315,11 +357,3 @@ def kafka_sink(options: Mapping[str, str], columns: Sequence[str]) -> Sink:
         value_columns=["value"],
         config=own or None,
     )
-
-
-def _duration(text: str) -> str:
-    """Spark's "10 seconds" as Snapline writes durations."""
-    number, _, unit = text.strip().partition(" ")
-    units = {"millisecond": "ms", "second": "s", "minute": "min", "hour": "h", "day": "d"}
-    short = units.get(unit.strip().lower().removesuffix("s"))
-    return text if short is None else f"{number}{short}"

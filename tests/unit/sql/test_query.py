@@ -27,6 +27,9 @@ def job(directory: Path, rows: int | None) -> sl.Job:
 def test_a_bounded_query_ends_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     query = started(job(tmp_path, 100))
     assert query.awaitTermination(30) is True
+    for wrong in (-1, "a"):
+        with pytest.raises(sl.ConfigurationError, match="give seconds"):
+            query.awaitTermination(wrong)  # type: ignore[arg-type]
     assert not query.isActive
     assert query.status["message"] == "FINISHED"
     assert query.exception() is None

@@ -40,7 +40,7 @@ class _JsonEncoder(Encoder):
 
     def write(self, batches: Sequence[pa.RecordBatch]) -> None:
         for batch in batches:
-            self._file.write(self._encoder.encode_lines(batch.to_pylist()))
+            self._file.write(self._encoder.encode_lines(batch.to_pylist(maps_as_pydicts="lossy")))
 
     def close(self) -> None:
         self._file.flush()

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from snapline.config import StorageOptions
 from snapline.connectors.files.file_listing import NO_OPTIONS, stored_objects
 from snapline.connectors.files.file_rows import FileRows
-from snapline.connectors.files.line_rows import LineRows
+from snapline.connectors.files.line_rows import LineParser, LineRows
 from snapline.connectors.files.orc_rows import OrcRows
 from snapline.connectors.files.text_records import (
     ObjectLines,
@@ -48,21 +48,25 @@ def open_rows(
     options: StorageOptions = NO_OPTIONS,
     *,
     header: bool = True,
+    parse: LineParser | None = None,
+    fills_missing: bool = False,
 ) -> FileRows:
     """The rows of a file with the columns of `schema`; for Parquet, only row groups `groups[0]` up to `groups[1]` - 1.
 
-    A CSV file has the names of its columns in the first line, or without `header` the columns of `schema`.
+    A CSV file has the names of its columns in the first line, or without `header` the columns of `schema`. `parse`
+    makes rows of the lines of text, with `header` of all but the first. With `fills_missing` columns of Parquet files
+    are found whatever the case of their names, and null where there are none.
 
     Errors, raised here or by `read`, name the file: `UserCodeError` if its content is wrong. Rows that cannot be read
     are given to `bad_row`, and skipped if that returns. `options` says how to reach remote storage.
     """
     with _explained(path, format):
         if format == "parquet":
-            return _ParquetRows(path, schema, groups, position, bad_row, options)
+            return _ParquetRows(path, schema, groups, position, bad_row, options, fills_missing=fills_missing)
         if format == "orc":
             return OrcRows(path, _opened(path, options), schema, position)
         if format == "text":
-            return LineRows(_text_stream(path, options), schema, position)
+            return LineRows(_text_stream(path, options), schema, position, parse, header=header and parse is not None)
         return _TextRows(path, format, schema, position, bad_row, options, None if header else schema.names)
 
 
@@ -107,6 +111,8 @@ class _ParquetRows(FileRows):
         position: Position,
         bad_row: Callable[[BadRow], None],
         options: StorageOptions,
+        *,
+        fills_missing: bool = False,
     ) -> None:
         self._path = path
         self._schema = schema
@@ -114,7 +120,13 @@ class _ParquetRows(FileRows):
         self._source = _opened(path, options)
         self._file = pq.ParquetFile(self._source)
         found = self._file.schema_arrow.names
-        for name in schema.names:
+        self._names = dict(zip(schema.names, schema.names, strict=True))
+        """The columns of the file by those of the schema."""
+        if fills_missing:
+            by_case = {name.lower(): name for name in reversed(found)}
+            given = {name: name if name in found else by_case.get(name.lower()) for name in schema.names}
+            self._names = {name: there for name, there in given.items() if there is not None}
+        for name in self._names.values():
             if name not in found:
                 raise UserCodeError(
                     f"the file {path!r} has no column {name!r}; it has {', '.join(map(repr, found))}. Move it out of "
@@ -132,7 +144,8 @@ class _ParquetRows(FileRows):
             try:
                 with _explained(self._path, "parquet", f", row group {self._group} from row {self._row} on,"):
                     if self._batches is None:
-                        self._batches = self._file.iter_batches(_BATCH_ROWS, [self._group], columns=self._schema.names)
+                        there = list(self._names.values())
+                        self._batches = self._file.iter_batches(_BATCH_ROWS, [self._group], columns=there)
                     batch = next(self._batches, None)
             except UserCodeError as error:
                 self._bad_row(BadRow(error, None, self._path))
@@ -149,6 +162,14 @@ class _ParquetRows(FileRows):
 
     def _conforming(self, batch: pa.RecordBatch) -> pa.RecordBatch | Wait:
         """The rows with the schema; those that do not fit it are bad."""
+        if list(self._names) != self._schema.names or list(self._names.values()) != batch.schema.names:
+            columns = [
+                batch.column(self._names[field.name])
+                if field.name in self._names
+                else pa.nulls(batch.num_rows, field.type)
+                for field in self._schema
+            ]
+            batch = pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
         def attempt(start: int, end: int) -> pa.RecordBatch:
             return conform(batch.slice(start, end - start), self._schema, f"the file {self._path!r}")

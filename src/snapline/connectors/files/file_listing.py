@@ -19,6 +19,7 @@ MAX_STORES = 16
 NO_OPTIONS = StorageOptions()
 
 _WILDCARD = re.compile(r"[*?\[]")
+_PARTITIONS = r"(?:[^/=]+=[^/]*/)*"
 _HIDDEN = re.compile(r"(^|/)[._]")
 _PIECE = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|[^*?\[]+|\[")
 _EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -29,7 +30,8 @@ class FileSet:
 
     In a pattern `*` and `?` match anything but a slash, `**` anything, `[abc]` one of these characters. Files whose
     name starts with a dot or an underscore are skipped, as is everything in such directories below `root`. With
-    `directories` a pattern may match directories, too, for all files below them.
+    `directories` a pattern may match directories, too, for all files in them, and of directories below only those count
+    whose name is a column and its value, as in `country=se`.
     """
 
     def __init__(self, path: AnyPath, options: StorageOptions = NO_OPTIONS, *, directories: bool = False) -> None:
@@ -47,7 +49,10 @@ class FileSet:
         directory_location(self.root)
         below = self._path[len(self.root) + 1 :]
         pattern = _expression(below) if wildcard else re.escape(below) if self.is_single else ".*"
-        self._pattern = re.compile(f"(?:{pattern})(?:/.*)?" if directories else pattern)
+        if directories and not self.is_single:
+            inside = f"{_PARTITIONS}[^/]+"
+            pattern = f"(?:{pattern})(?:/{inside})?" if wildcard else inside
+        self._pattern = re.compile(pattern)
         if self.is_local and not os.path.isdir(self.root):
             raise ConfigurationError(f"Files({text!r}): no such file or directory: {self.root!r}; check the path")
 

@@ -14,6 +14,7 @@ from snapline.connectors.files.file_formats import READ_FORMATS, infer_schema, o
 from snapline.connectors.files.file_listing import FileSet
 from snapline.connectors.files.file_rows import FileRows
 from snapline.connectors.files.file_steps import FileSteps, StepLimit
+from snapline.connectors.files.line_rows import LineParser
 from snapline.connectors.files.partition_paths import values_in, with_values
 from snapline.contracts.dead_letters import OnError, checked_on_error
 from snapline.contracts.schemas import SchemaLike, checked_schema
@@ -38,8 +39,11 @@ class Files(Source):
         (one column of text, a row for each line).
     schema: the columns to read; None reads all columns of the first file found now. Other columns are dropped.
     header: False for CSV files without column names, which have the columns of `schema`.
+    parse: for text, a function that makes rows of lines: it gets an array of them and the schema to return. Without
+        `header=False` the first line of each file is left out.
     partitions: whether directories are read as Hive and Spark do: columns may be in their names, as in `country=se`,
-        and a pattern may match directories, of which all files are read.
+        other directories are left out, and a pattern may match directories, of which all files are read. In Parquet
+        files, columns are found whatever the case of their names, and are null where a file does not have them.
     files_per_checkpoint, bytes_per_checkpoint: with `watch`, how much to read between two checkpoints at most: the
         oldest new files first, at least one. With `latest_first` the newest come first.
     on_error: what happens to rows, and to files, whose content cannot be read: they "fail" the job, go to
@@ -58,6 +62,7 @@ class Files(Source):
         schema: SchemaLike | None = None,
         watch: Duration | None = None,
         header: bool = True,
+        parse: LineParser | None = None,
         partitions: bool = False,
         files_per_checkpoint: int | None = None,
         bytes_per_checkpoint: int | None = None,
@@ -68,10 +73,13 @@ class Files(Source):
         self.on_error = checked_on_error(on_error, "Files")
         if format not in READ_FORMATS:
             raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, READ_FORMATS))}")
-        if not header and (format != "csv" or schema is None):
+        if not header and parse is None and (format != "csv" or schema is None):
             raise ConfigurationError("Files(header=False): only for CSV files, and with schema=")
+        if parse is not None and (format != "text" or schema is None):
+            raise ConfigurationError("Files(parse=...): only for the format text, and with schema=")
         self._format = format
         self._header = header
+        self._parse = parse
         self._has_partitions = partitions
         self._files = FileSet(path, StorageOptions.of(storage_options), directories=partitions)
         self._watch_ms = None if watch is None else duration_ms(watch, setting="watch")
@@ -95,7 +103,8 @@ class Files(Source):
                 )
             schema = infer_schema(self._full(names[0]), format, self._files.options)
         self._schema = checked_schema(schema, f"Files({str(self._files)!r})")
-        if format == "text" and self._schema.types != [pa.string()]:
+        lines = self._schema.types[:1] if partitions else self._schema.types
+        if format == "text" and parse is None and lines != [pa.string()]:
             raise ConfigurationError("Files(format='text'): the schema of lines has one column of text")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,6 +162,7 @@ class Files(Source):
             context.bad_row,
             self._files.options,
             header=self._header,
+            parse=self._parse,
             partitions_below=len(self._files.root) if self._has_partitions else None,
         )
 
@@ -183,10 +193,12 @@ class FilesReader(SourceReader):
         options: StorageOptions,
         *,
         header: bool = True,
+        parse: LineParser | None = None,
         partitions_below: int | None = None,
     ) -> None:
         self._format = format
         self._header = header
+        self._parse = parse
         self._partitions_below = partitions_below
         self._values: Mapping[str, str | None] = {}
         self._options = options
@@ -239,6 +251,8 @@ class FilesReader(SourceReader):
             self._report,
             self._options,
             header=self._header,
+            parse=self._parse,
+            fills_missing=self._partitions_below is not None,
         )
 
     def _report(self, bad: BadRow) -> None:

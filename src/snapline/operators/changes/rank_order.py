@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -38,13 +38,20 @@ SortCodes = list[npt.NDArray[Any]]
 
 
 def sort_codes_of(columns: Sequence[pa.Array], order: Sequence[SortColumn]) -> SortCodes:
-    """The codes of rows with these values of the sort columns. Codes of different calls cannot be compared."""
+    """The codes of rows with these values of the sort columns. Codes of different calls cannot be compared.
+
+    Structs, windows for example, sort by their fields, in which null is less than anything else.
+    """
     result: SortCodes = []
     for column, by in zip(columns, order, strict=True):
         is_null: Bools | None = None
         if column.null_count:
             is_null = column.is_null().to_numpy(zero_copy_only=False)
             result.append(~is_null if by.nulls_first else is_null)
+        if pa.types.is_struct(column.type):
+            inside = replace(by, nulls_first=not by.descending)
+            result += sort_codes_of(column.flatten(), [inside] * column.type.num_fields)
+            continue
         codes = _codes(column)
         if by.descending:
             codes = ~codes

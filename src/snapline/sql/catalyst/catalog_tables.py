@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
+
+_IN_CATALOG: Final = "spark.sql.hive.manageFilesourcePartitions"
+"""Whether a new table has only those partitions that the catalog has been told of: a setting of Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +23,17 @@ class TableFiles:
 
 
 def create_table(rows: DataFrame, name: str, format: str, partitions: Sequence[str]) -> None:
-    """An empty table for rows like these."""
+    """An empty table for rows like these. Its partitions are what its directories are: nobody has to add them."""
     kinds = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     columns = ", ".join(f"{_quoted(column)} {kind}" for column, kind in kinds.items())
     by = f" PARTITIONED BY ({', '.join(map(_quoted, partitions))})" if partitions else ""
-    rows.sparkSession.sql(f"CREATE TABLE {name} ({columns}) USING {format}{by}")
+    settings = rows.sparkSession.conf
+    before = settings.get(_IN_CATALOG, "true")
+    settings.set(_IN_CATALOG, "false")
+    try:
+        rows.sparkSession.sql(f"CREATE TABLE {name} ({columns}) USING {format}{by}")
+    finally:
+        settings.set(_IN_CATALOG, before or "true")
 
 
 def table_files(session: SparkSession, name: str) -> TableFiles:

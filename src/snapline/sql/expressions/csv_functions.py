@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from snapline.sql.expressions.csv_columns import read_lines
 from snapline.sql.expressions.datetime_strings import date_days, local_timestamp_us, timestamp_us
 from snapline.sql.expressions.datetime_text import date_texts
 from snapline.sql.expressions.frame import Value, as_array
 from snapline.sql.expressions.interval_casts import refuse_intervals
+from snapline.sql.expressions.json_times import TimeTexts
 from snapline.sql.expressions.json_write import timestamp_texts
 from snapline.sql.expressions.number_strings import java_decimal, java_double
 from snapline.sql.expressions.number_text import number_texts
@@ -44,8 +46,8 @@ def _separator(options: Mapping[str, str]) -> str:
     return options.get("sep") or options.get("delimiter") or ","
 
 
-def _session(expression: Expression, options: Mapping[str, str]) -> Zone:
-    return zone(options.get("timezone") or expression.arguments.get("timeZoneId") or "UTC")
+def _session_name(expression: Expression, options: Mapping[str, str]) -> str:
+    return options.get("timezone") or expression.arguments.get("timeZoneId") or "UTC"
 
 
 @kernel("CsvToStructs")
@@ -54,7 +56,8 @@ def _from_csv(expression: Expression) -> Kernel:
     refuse_intervals(expression, "from_csv")
     fails = options.get("mode", "PERMISSIVE").upper() == "FAILFAST"
     corrupt = options.get("columnnameofcorruptrecord", "_corrupt_record")
-    session = _session(expression, options)
+    session_name = _session_name(expression, options)
+    session = zone(session_name)
     converters = {field.name: _converter(field.type, session) for field in expression.type if field.name != corrupt}
     tokens = tokenizer(_separator(options))
 
@@ -70,7 +73,18 @@ def _from_csv(expression: Expression) -> Kernel:
             raise SparkError("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION", message)
         return result if is_whole else {**result, corrupt: text}
 
-    return rowwise(read, expression.type)
+    by_row = rowwise(read, expression.type)
+    if len(converters) < expression.type.num_fields:
+        return by_row
+    times = TimeTexts(session_name, {})
+
+    def run(values: Sequence[Value], rows: int) -> Value:
+        given = values[0]
+        is_array = isinstance(given, pa.Array)
+        found = read_lines(given, expression.type, _separator(options), times) if is_array else None
+        return by_row(values, rows) if found is None else found
+
+    return run
 
 
 def tokenizer(separator: str) -> Callable[[str], list[str]]:
@@ -151,7 +165,7 @@ def _converter(type: pa.DataType, session: Zone) -> Converter:
 @kernel("StructsToCsv")
 def _to_csv(expression: Expression) -> Kernel:
     options = _options(expression, _WRITE_OPTIONS)
-    separator, session = _separator(options), _session(expression, options)
+    separator, session = _separator(options), zone(_session_name(expression, options))
     written = rowwise(lambda text: _quoted(text, separator), pa.string())
     refuse_intervals(expression.children[0], "to_csv")
     for field in expression.children[0].type:

@@ -14,7 +14,7 @@ from snapline.sql.expressions.registry import UnsupportedError
 from snapline.sql.lowering.overflows import overflow_rule
 from snapline.sql.plans.refusals import refusal
 from snapline.sql.plans.time_windows import conjunction
-from snapline.sql.plans.trees import Expression
+from snapline.sql.plans.trees import Expression, Plan
 
 _KINDS: Final[Mapping[str, AggregateKind]] = {
     "Count": AggregateKind.COUNT,
@@ -154,3 +154,9 @@ def _constant(expression: Expression) -> object:
         raise refusal(expression, str(error)) from error
     row = pa.RecordBatch.from_arrays([pa.array([True])], names=["row"])
     return program.arrays(row)[0][0].as_py()
+
+
+def aggregate_texts(plan: Plan) -> list[str]:
+    """The aggregates of an `Aggregate` node as Spark writes them, each once, in their order."""
+    found = (part for each in plan.expressions["aggregateExpressions"] for part in each.walk())
+    return list(dict.fromkeys(part.text for part in found if part.kind == "AggregateExpression"))

@@ -12,7 +12,7 @@ from snapline.errors import ConfigurationError
 from snapline.operators.changes.aggregate_specs import Aggregate
 from snapline.operators.changes.key_layout import AddKeys, KeyLayout
 from snapline.operators.changes.retracting_aggregate import RetractingAggregate
-from snapline.sql.lowering.aggregate_functions import aggregate_inputs, aggregate_spec
+from snapline.sql.lowering.aggregate_functions import aggregate_inputs, aggregate_spec, aggregate_texts
 from snapline.sql.lowering.lowered_stream import Context, Lowered, projected
 from snapline.sql.lowering.session_streams import lowered_sessions
 from snapline.sql.lowering.sliced_streams import lowered_slices
@@ -169,7 +169,8 @@ def _grouped(plan: Plan, parts: AggregateParts, ready: Lowered, context: Context
             operator = TimedGroups(rows, groups, aggregates, time=names[timed.id], is_final=is_final, before=True)
     except ConfigurationError as error:
         raise refusal(plan, str(error)) from error
-    uid = context.uids.uid("aggregate", *groups)
+    # With the aggregates in it, state of others is never taken for theirs: a query that has others is refused.
+    uid = context.uids.uid("aggregate", *groups, *aggregate_texts(plan))
     stream = keyed.apply(operator, uid, schema=operator.output_schema)
     return Lowered(stream, (*parts.groups, *parts.results), not is_final)
 

@@ -214,10 +214,13 @@ def _name_of(side: Lowered, number: int) -> str:
 def _apart(side: Lowered, condition: JoinCondition, number: int, kind: JoinKind) -> tuple[Lowered, Lowered | None]:
     """The rows of a side that may have a match, and those that cannot, if they are wanted.
 
-    A row has none if a key is null, or if it does not meet a condition on its side.
+    A row has none if a key or its time is null, or if it does not meet a condition on its side.
     """
     keys = [pair[number] for pair in condition.keys]
     nullable = [key for key, safe in zip(keys, condition.null_safe, strict=True) if key.nullable and not safe]
+    bounds = condition.bounds
+    times = () if bounds is None else (bounds.left, bounds.right)[number : number + 1]
+    nullable += [reference(each) for each in side.attributes if each.id in times and each.nullable]
     needed = [*(_present(key) for key in nullable), *_own(condition, side)]
     if not needed:
         return side, None

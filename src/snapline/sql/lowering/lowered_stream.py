@@ -22,6 +22,7 @@ from snapline.sql.plans.common_tables import reference
 from snapline.sql.plans.fingerprints import Uids, column_names
 from snapline.sql.plans.refusals import refusal
 from snapline.sql.plans.trees import Attribute, Expression, Plan
+from snapline.sql.plans.volatile_columns import is_volatile
 
 _FIRST_ID = 1 << 60
 """Ids of columns that lowering adds; Catalyst's are smaller."""
@@ -116,11 +117,22 @@ def projected(given: Lowered, columns: Sequence[tuple[Attribute, Expression]], n
         attribute.id for attribute in given.attributes
     ] and column_names(attributes) == given.names:
         return replace(given, attributes=attributes)
-    checked_program(expressions, given.attributes)
+    _check_values(given, expressions)
     schema = stream_schema(attributes, is_changing=given.is_changing)
     operator = ProjectColumns(expressions, given.attributes, schema)
     stream = given.stream._then(name, operator, schema, None, None, copies=_copies(given, columns))
     return Lowered(stream, attributes, given.is_changing, given.sessions)
+
+
+def _check_values(given: Lowered, expressions: Sequence[Expression]) -> None:
+    checked_program(expressions, given.attributes)
+    volatile = [each for each in expressions if given.is_changing and is_volatile(each)]
+    if volatile:
+        raise refusal(
+            volatile[0],
+            "it has another value each time, so a row of a result that changes later cannot be taken back",
+            "compute it before the result changes, or in the last select of the query",
+        )
 
 
 def _copies(given: Lowered, columns: Sequence[tuple[Attribute, Expression]]) -> dict[str, str]:
@@ -136,7 +148,7 @@ def _copies(given: Lowered, columns: Sequence[tuple[Attribute, Expression]]) -> 
 
 def kept(given: Lowered, condition: Expression) -> Lowered:
     """The rows for which a condition is true."""
-    checked_program([condition], given.attributes)
+    _check_values(given, [condition])
     operator = KeepRows(condition, given.attributes)
     stream = given.stream._then("where", operator, given.stream.schema, None, None)
     return replace(given, stream=stream)

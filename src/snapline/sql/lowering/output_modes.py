@@ -11,17 +11,32 @@ from snapline.operators.changes.changes import without_change
 from snapline.operators.changes.key_layout import AddKeys, KeyLayout
 from snapline.operators.changes.rank_order import SortColumn
 from snapline.sql.lowering.lowered_query import lowered
-from snapline.sql.lowering.lowered_stream import Context, Lowered, projected, references
+from snapline.sql.lowering.lowered_stream import Context, Lowered, kept, projected, references
 from snapline.sql.operators.complete_table import CompleteTable, LatestRows
 from snapline.sql.plans.refusals import refusal
 from snapline.sql.plans.trees import Expression, Plan
+from snapline.sql.plans.volatile_columns import without_volatile
 
 _AGGREGATES: Final = frozenset({"Aggregate", "Distinct"})
 """Nodes with a result that Spark keeps as a whole: distinct rows are groups without aggregates."""
 
 
 def output_stream(plan: Plan, context: Context) -> Stream:
-    """The rows that a sink gets: all of them once, those that are new or changed, or the whole result each time."""
+    """The rows that a sink gets: all of them once, those that are new or changed, or the whole result each time.
+
+    Random numbers and the like at the end of the query are computed for these rows.
+    """
+    below, above = without_volatile(plan)
+    made = Lowered(_output(below, context), below.output)
+    for node in above:
+        if node.kind == "Filter":
+            made = kept(made, node.expressions["condition"][0])
+        else:
+            made = projected(made, list(zip(node.output, node.expressions["projectList"], strict=True)))
+    return made.stream
+
+
+def _output(plan: Plan, context: Context) -> Stream:
     if context.mode == "complete":
         return _complete(plan, context)
     made = lowered(plan, context)

@@ -17,6 +17,8 @@ from snapline.connectors import sources
 from snapline.connectors.formats.raw_format import Raw
 from snapline.contracts.source import Source, Watermarks
 from snapline.operators.projection import Project
+from snapline.sql.expressions.file_lines import FileLines
+from snapline.sql.expressions.registry import UnsupportedError
 from snapline.sql.lowering.lowered_stream import Context, Lowered, stream_schema
 from snapline.sql.plans.fingerprints import column_names
 from snapline.sql.plans.python_functions import PythonFunction
@@ -33,10 +35,26 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {"value": "line"}
 """Columns that Spark's sources name otherwise than ours: a line from a socket."""
 
 _KNOWN: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    "csv": {"header": ("true", "false")},
+    "csv": {
+        "header": ("true", "false"),
+        "quote": ('"',),
+        "escape": ("\\",),
+        "enforceschema": ("true",),
+        "multiline": ("false",),
+        "encoding": ("utf-8",),
+    },
+    "json": {"multiline": ("false",), "encoding": ("utf-8",)},
     "text": {"wholetext": ("false",)},
 }
 """Options of files by format, with the values that have a counterpart."""
+
+_PARSED: Final[Mapping[str, frozenset[str]]] = {
+    "json": frozenset(
+        {"mode", "columnnameofcorruptrecord", "timezone", "dateformat", "timestampformat", "timestampntzformat"}
+    ),
+    "csv": frozenset({"mode", "columnnameofcorruptrecord", "timezone", "sep", "delimiter"}),
+}
+"""Options of lines of text, by format, with any value."""
 
 _STEPS: Final[Mapping[str, str]] = {
     "maxfilespertrigger": "files_per_checkpoint",
@@ -44,7 +62,11 @@ _STEPS: Final[Mapping[str, str]] = {
 }
 """Options of files that say how much a micro-batch reads."""
 
-_IGNORED: Final = frozenset({"path", "latestfirst", *_STEPS})
+_PLACES: Final = frozenset({"path", "pathglobfilter", "recursivefilelookup", "latestfirst", *_STEPS})
+"""Options that say which files are read, and when."""
+
+_IGNORED: Final = frozenset({*_PLACES, "inferschema", "samplingratio", "mergeschema"})
+"""These, and those that need nothing here: a query has a schema, so files are not asked for theirs."""
 
 
 def lowered_relation(plan: Plan, context: Context, watermarks: Watermarks | None = None) -> Lowered:
@@ -147,8 +169,12 @@ def _socket(plan: Plan, name: str, options: Mapping[str, str], context: Context)
 def _files(plan: Plan, name: str, options: Mapping[str, str], context: Context) -> Source:
     fields = [pa.field(each.name, each.type, each.nullable) for each in plan.output]
     has_header = options.get("header", "").lower() == "true"
-    known = _KNOWN.get(name, {})
-    unknown = [key for key, value in options.items() if key not in _IGNORED and value.lower() not in known.get(key, ())]
+    known, of_lines = _KNOWN.get(name, {}), _PARSED.get(name, frozenset())
+    unknown = [
+        key
+        for key, value in options.items()
+        if key not in _IGNORED and key not in of_lines and value.lower() not in known.get(key, ())
+    ]
     if unknown:
         what = f"the option {unknown[0]!r} of {name} files, {options[unknown[0]]!r},"
         raise refusal(plan, f"{what} has no counterpart here", "leave it out, or convert the files to Parquet")
@@ -157,18 +183,37 @@ def _files(plan: Plan, name: str, options: Mapping[str, str], context: Context) 
         limits = {ours: _number(plan, key, options[key]) for key, ours in _STEPS.items() if key in options}
     if limits:
         limits["latest_first"] = options.get("latestfirst", "").lower() == "true"
+    parse = None
+    if name in _PARSED:
+        zone = plan.arguments.get("timeZoneId", "UTC")
+        parse = FileLines(name, {key: options[key] for key in options if key in of_lines}, zone)
+        try:
+            parse.check(pa.schema(fields))
+        except UnsupportedError as error:
+            raise refusal(plan, str(error), "leave it out, or convert the files to Parquet") from error
+    is_recursive = options.get("recursivefilelookup", "").lower() == "true"
     source = sources.Files(
-        options["path"],
-        format="jsonl" if name == "json" else name,
+        _pattern(plan, options["path"], options.get("pathglobfilter")),
+        format=name if parse is None else "text",
         schema=pa.schema(fields),
         watch=None if context.is_bounded else _WATCH,
-        header=has_header or name != "csv",
-        partitions=True,
+        header=has_header or parse is None,
+        parse=parse,
+        partitions=not is_recursive,
         **limits,
     )
     if context.steps is not None and source.steps is not None:
         context.steps.append(source.steps)
     return source
+
+
+def _pattern(plan: Plan, path: str, name: str | None) -> str:
+    """The path of all files, or of those whose name matches."""
+    if name is None:
+        return path
+    if "{" in name or "/" in name:
+        raise refusal(plan, f"the option pathGlobFilter is {name!r}", "use *, ? and [abc] alone")
+    return f"{path.rstrip('/')}/**/{name}"
 
 
 def _number(plan: Plan, key: str, text: str) -> int:

@@ -17,6 +17,7 @@ from snapline.errors import ConfigurationError
 from snapline.operators.changes.aggregate_specs import Aggregate, AggregateKind
 from snapline.operators.changes.key_layout import AddKeys, KeyLayout
 from snapline.operators.windows.window_results import WINDOW_COLUMNS
+from snapline.sql.lowering.aggregate_functions import aggregate_texts
 from snapline.sql.lowering.lowered_stream import Context, Lowered, projected
 from snapline.sql.operators.row_sessions import RowSessions
 from snapline.sql.plans.common_tables import reference
@@ -68,7 +69,7 @@ def lowered_sessions(plan: Plan, parts: AggregateParts, number: int, given: Lowe
     keyed = ready.stream.apply(AddKeys(layout), schema=layout.schema(ready.stream.schema)).key_by(*layout.key_columns)
     values = {f"group {n + 1}": api.first(names[group.id]) for n, group in enumerate(others)}
     results = {name: _aggregate(each) for name, each in parts.aggregates.items()}
-    uid = context.uids.uid("sessions", *(group.name for group in others))
+    uid = context.uids.uid("sessions", *(group.name for group in others), *aggregate_texts(plan))
     windows = keyed.window(Session(f"{gap_ms}ms"), on=names[time.id])
     times = {_FIRST: api.min(names[time.id]), _LAST: api.max(names[time.id])}
     aggregates: dict[str, Any] = {**values, **results, **times}

@@ -15,6 +15,10 @@ _CHANGING: Final = frozenset(
 """Arguments that say nothing about the meaning, or differ in each run."""
 
 
+_MAX_LENGTH: Final = 120
+_DIGITS: Final = 12
+
+
 def fingerprint(plan: Plan) -> str:
     """Equal for plans that compute the same columns, under the same names, in the same way."""
     return hashlib.sha256(_plan_text(plan).encode()).hexdigest()
@@ -77,7 +81,10 @@ class Uids:
         self._used: Counter[str] = Counter()
 
     def uid(self, kind: str, *names: str) -> str:
-        base = "-".join([*([self._prefix] if self._prefix else []), kind, *map(_slug, names)])[:120]
+        base = "-".join([*([self._prefix] if self._prefix else []), kind, *map(_slug, names)])
+        if len(base) > _MAX_LENGTH:
+            digest = hashlib.sha256(base.encode()).hexdigest()[:_DIGITS]
+            base = f"{base[: _MAX_LENGTH - _DIGITS - 1]}-{digest}"
         self._used[base] += 1
         return base if self._used[base] == 1 else f"{base}-{self._used[base]}"
 

@@ -8,7 +8,7 @@ from typing import Final
 from snapline.sql.plans.common_tables import renamed
 from snapline.sql.plans.trees import Expression, Plan
 
-_NAMES_ONLY: Final = frozenset({"SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint"})
+_NAMES_ONLY: Final = frozenset({"SubqueryAlias", "View", "ResolvedHint", "UnresolvedHint", "PipeOperator"})
 _PARTITIONS: Final = frozenset(
     {"Repartition", "RepartitionByExpression", "RebalancePartitions", "ShuffleHashJoinHint", "LogicalQueryStage"}
 )

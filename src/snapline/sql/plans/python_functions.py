@@ -20,9 +20,10 @@ class PythonFunction:
 
 
 def with_time_zone(plan: Plan, zone: str) -> Plan:
-    """The plan whose Python functions have the session's time zone as their argument `timeZoneId`.
+    """The plan whose Python functions and files have the session's time zone as their argument `timeZoneId`.
 
-    Functions of pandas see times as local times there; where they run there is no session to ask.
+    Functions of pandas see times as local times there, and texts in files may be such; where these are read there is no
+    session to ask.
     """
 
     def named(expression: Expression) -> Expression:
@@ -31,6 +32,8 @@ def with_time_zone(plan: Plan, zone: str) -> Plan:
         return replace(expression, arguments={**expression.arguments, "timeZoneId": zone})
 
     def change(node: Plan) -> Plan:
+        if node.kind == "StreamingRelation":
+            return replace(node, arguments={**node.arguments, "timeZoneId": zone})
         changed = {name: tuple(each.rewritten(named) for each in found) for name, found in node.expressions.items()}
         same = all(
             a is b for name, found in changed.items() for a, b in zip(found, node.expressions[name], strict=True)

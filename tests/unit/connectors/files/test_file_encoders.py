@@ -37,11 +37,12 @@ def test_json_lines_hold_every_kind_of_value() -> None:
             "s": ['a "quoted"\nline'],
             "l": [[1, None]],
             "n": pa.array([None], pa.int64()),
+            "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
         }
     )
     file = BytesIO()
     encoder("jsonl", file, batch.schema).write([batch])
-    expected = '{"t":"2024-01-02T00:00:00Z","s":"a \\"quoted\\"\\nline","l":[1,null],"n":null}\n'
+    expected = '{"t":"2024-01-02T00:00:00Z","s":"a \\"quoted\\"\\nline","l":[1,null],"n":null,"m":{"k":1}}\n'
     assert file.getvalue().decode() == expected
 
 

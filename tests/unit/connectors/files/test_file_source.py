@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import snapline as sl
-from snapline.errors import ConfigurationError, RestoreError, StorageError
+from snapline.errors import ConfigurationError, RestoreError, StorageError, UserCodeError
 from snapline.storage.objects.file_objects import FileObjects
 
 CONTEXT = sl.ReaderContext("job", "files", 0, 1)
@@ -171,3 +171,28 @@ def test_columns_in_the_names_of_directories(tmp_path: Path) -> None:
     source = sl.sources.Files(f"{tmp_path}/k=*", format="csv", schema=schema, partitions=True)
     assert read_all(source) == [{"s": "a/b", "x": 1, "k": 7}, {"s": None, "x": 2, "k": 8}]
     assert read_all(sl.sources.Files(f"{tmp_path}/k=*", format="csv", schema=schema)) == [], "directories do not match"
+
+
+def test_of_directories_only_those_that_name_columns_count(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "k=7" / "b.csv", "x\n2\n")
+    write(tmp_path / "other" / "c.csv", "x\n3\n")
+    schema = pa.schema([("x", pa.int64())])
+
+    def numbers(path: str, *, partitions: bool = True) -> list[int]:
+        source = sl.sources.Files(path, format="csv", schema=schema, partitions=partitions)
+        return sorted(row["x"] for row in read_all(source))
+
+    assert numbers(str(tmp_path)) == [1, 2]
+    assert numbers(f"{tmp_path}/*") == [1, 2, 3]
+    assert numbers(str(tmp_path), partitions=False) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["x", "z"])
+def test_columns_that_a_parquet_file_names_otherwise_or_has_not(tmp_path: Path, name: str) -> None:
+    pq.write_table(pa.table({"X": [1, 2]}), tmp_path / "a.parquet")
+    schema = pa.schema([("y", pa.string()), (name, pa.int64())])
+    found = read_all(sl.sources.Files(tmp_path, schema=schema, partitions=True))
+    assert found == [{"y": None, name: value if name == "x" else None} for value in (1, 2)]
+    with pytest.raises(UserCodeError, match="has no column 'y'"):
+        read_all(sl.sources.Files(tmp_path, schema=schema))

@@ -39,3 +39,17 @@ def test_other_bytes_are_replaced_and_compressed_files_are_read(tmp_path: Path) 
     assert lines(path) == ["a�", "b"]
     (tmp_path / "empty.txt").write_bytes(b"")
     assert lines(tmp_path / "empty.txt") == []
+
+
+def test_a_parser_makes_rows_of_all_lines_but_the_first(tmp_path: Path) -> None:
+    def parse(lines: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([pa.array([int(line.as_py()) for line in lines])], schema=schema)
+
+    path = tmp_path / "file.txt"
+    path.write_bytes(b"\xef\xbb\xbfn\n1\n2\n3\n")
+    schema = pa.schema([("n", pa.int64())])
+    for position, expected in ((None, [1, 2, 3]), (3, [3])):
+        rows = open_rows(str(path), "text", schema, None, position, parse=parse)
+        assert rows.read() == pa.RecordBatch.from_pydict({"n": expected})
+        assert rows.position == 4
+    assert lines(path) == ["n", "1", "2", "3"]

@@ -16,6 +16,8 @@ from snapline.operators.changes.rank_order import (
 )
 
 NAN = float("nan")
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.string())])
+STRUCTS = [{"a": 1, "b": "x"}, None, {"a": 2, "b": ""}, {"a": 1, "b": None}]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,8 @@ NAN = float("nan")
         ([1.0, NAN], pa.float64(), SortColumn("v", descending=True), [1, 0]),
         (["b", None, "a", "é"], pa.string(), SortColumn("v", descending=True, nulls_first=False), [3, 0, 2, 1]),
         ([b"\xff", b""], pa.binary(), SortColumn("v"), [1, 0]),
+        (STRUCTS, STRUCT, SortColumn("v"), [1, 3, 0, 2]),
+        (STRUCTS, STRUCT, SortColumn("v", descending=True, nulls_first=False), [2, 0, 3, 1]),
     ],
 )
 def test_orders(values: list[object], kind: pa.DataType, order: SortColumn, wanted: list[int]) -> None:

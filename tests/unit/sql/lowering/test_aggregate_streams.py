@@ -6,9 +6,13 @@ import pyarrow as pa
 import pytest
 from tests import sql_kit as kit
 
+import snapline as sl
 from snapline.errors import ConfigurationError
+from snapline.sql.lowering.lowered_query import lowered
+from snapline.sql.lowering.lowered_stream import Context
 from snapline.sql.plans.common_tables import reference
-from snapline.sql.plans.trees import Attribute, Plan
+from snapline.sql.plans.fingerprints import Uids
+from snapline.sql.plans.trees import Attribute, Expression, Plan
 
 ROWS = [
     (1, kit.second(1), "ann", 10),
@@ -19,6 +23,7 @@ ROWS = [
     (6, kit.second(25), "bob", 1),
 ]
 N = Attribute(10, "n", pa.int64(), False)
+SCHEMA = pa.schema([pa.field(each.name, each.type) for each in kit.EVENTS])
 SUM = Attribute(11, "sum", pa.int64())
 WINDOW = Attribute(12, "window", kit.WINDOW, False, {"spark.timeWindow": True, **kit.EVENT_TIME})
 
@@ -90,3 +95,17 @@ def test_a_column_without_such_an_aggregate_is_refused_with_the_fragment() -> No
     column = kit.alias(SUM, kit.aggregated(kit.call("BitAndAgg", pa.string(), reference(kit.USER))))
     with pytest.raises(ConfigurationError, match=r"operator Aggregate .*bit_and.*cast the column first"):
         kit.run(kit.aggregate(kit.relation(), [], [column]), ROWS)
+
+
+def test_other_aggregates_over_the_same_groups_have_state_of_their_own() -> None:
+    def uids(*columns: Expression) -> set[str]:
+        job = sl.Job("plan")
+        views = {"events": job.source(sl.sources.Iterator([], schema=SCHEMA), uid="events")}
+        plan = kit.aggregate(kit.relation(), [reference(kit.USER)], [reference(kit.USER), *columns])
+        lowered(plan, Context(job, Uids(), "update", views))
+        return {node.uid for node in job.nodes if node.uid is not None and node.uid.startswith("aggregate")}
+
+    count = kit.alias(N, kit.aggregated(kit.count()))
+    total = kit.alias(SUM, kit.aggregated(kit.total(reference(kit.PRICE))))
+    assert uids(count) == uids(kit.alias(SUM, kit.aggregated(kit.count())))
+    assert len(uids(count) | uids(total) | uids(count, total) | uids(total, count)) == 4

@@ -61,6 +61,17 @@ def test_joins_by_key_and_time(kind: str, expected: list[Any]) -> None:
     assert joined(within(10), kind) == Counter(expected)
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("Inner", [(1, 11)]), ("FullOuter", [(1, 11), (2, None), (3, None), (None, 12), (None, 13), (None, 14)])],
+)
+def test_a_row_without_a_time_has_no_match(kind: str, expected: list[Any]) -> None:
+    left, right = kit.watermark(kit.relation()), kit.watermark(kit.relation("others", OTHER), OTHER[1])
+    plan = kit.project(kit.join(left, right, within(10), kind), kit.ID, OTHER[0])
+    rows = [LEFT[0], (2, None, "ann", 20), LEFT[2]]
+    assert kit.run(plan, rows, others={"others": (OTHER, [*RIGHT, (14, None, "ann", 0)])}) == Counter(expected)
+
+
 def test_other_conditions_hold_for_pairs() -> None:
     cheaper = kit.greater(reference(kit.PRICE), reference(OTHER[3]))
     whole = conjunction([EQUAL, cheaper])

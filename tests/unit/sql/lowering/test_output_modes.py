@@ -57,3 +57,25 @@ def test_append_mode_refuses_rows_that_change() -> None:
     plan = kit.join(kit.relation(), kit.relation("events", other), equal, "LeftOuter")
     with pytest.raises(ConfigurationError, match="append mode"):
         out(plan, "append")
+
+
+RANDOM = Attribute(20, "random", pa.float64(), False)
+RANDOM_VALUE = kit.alias(RANDOM, kit.call("Rand", pa.float64(), deterministic=False))
+
+
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_random_numbers_of_the_last_select_are_those_of_rows_that_go_out(mode: str) -> None:
+    count = kit.alias(N, kit.aggregated(kit.count()))
+    within = kit.aggregate(kit.relation(), [reference(kit.USER)], [reference(kit.USER), RANDOM_VALUE, count])
+    for plan in (kit.project(COUNTS, kit.USER, RANDOM_VALUE, N), within):
+        found = out(plan, mode)
+        assert {row[0]: row[2] for row in found} == {"ann": 2, "bob": 1}
+        assert all(0 <= row[1] < 1 for row in found)
+        assert mode == "update" or len(found) == 2
+
+
+def test_random_numbers_below_changes_are_refused() -> None:
+    plan = kit.project(COUNTS, kit.USER, RANDOM_VALUE, N)
+    again = kit.aggregate(plan, [reference(RANDOM)], [kit.alias(N, kit.aggregated(kit.count()))])
+    with pytest.raises(ConfigurationError, match="another value each time"):
+        out(again, "update")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,19 @@ def test_files_are_read_to_their_end(tmp_path: Path) -> None:
     assert sorted(made.stream.collect(ThreadCluster())["id"].to_pylist()) == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, [1, None]), ({"pathglobfilter": "*.json"}, [1]), ({"recursivefilelookup": "true"}, [1, None, 3])],
+)
+def test_options_say_which_files_are_read(tmp_path: Path, options: dict[str, str], expected: list[Any]) -> None:
+    (tmp_path / "below").mkdir()
+    for name, text in (("a.json", '{"id": 1}'), ("b.txt", '{"id": "none"}'), ("below/c.txt", '{"id": 3}')):
+        (tmp_path / name).write_text(f"{text}\n")
+    made = lowered_relation(files("json", tmp_path, **options), context(is_bounded=True))
+    found = made.stream.collect(ThreadCluster())["id"].to_pylist()
+    assert Counter(found) == Counter(expected)
+
+
 @pytest.mark.parametrize("name", ["rate", "rate-micro-batch", "socket"])
 def test_sources_have_the_columns_of_the_query(name: str) -> None:
     output = (Attribute(1, "value", pa.string()),) if name == "socket" else RATE
@@ -59,9 +73,9 @@ def test_a_watermark_is_made_at_the_source() -> None:
     [
         relation("memory"),
         relation("rate-micro-batch"),
-        files("csv", Path("x"), sep=";"),
+        files("csv", Path("x"), comment="#"),
         files("text", Path("x"), wholetext="true"),
-        files("parquet", Path("x"), pathglobfilter="a"),
+        files("parquet", Path("x"), pathglobfilter="*.{a,b}"),
     ],
 )
 def test_what_cannot_be_read_is_refused(plan: Plan) -> None:

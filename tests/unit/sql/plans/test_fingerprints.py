@@ -33,6 +33,13 @@ def test_uids_tell_what_an_operator_is_and_the_second_has_a_number() -> None:
     ]
 
 
+def test_long_uids_differ_where_names_do() -> None:
+    names = [f"sum(column_{number})" for number in range(20)]
+    made = [Uids().uid("aggregate", *names, last) for last in ("a", "b", "a")]
+    assert made[0] == made[2] != made[1]
+    assert len(made[0]) == 120
+
+
 def test_names_of_columns_are_unique_and_free_of_what_operators_need() -> None:
     given = [Attribute(n, name, kit.TIME) for n, name in enumerate(["a", "a", "__change", "b/c"])]
     assert column_names(given) == ["a", "a (2)", "column __change", "b_c"]

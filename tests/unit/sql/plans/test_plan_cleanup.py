@@ -14,7 +14,7 @@ def named(child: Plan, kind: str = "SubqueryAlias") -> Plan:
 
 
 def test_names_views_and_partitioning_mean_nothing() -> None:
-    assert cleaned(named(named(named(kit.relation()), "View"), "Repartition")) == kit.relation()
+    assert cleaned(named(named(named(named(kit.relation()), "View"), "PipeOperator"), "Repartition")) == kit.relation()
 
 
 def test_a_projection_of_all_columns_in_their_order_means_nothing() -> None:
