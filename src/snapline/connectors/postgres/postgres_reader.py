@@ -104,7 +104,7 @@ class PostgresReader(SourceReader):
         if reading.poll_s is not None and (left_s := self._next_poll_s - self._clock()) > 0:
             return Wait(left_s)
         if self._connection is None:
-            self._connection = reading.address.connect(application="snapline source", autocommit=True)
+            self._connection = reading.address.connect_to_copy(application="snapline source")
         bound = None
         if reading.poll_s is not None:
             self._next_poll_s = self._clock() + reading.poll_s
