@@ -147,9 +147,10 @@ class PostgresAddress:
         """Our error for one of psycopg's."""
         said, _, more = self._clean(explanation(error)).partition("\n")
         kind, advice = _meaning(error, said)
-        # The advice in the first line: it is the one that is shown.
-        parts = [f"{self._call}: {doing} failed at {self!r}: {said}", *([advice] if advice else [])]
-        return kind("\n".join([": ".join(parts), *([more] if more else [])]))
+        # One line, and the advice ahead of details: long messages are cut.
+        end = f": {advice}" if advice else ""
+        details = f" ({' '.join(more.split())})" if more else ""
+        return kind(f"{self._call}: {doing} failed at {self!r}: {said}{end}{details}")
 
 
 def _meaning(error: Any, said: str) -> tuple[type[SnaplineError], str]:
