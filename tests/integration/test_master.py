@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -898,6 +898,27 @@ def test_a_job_that_waits_for_slots_can_be_cancelled(cluster: Cluster) -> None:
         handle.cancel("120s")
         assert handle.status() is JobStatus.CANCELED
     assert cluster.releases == 1
+
+
+def test_ctrl_c_while_the_master_starts_suspends_the_job(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(Future[None]):
+        def result(self, timeout: float | None = None) -> None:
+            raise KeyboardInterrupt
+
+    made: list[MasterThread] = []
+    create = MasterThread.__init__
+
+    def init(thread: MasterThread, *arguments: Any) -> None:
+        create(thread, *arguments)
+        thread.started = Interrupted()
+        made.append(thread)
+
+    monkeypatch.setattr(MasterThread, "__init__", init)
+    with pytest.raises(KeyboardInterrupt):
+        start_master(spec(tmp_path), cluster)
+    assert made[0].ended.result(0).status is JobStatus.SUSPENDED
 
 
 def test_a_defect_of_the_master_ends_the_job(

@@ -292,6 +292,22 @@ def test_topics_that_are_deleted(
         source.discover(known)
 
 
+def test_a_topic_that_is_made_anew_before_the_reader_misses_it(kafka: KafkaServer, topic: str) -> None:
+    kafka.create_topic(topic)
+    put(kafka, topic, [1, 2, 3])
+    source = source_of(kafka, topic, allow_missing=True)
+    with Subtask(source) as subtask:
+        assert subtask.to_rows(3) == [1, 2, 3]
+        admin = kafka.admin()
+        admin.delete_topics([topic])[topic].result(30)
+        eventually(lambda: source.discover({topic: 1})[1] == {})
+        kafka.create_topic(topic)
+        put(kafka, topic, [4, 5])
+        (split,), _ = source.discover({})
+        subtask.reader.add_split(split, None)
+        assert subtask.to_rows(5) == [1, 2, 3, 4, 5]
+
+
 def test_partitions_that_are_added_are_found(kafka: KafkaServer, filled: str) -> None:
     source = source_of(kafka, filled, discovery="1s", start="latest")
     splits, known = source.discover(None)

@@ -106,7 +106,8 @@ class Database(Sink):
         except Exception as error:
             raise ConfigurationError(
                 f"{self._driver.call}: the table cannot take rows with the columns {names} ({error_text(error)}): "
-                "create it with these columns, or choose the columns of the rows with select()"
+                "create it with these columns, or choose the columns of the rows with select(). A name that SQL "
+                "reserves needs quotes: rename the column to '\"order\"'"
             ) from error
         finally:
             connection.rollback()

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapline.connectors.delta.delta_place import STAGED, DeltaPlace
-from snapline.connectors.delta.delta_statistics import file_statistics
+from snapline.connectors.delta.delta_statistics import file_statistics, has_nan
 from snapline.connectors.files.parquet_groups import ParquetGroups
 from snapline.contracts.sink import SinkContext
 from snapline.storage.objects.local_backend import sync_directory
@@ -136,6 +136,7 @@ class _OpenFile:
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
+        self._holds_nan = False
         with place.explained(f"cannot be written, file {name}"):
             if place.is_local:
                 self._path = Path(place.full(name))
@@ -148,6 +149,7 @@ class _OpenFile:
             self._groups = ParquetGroups(self._sink, schema, compression="snappy", store_schema=False)
 
     def write(self, batch: pa.RecordBatch) -> None:
+        self._holds_nan = self._holds_nan or has_nan(batch)
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
@@ -177,7 +179,7 @@ class _OpenFile:
             "size": size,
             "rows": metadata.num_rows,
             "time": int(time.time() * 1000),
-            "stats": file_statistics(metadata, self._schema),
+            "stats": file_statistics(metadata, self._schema, holds_nan=self._holds_nan),
         }
 
     def abandon(self) -> None:

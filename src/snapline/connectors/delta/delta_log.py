@@ -99,7 +99,8 @@ class TableLog:
         operation = "a change"
         removes = False
         schema: str | None = None
-        for line in filter(None, text.splitlines()):
+        # Not splitlines: texts of statistics may hold other separators of lines as they are.
+        for line in filter(None, text.split("\n")):
             action: dict[str, Any] = json.loads(line)
             if "commitInfo" in action:
                 operation = str(action["commitInfo"].get("operation", operation))

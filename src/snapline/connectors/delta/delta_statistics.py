@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import json
+import math
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 INDEXED_COLUMNS = 32
@@ -15,17 +19,28 @@ INDEXED_COLUMNS = 32
 MAX_TEXT = 32
 
 _MILLISECOND = datetime.timedelta(milliseconds=1)
+_LAST_CHARACTER = "\U0010ffff"
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
-def file_statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
+def has_nan(batch: pa.RecordBatch) -> bool:
+    """Whether a floating-point column holds NaN, which the statistics of Parquet do not tell."""
+    return any(
+        pc.any(pc.is_nan(column)).as_py() or False for column in batch.columns if pa.types.is_floating(column.type)
+    )
+
+
+def file_statistics(metadata: pq.FileMetaData, schema: pa.Schema, *, holds_nan: bool = False) -> str:
     """The `stats` of an add action, as JSON: rows, and least and greatest values and nulls of the first columns.
 
-    Bounds may be wide, never narrow. Those that would need rounding in an unsafe way are left out: the greatest of long
-    texts, and of floating-point numbers, among which NaN counts as the greatest for Spark but not for Parquet.
+    Bounds may be wide, never narrow. If one cannot be given there are none at all: readers of `deltalake` take a column
+    without a bound beside others that have theirs for one without rows. NaN counts as the greatest for Spark but not
+    for Parquet, so a file that `holds_nan` has none.
     """
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
+    is_whole = not holds_nan
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     for field in list(schema)[:INDEXED_COLUMNS]:
@@ -34,39 +49,38 @@ def file_statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
             continue
         found = [group.column(place).statistics for group in groups]
         if not found or any(entry is None or not entry.has_null_count for entry in found):
+            is_whole = False
             continue
         nulls[field.name] = sum(entry.null_count for entry in found)
         # A group with nothing but nulls has no bounds, and needs none.
         bounded = [entry for entry, group in zip(found, groups, strict=True) if entry.null_count < group.num_rows]
-        if bounded and all(entry.has_min_max for entry in bounded):
-            low = _least(min(entry.min for entry in bounded), field.type)
-            high = _greatest(max(entry.max for entry in bounded), field.type)
-            if low is not None:
-                least[field.name] = low
-            if high is not None:
-                greatest[field.name] = high
-    return json.dumps(
-        {"numRecords": metadata.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls},
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+        if not bounded or pa.types.is_binary(field.type):
+            continue
+        low, high = _bounds(bounded, field.type)
+        is_whole = is_whole and low is not None and high is not None
+        least[field.name], greatest[field.name] = low, high
+    bounds = {"minValues": least, "maxValues": greatest} if is_whole else {}
+    return _ENCODER.encode({"numRecords": metadata.num_rows, **bounds, "nullCount": nulls}).decode()
 
 
-def _least(value: Any, type_: pa.DataType) -> Any:
+def _bounds(entries: Sequence[pq.Statistics], type_: pa.DataType) -> tuple[Any, Any]:
+    """The least and the greatest value as the log has them; None for one that cannot be told."""
+    if not all(entry.has_min_max for entry in entries):
+        return None, None
+    try:
+        low, high = min(entry.min for entry in entries), max(entry.max for entry in entries)
+        return _bound(low, type_, up=False), _bound(high, type_, up=True)
+    except (OverflowError, ValueError):  # a time that Python does not have
+        return None, None
+
+
+def _bound(value: Any, type_: pa.DataType, *, up: bool) -> Any:
+    if isinstance(value, bool | Decimal):
+        return value
     if pa.types.is_floating(type_):
-        return value if abs(value) != float("inf") else None
+        return value if math.isfinite(value) else None
     if pa.types.is_string(type_):
-        return value[:MAX_TEXT]
-    return _exact(value, type_, up=False)
-
-
-def _greatest(value: Any, type_: pa.DataType) -> Any:
-    if pa.types.is_string(type_):
-        return value if len(value) <= MAX_TEXT else None
-    return _exact(value, type_, up=True)
-
-
-def _exact(value: Any, type_: pa.DataType, *, up: bool) -> Any:
+        return _text(value, up=up)
     if pa.types.is_signed_integer(type_):
         return int(value)
     if pa.types.is_date(type_) and isinstance(value, datetime.date):
@@ -80,3 +94,10 @@ def _exact(value: Any, type_: pa.DataType, *, up: bool) -> Any:
         text = value.replace(tzinfo=None).isoformat(timespec="milliseconds")
         return text if type_.tz is None else f"{text}Z"
     return None
+
+
+def _text(value: str, *, up: bool) -> str | None:
+    """The text, or of a long one the beginning; as the greatest with a character behind that no text exceeds."""
+    if len(value) <= MAX_TEXT or not up:
+        return value[:MAX_TEXT]
+    return None if value[MAX_TEXT] == _LAST_CHARACTER else value[:MAX_TEXT] + _LAST_CHARACTER

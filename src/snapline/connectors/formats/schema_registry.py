@@ -133,7 +133,8 @@ def _refusal(status: int, said: str, call: str, what: str) -> SnaplineError:
     if status == 404:
         return UnknownSchemaError(f"the schema registry does not have {what}{end}")
     if status in (401, 403):
-        return ConfigurationError(f"the schema registry refuses the credentials; check registry_user=, _password={end}")
+        # They are read anew with every request: a task may have better ones the next time.
+        return TransientError(f"the schema registry refuses the credentials; check registry_user=, _password={end}")
     if status == 409:
         return ConfigurationError(
             f"the schema registry refuses the schema: it is not compatible with {what}; change the columns so that "

@@ -117,6 +117,11 @@ class KafkaReader(SourceReader):
         match split:
             case [str(topic), int(number), int(start), int() | None as stop]:
                 at = start if position is None else position
+                if (topic, number) in self._reading:
+                    # Its topic was deleted and made anew, which the client has not noticed yet.
+                    self._assigned().incremental_unassign(_partitions({(topic, number)} - self._paused))
+                    self._paused.discard((topic, number))
+                    self._lost.discard((topic, number))
                 self._reading[topic, number] = _Progress(split, at, stop)
                 self._topics.add(topic)
                 self._added.append((topic, number))

@@ -33,7 +33,7 @@ _COMMIT_TRIES = 2
 _TAKEN = frozenset(("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "_FATAL", "INVALID_PRODUCER_ID_MAPPING"))
 _TOO_LARGE = frozenset(("MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"))
 _UNSUPPORTED = frozenset(("_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION", "UNSUPPORTED_FOR_MESSAGE_FORMAT"))
-_REFUSED = frozenset(("POLICY_VIOLATION", "INVALID_RECORD", "INVALID_REQUIRED_ACKS", "_INVALID_ARG", "INVALID_CONFIG"))
+_REFUSED = frozenset(("POLICY_VIOLATION", "INVALID_REQUIRED_ACKS", "_INVALID_ARG", "INVALID_CONFIG"))
 
 _log = logging.getLogger("snapline.kafka")
 
@@ -203,6 +203,11 @@ def final_error(connection: KafkaConnection, problem: object, *, is_running: boo
     """The error for what does not heal by trying again; None for anything else."""
     name = error_name(problem)
     begin = f"{connection.call}: cannot write: {connection.shown(problem)}"
+    if name == "_UNKNOWN_PARTITION":
+        return ConfigurationError(
+            f"{begin}; a row names a partition that the topic does not have: add partitions to the topic, or correct "
+            "the column that partition= names"
+        )
     if is_refused(problem) or is_missing_topic(problem):
         return connection.error(problem, "write", is_running=is_running)
     if name in _TOO_LARGE:
@@ -216,6 +221,16 @@ def final_error(connection: KafkaConnection, problem: object, *, is_running: boo
         )
     if name in _UNSUPPORTED:
         return ConfigurationError(f"{begin}; this broker has no transactions: use guarantee='at_least_once'")
+    if name == "INVALID_RECORD":
+        return ConfigurationError(
+            f"{begin}; a compacted topic takes no messages without a key: give key=, or set its cleanup.policy to "
+            "delete"
+        )
+    if name == "INVALID_TIMESTAMP":
+        return ConfigurationError(
+            f"{begin}; raise the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms, or "
+            "correct the column that timestamp= names"
+        )
     if name in _REFUSED:
         return ConfigurationError(begin)
     return None

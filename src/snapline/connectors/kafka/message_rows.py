@@ -46,11 +46,15 @@ class MessageParts:
 
     def check(self, schema: pa.Schema) -> None:
         """Raises `ConfigurationError` if rows of this schema cannot become messages. Called on the driver."""
-        self._check_names(schema)
+        self._check_columns(schema)
         self.format.check(self._chosen(schema, self._values(schema)))
         if self.key_format is not None:
             self.key_format.check(self._chosen(schema, self.key_columns))
-        elif self.key_columns and not _is_any(schema.field(self.key_columns[0]).type, (*_BYTES, *_TEXT)):
+
+    def _check_columns(self, schema: pa.Schema) -> None:
+        self._check_names(schema)
+        is_plain_key = self.key_format is None and bool(self.key_columns)
+        if is_plain_key and not _is_any(schema.field(self.key_columns[0]).type, (*_BYTES, *_TEXT)):
             self._refuse(
                 schema, "key", self.key_columns[0], "text or bytes; cast it, or give key_format=formats.Json()"
             )
@@ -65,8 +69,8 @@ class MessageParts:
             self._refuse(schema, "headers", self.headers, wanted)
 
     def encoder(self, schema: pa.Schema) -> RowEncoder:
-        """Called where tasks run."""
-        self.check(schema)
+        """Called where tasks run. Formats are not checked again: a registry that is away now is no wrong setting."""
+        self._check_columns(schema)
         values = self._values(schema)
         key = None if self.key_format is None else self.key_format.encoder(self._chosen(schema, self.key_columns))
         return RowEncoder(self, values, self.format.encoder(self._chosen(schema, values)), key)

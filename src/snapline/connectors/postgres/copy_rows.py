@@ -119,12 +119,15 @@ class CopiedRows:
         if self._is_over:
             return lines
         driver, psycopg = self._connection.pgconn, load_psycopg()
+        # Not select, which fails for the numbers of sockets in processes with many open files.
+        data_came = select.poll()
+        data_came.register(driver.socket, select.POLLIN)
         while len(lines) < most:
             size, data = driver.get_copy_data(1)
             if size > 0:
                 lines.append(data)
             elif size == 0:
-                select.select([driver.socket], [], [])
+                data_came.poll()
                 driver.consume_input()
             else:
                 self._is_over = True

@@ -42,6 +42,12 @@ _REFUSALS = {
     "does not support SSL": "leave out sslmode=require in the address, or switch SSL on in the server",
 }
 """Parts of what libpq says when the server lets nobody in, which has no code, and what to do then."""
+_LASTING = ("does not exist",)
+"""Those of them that new credentials do not change."""
+_NO_LIMITS = """
+SELECT set_config(name, '0', false) FROM pg_settings
+WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')
+"""
 
 
 def load_psycopg() -> Any:
@@ -81,8 +87,12 @@ class PostgresAddress:
         shown = (f"{name}={self._parts[name]}" for name in ("host", "port", "dbname", "user") if name in self._parts)
         return " ".join(shown) or "the default server"
 
-    def connect(self, *, application: str, autocommit: bool = False) -> Connection:
-        """Connect. Raises `ConfigurationError` if nobody is let in like this, `TransientError` if nobody answers."""
+    def connect(self, *, application: str, autocommit: bool = False, is_running: bool = False) -> Connection:
+        """Connect. Raises `ConfigurationError` if nobody is let in like this, `TransientError` if nobody answers.
+
+        Once the job `is_running`, credentials that are refused are a `TransientError` too: they are read anew with
+        every connection.
+        """
         psycopg = load_psycopg()
         settings = {name: value for name, value in _DEFAULTS.items() if name not in self._parts}
         if self._password is not None:
@@ -93,7 +103,7 @@ class PostgresAddress:
                 self._dsn.resolve(), **settings, application_name=application, autocommit=True
             )
         except psycopg.Error as error:
-            raise self._refused(error) from None
+            raise self._refused(error, is_running) from None
         # Later connections, too: a prepared statement would be one more thing that a pool of connections loses.
         connection.prepare_threshold = None
         with self.errors("connect"):
@@ -101,11 +111,19 @@ class PostgresAddress:
             connection.autocommit = autocommit
         return connection
 
-    def _refused(self, error: Exception) -> SnaplineError:
+    def connect_to_copy(self, *, application: str) -> Connection:
+        """A connection of a running job for a COPY that stays open, at the pace of the job: without time limits."""
+        connection = self.connect(application=application, autocommit=True, is_running=True)
+        with self.errors("connect"):
+            connection.execute(_NO_LIMITS)
+        return connection
+
+    def _refused(self, error: Exception, is_running: bool) -> SnaplineError:
         text = self._clean(str(error).strip().replace("\n", "; "))
         for part, advice in _REFUSALS.items():
             if part in text:
-                return ConfigurationError(f"{self._call}: {self!r} refuses the connection ({text}): {advice}")
+                kind = TransientError if is_running and part not in _LASTING else ConfigurationError
+                return kind(f"{self._call}: {self!r} refuses the connection ({text}): {advice}")
         return TransientError(
             f"{self._call}: {self!r} does not answer ({text}): start the server, or correct host and port"
         )
@@ -127,25 +145,32 @@ class PostgresAddress:
 
     def explained(self, error: Any, doing: str) -> SnaplineError:
         """Our error for one of psycopg's."""
-        what = f"{self._call}: {doing} failed at {self!r}: {self._clean(explanation(error))}"
-        code = error.sqlstate or ""
-        if code.startswith("53100"):
-            return TransientError(f"{what}: the disk of the server is full; make room there")
-        if code.startswith("25006"):
-            return TransientError(f"{what}: the server is read-only; connect to the primary, or end its read-only mode")
-        if code == "55P03":
-            return TransientError(
-                f"{what}: another transaction holds the lock; look at pg_stat_activity and pg_prepared_xacts"
-            )
-        if code.startswith("53200") and "prepared" in what:
-            return TransientError(f"{what}: set max_prepared_transactions to twice the number of subtasks or more")
-        if code.startswith("42501"):
-            return ConfigurationError(f"{what}: GRANT this user what it needs")
-        if code.startswith(_SETTINGS):
-            return ConfigurationError(what)
-        if code.startswith(_HEALING) or is_disconnect(error):
-            return TransientError(what)
-        return UserCodeError(f"{what}: the rows do not fit the table; change the one or the other")
+        said, _, more = self._clean(explanation(error)).partition("\n")
+        kind, advice = _meaning(error, said)
+        # One line, and the advice ahead of details: long messages are cut.
+        end = f": {advice}" if advice else ""
+        details = f" ({' '.join(more.split())})" if more else ""
+        return kind(f"{self._call}: {doing} failed at {self!r}: {said}{end}{details}")
+
+
+def _meaning(error: Any, said: str) -> tuple[type[SnaplineError], str]:
+    """The kind of our error for one of psycopg's, and what to do about it."""
+    code = error.sqlstate or ""
+    if code.startswith("53100"):
+        return TransientError, "the disk of the server is full; make room there"
+    if code.startswith("25006"):
+        return TransientError, "the server is read-only; connect to the primary, or end its read-only mode"
+    if code == "55P03":
+        return TransientError, "another transaction holds the lock; look at pg_stat_activity and pg_prepared_xacts"
+    if code.startswith("53200") and "prepared" in said:
+        return TransientError, "set max_prepared_transactions to twice the number of subtasks or more"
+    if code.startswith("42501"):
+        return ConfigurationError, "GRANT this user what it needs"
+    if code.startswith(_SETTINGS):
+        return ConfigurationError, ""
+    if code.startswith(_HEALING) or is_disconnect(error):
+        return TransientError, ""
+    return UserCodeError, "the rows do not fit the table; change the one or the other"
 
 
 def is_disconnect(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from snapline.connectors.postgres.copy_rows import CopiedRows, QueryColumn
 from snapline.connectors.postgres.copy_text import column_text
@@ -104,7 +105,7 @@ class PostgresReader(SourceReader):
         if reading.poll_s is not None and (left_s := self._next_poll_s - self._clock()) > 0:
             return Wait(left_s)
         if self._connection is None:
-            self._connection = reading.address.connect(application="snapline source", autocommit=True)
+            self._connection = reading.address.connect_to_copy(application="snapline source")
         bound = None
         if reading.poll_s is not None:
             self._next_poll_s = self._clock() + reading.poll_s
@@ -134,14 +135,21 @@ class PostgresReader(SourceReader):
         if self._held is not None:
             batch = pa.concat_batches([self._held, batch])
         order = batch.column(self._order_index)
-        last = order[-1]
-        same = batch.num_rows if not last.is_valid else max(1, pc.sum(pc.equal(order, last)).as_py() or 0)
+        alike = self._written_alike(order)
+        last = alike[-1]
+        same = batch.num_rows if not last.is_valid else max(1, pc.sum(pc.equal(alike, last)).as_py() or 0)
         whole = batch.num_rows - same
         self._held = batch.slice(whole)
         if not whole:
             return Wait(0)
         self._move(order.slice(whole - 1, 1))
         return batch.slice(0, whole)
+
+    def _written_alike(self, values: pa.Array) -> pa.Array:
+        """Equal values as equal ones: a numeric without limits keeps the zeros at its end."""
+        if self._reading.order.kind != "numeric" or not pt.is_string(values.type):
+            return values
+        return pc.replace_substring_regex(values, r"\.0*$|(\.\d*[1-9])0+$", r"\1")
 
     def _ended(self) -> pa.RecordBatch | Wait | None:
         held, self._held, self._rows = self._held, None, None

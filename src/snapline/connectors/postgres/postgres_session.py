@@ -77,7 +77,7 @@ class PostgresSession:
 
     def open(self) -> Connection:
         """A connection to write with; `FencedError` if a newer attempt has begun."""
-        connection = self.table.address.connect(application=self._application, autocommit=True)
+        connection = self.table.address.connect_to_copy(application=self._application)
         try:
             with self.table.address.errors("looking at the table of commits"), connection.cursor() as cursor:
                 cursor.execute(_WRITE_LIMITS)
@@ -124,10 +124,13 @@ class PostgresSession:
 
     def _connection(self) -> Connection:
         if self._commits is None or self._commits.closed:
-            connection = self.table.address.connect(application=self._application, autocommit=True)
+            connection = self._connect(self._application)
             connection.execute(LIMITS)
             self._commits = connection
         return self._commits
+
+    def _connect(self, application: str) -> Connection:
+        return self.table.address.connect(application=application, autocommit=True, is_running=True)
 
     def _drop(self) -> None:
         connection, self._commits = self._commits, None
@@ -140,7 +143,7 @@ class PostgresSession:
 
     def copy_target(self, schema: pa.Schema) -> CopyTarget:
         """How rows of this schema are copied into the table."""
-        with self.table.address.connect(application=self._application, autocommit=True) as connection:
+        with self._connect(self._application) as connection:
             return CopyTarget(self.table.quoted, schema, self.table.columns(connection))
 
     # The table of commits.
@@ -176,7 +179,7 @@ class PostgresSession:
     def take_over(self, checkpoint_id: int) -> None:
         """End what older attempts are doing, and roll back what they prepared for checkpoints after this one."""
         address = self.table.address
-        connection = address.connect(application=f"snapline {self._sink} takes over", autocommit=True)
+        connection = self._connect(f"snapline {self._sink} takes over")
         with connection, address.errors("taking over from older attempts"):
             self.table.make_commits(connection)
             with self.table.unique_names(), connection.transaction(), connection.cursor() as cursor:

@@ -105,11 +105,12 @@ class Postgres(Sink):
 
     def _check_access(self) -> None:
         address, table = self._table.address, self._table
-        with address.connect(application="snapline check", autocommit=True) as connection:
+        connection = address.connect(application="snapline check", autocommit=True, is_running=self._is_checked)
+        with connection:
             for schema in self._schemas:
                 if self._create_table:
                     table.make(connection, schema, self._keyed.key)
-                table.check(connection, schema, self._keyed.key)
+                table.check(connection, schema, self._keyed.key, self._rights)
             table.make_commits(connection)
             with address.errors(f"using the table {table.commits_quoted}"), connection.cursor() as cursor:
                 table.commits.is_there(cursor)
@@ -121,6 +122,13 @@ class Postgres(Sink):
                             "max_prepared_transactions in postgresql.conf to twice the number of subtasks or more and "
                             'restart the server, or use mode="commit_table"'
                         )
+
+    @property
+    def _rights(self) -> list[str]:
+        """What this user has to be allowed to do with the table."""
+        if self._mode != "upsert":
+            return ["INSERT"]
+        return ["INSERT", "SELECT", "UPDATE", *(["DELETE"] if self._keyed.delete_column else [])]
 
     def committed_until(self, lineage: str, uid: str) -> int | None:
         address, table = self._table.address, self._table

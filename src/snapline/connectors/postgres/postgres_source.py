@@ -26,6 +26,8 @@ _KEY = """
 SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
 WHERE i.indrelid = to_regclass(%s) AND i.indisprimary AND i.indnkeyatts = 1
 """
+_WRITTEN_DIFFERENTLY = frozenset({"interval", "timetz", "citext", "jsonb"})
+"""Types with values that are equal and look different, so that their text tells no position."""
 
 
 class Postgres(Source):
@@ -80,7 +82,8 @@ class Postgres(Source):
         if table is not None:
             self._relation = PostgresTable(call, self._address, table, "none").quoted
         else:
-            self._relation = f"({str(query).strip().rstrip(';')}) AS rows"
+            # A line of its own for what follows: the query may end in a comment.
+            self._relation = f"({str(query).strip().rstrip(';')}\n) AS rows"
         self._is_table = table is not None
 
     @cached_property
@@ -101,7 +104,8 @@ class Postgres(Source):
                 f"{self._call}: columns have the same name: {', '.join(names)}; rename them with AS"
             )
         kind = order.field.type
-        if pt.is_floating(kind) or pt.is_nested(kind) or pt.is_binary(kind) or pt.is_boolean(kind):
+        is_vague = pt.is_floating(kind) or order.kind in _WRITTEN_DIFFERENTLY
+        if is_vague or pt.is_nested(kind) or pt.is_binary(kind) or pt.is_boolean(kind):
             raise ConfigurationError(
                 f"{self._call}: rows cannot be divided by {name!r}, which is {order.kind}; use numbers without "
                 "fractions, times or text"

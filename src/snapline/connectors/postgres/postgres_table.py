@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
 import pyarrow as pa
 
@@ -21,14 +21,25 @@ if TYPE_CHECKING:
 _COLUMNS = """
 SELECT a.attname, coalesce(b.typname, t.typname), format_type(a.atttypid, a.atttypmod),
        coalesce(b.typcategory, t.typcategory)::text,
-       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = ''
+       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AND a.attgenerated = '', a.attgenerated <> ''
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = nullif(t.typbasetype, 0)
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+_THERE = "SELECT to_regclass(%s) IS NOT NULL"
 _UNIQUE = """
-SELECT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indpred IS NULL
-    AND i.indexprs IS NULL AND (SELECT array_agg(a.attname::text ORDER BY a.attname::text) FROM pg_attribute a
+SELECT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indimmediate
+    AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+    AND (SELECT array_agg(a.attname::text ORDER BY a.attname::text) FROM pg_attribute a
         WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])) = %s::text[])
+"""
+_VIEW = """
+SELECT EXISTS (SELECT FROM pg_class c WHERE c.oid = to_regclass(%s) AND c.relkind IN ('v', 'm')
+    AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgtype & 68 = 68))
+"""
+"""Whether it is a view without a trigger INSTEAD OF INSERT: those take no COPY."""
+_LACKING = """
+SELECT p FROM unnest(%s::text[]) AS p WHERE NOT CASE p WHEN 'DELETE' THEN has_table_privilege(to_regclass(%s), p)
+    ELSE has_any_column_privilege(to_regclass(%s), p) END
 """
 _LOCK = 7_262_148_911
 """Of those who create tables: `IF NOT EXISTS` alone fails where two do it at once."""
@@ -61,14 +72,14 @@ class PostgresTable:
 
     def _create(self, connection: Connection, quoted: str, definition: str) -> None:
         with self.address.errors(f"CREATE TABLE {quoted}"), connection.transaction():
-            if self._is_there(connection, quoted):
+            if self._is(connection, _THERE, quoted):
                 return
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-            if not self._is_there(connection, quoted):
+            if not self._is(connection, _THERE, quoted):
                 connection.execute(definition.encode())
 
-    def _is_there(self, connection: Connection, quoted: str) -> bool:
-        row = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (quoted,)).fetchone()
+    def _is(self, connection: Connection, question: LiteralString, *values: Any) -> bool:
+        row = connection.execute(question, values).fetchone()
         return bool(row and row[0])
 
     def columns(self, connection: Connection) -> list[PostgresColumn]:
@@ -81,17 +92,27 @@ class PostgresTable:
             )
         return [PostgresColumn(*row) for row in found]
 
-    def check(self, connection: Connection, schema: pa.Schema, key: Sequence[str]) -> None:
-        """Raises `ConfigurationError` unless rows of this schema fit the table, and `key` is unique in it."""
+    def check(
+        self, connection: Connection, schema: pa.Schema, key: Sequence[str], rights: Sequence[str] = ("INSERT",)
+    ) -> None:
+        """Raises `ConfigurationError` unless rows of this schema fit the table, `key` is unique in it, and this user
+        has the rights.
+        """
         check_columns(self.call, self.name, schema, self.columns(connection))
-        if key:
-            with self.address.errors(f"looking at the indexes of {self.name}"):
-                row = connection.execute(_UNIQUE, (self.quoted, sorted(key))).fetchone()
-            if not (row and row[0]):
+        with self.address.errors(f"looking at the table {self.name}"):
+            if self._is(connection, _VIEW, self.quoted):
+                raise ConfigurationError(f"{self.call}: {self.name} is a view; name the table behind it")
+            if key and not self._is(connection, _UNIQUE, self.quoted, sorted(key)):
                 raise ConfigurationError(
-                    f"{self.call}: the table {self.name} has no unique index on its key: ALTER TABLE {self.name} ADD "
-                    f"PRIMARY KEY ({', '.join(key)})"
+                    f"{self.call}: the table {self.name} has no unique index on its key, or only one that is partial "
+                    f"or deferrable: ALTER TABLE {self.name} ADD PRIMARY KEY ({', '.join(key)})"
                 )
+            lacking = connection.execute(_LACKING, (list(rights), self.quoted, self.quoted)).fetchall()
+        if lacking:
+            raise ConfigurationError(
+                f"{self.call}: {self.address!r} may not write to the table {self.name}: GRANT "
+                f"{', '.join(right for (right,) in lacking)} ON {self.name} to this user"
+            )
 
     @contextmanager
     def unique_names(self) -> Iterator[None]:

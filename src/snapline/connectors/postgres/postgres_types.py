@@ -24,6 +24,7 @@ class PostgresColumn:
     shown: str
     category: str = "U"
     is_required: bool = False
+    is_generated: bool = False
 
     @property
     def element(self) -> str | None:
@@ -129,6 +130,8 @@ def check_columns(call: str, table: str, schema: pa.Schema, columns: list[Postgr
         if column is None:
             declared = sql_type(field.type)
             problems.append(f"it has no column {field.name!r}: ALTER TABLE {table} ADD COLUMN {field.name} {declared}")
+        elif column.is_generated:
+            problems.append(f"its column {field.name!r} is computed by the server: leave it out with columns=[...]")
         elif not fits(field.type, column):
             problems.append(
                 f"its column {field.name!r} is {column.shown}, and the rows have {field.type}: cast the rows, or "

@@ -135,8 +135,8 @@ class UpsertCommitter(GlobalCommitter):
             update = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
             action = f"DO UPDATE SET {update}" if others else "DO NOTHING"
             connection.execute(
-                f"INSERT INTO {self._table.quoted} ({names}) SELECT {names} FROM {_NEW} ON CONFLICT ({key}) "
-                f"{action}".encode()
+                f"INSERT INTO {self._table.quoted} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {_NEW} "
+                f"ON CONFLICT ({key}) {action}".encode()
             )
 
     def _stage(self, connection: Connection, name: str, rows: pa.Table) -> None:

@@ -79,8 +79,14 @@ class MasterThread:
         try:
             self.started.result()
         except BaseException:
+            # Interrupted by Ctrl-C, it runs or is about to.
+            self.started.add_done_callback(self._let_go)
             self._thread.join()
             raise
+
+    def _let_go(self, started: Future[None]) -> None:
+        if started.exception() is None:
+            self.post(self.master.suspend)
 
     def join(self) -> None:
         """Wait until the thread is gone, soon after `ended` is set."""

@@ -36,6 +36,8 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
     run(path, "CREATE TABLE t (y INTEGER)")
     with pytest.raises(ConfigurationError, match="no such column: x"):
         made.check_access()
+    with pytest.raises(ConfigurationError, match="rename the column to '\"order\"'"):
+        made.check_access()
     with pytest.raises(ConfigurationError, match="is nested"):
         made.check(pa.schema([("l", pa.list_(pa.int64()))]))
     with pytest.raises(TransientError, match="unable to open"):

@@ -96,6 +96,14 @@ def test_later_versions_are_followed(path: Path, monkeypatch: pytest.MonkeyPatch
         source.discover(["a"])
 
 
+def test_texts_may_hold_any_separator_of_lines(tmp_path: Path) -> None:
+    table = tmp_path / "texts"
+    for text in ("first", "a\u2028b\x85c\x0bd"):
+        deltalake.write_deltalake(table, pa.table({"text": [text]}), mode="append")
+    splits, known = sl.sources.Delta(table, follow=True).discover({"version": 0})
+    assert (len(splits), known) == (1, {"version": 1})
+
+
 def test_versions_that_only_move_rows_are_skipped(path: Path) -> None:
     source = sl.sources.Delta(path, follow=True)
     write(path, 2)

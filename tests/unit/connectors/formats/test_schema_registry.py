@@ -59,7 +59,7 @@ def test_credentials_by_reference(server: RegistryServer, monkeypatch: pytest.Mo
     assert registry.latest("s") == SCHEMA
     assert "secret" not in repr(registry)
     monkeypatch.setenv("REGISTRY_PASSWORD", "wrong-secret")
-    with pytest.raises(ConfigurationError, match="refuses the credentials; check registry_user=") as caught:
+    with pytest.raises(TransientError, match="refuses the credentials; check registry_user=") as caught:
         registry.latest("s")
     assert "wrong-secret" not in str(caught.value)
 

@@ -19,6 +19,9 @@ CONNECTION = KafkaConnection("sinks.Kafka", "localhost:1", {})
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, TransientError, "with an ACL"),
         (KafkaError.SASL_AUTHENTICATION_FAILED, TransientError, "check username, password"),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, ConfigurationError, "create the topic"),
+        (KafkaError._UNKNOWN_PARTITION, ConfigurationError, "add partitions to the topic"),
+        (KafkaError.INVALID_RECORD, ConfigurationError, "no messages without a key"),
+        (KafkaError.INVALID_TIMESTAMP, ConfigurationError, "message.timestamp.before.max.ms"),
     ],
 )
 def test_what_does_not_heal_says_what_to_do(code: int, kind: type[Exception], advice: str) -> None:

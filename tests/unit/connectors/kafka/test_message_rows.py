@@ -4,8 +4,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.unit.connectors.formats.registry_kit import registry_server
 
-from snapline.connectors.formats import Json, Raw
+from snapline.connectors.formats import Avro, Json, Raw
 from snapline.connectors.kafka.message_rows import (
     MessageParts,
     kept_batches,
@@ -13,7 +14,7 @@ from snapline.connectors.kafka.message_rows import (
     largest_bytes,
     produce_all,
 )
-from snapline.errors import ConfigurationError, UserCodeError
+from snapline.errors import ConfigurationError, TransientError, UserCodeError
 
 ROWS = pa.record_batch({"k": ["a", None], "n": pa.array([1, 2]), "at": pa.array([7, None], pa.timestamp("us"))})
 
@@ -43,6 +44,15 @@ def test_all_columns_are_in_the_value_but_those_with_another_place() -> None:
         {"value": b'{"k":"a","n":1}', "key": b"a", "timestamp": 0},
         {"value": b'{"k":null,"n":2}', "key": None, "timestamp": 0},
     ]
+
+
+def test_a_registry_that_is_away_heals_while_the_job_runs() -> None:
+    with registry_server() as server:
+        parts = MessageParts("sink", Avro(registry=server.url, subject="s"), ("n",))
+        parts.check(ROWS.schema)
+        server.answer = 503, b"{}"
+        with pytest.raises(TransientError, match="the schema registry failed"):
+            parts.encoder(ROWS.schema)
 
 
 def test_times_are_milliseconds() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import closing
+import os
+import resource
+from contextlib import ExitStack, closing
 from decimal import Decimal
 from typing import Any
 
@@ -70,6 +72,17 @@ def test_values_come_as_they_are(database: str, declared: str, kind: pa.DataType
 def test_batches_have_a_limit(database: str) -> None:
     batches = read(database, "SELECT x FROM generate_series(1, 25) AS x", 10)
     assert [batch.num_rows for batch in batches] == [10, 10, 5]
+
+
+def test_rows_come_in_processes_with_many_open_files(database: str) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2048), before[1]))
+    with ExitStack() as files:
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        for _ in range(1024):
+            files.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        (batch,) = read(database, "SELECT x FROM pg_sleep(0.05), generate_series(1, 3) AS x")
+    assert batch.column("x").to_pylist() == [1, 2, 3]
 
 
 def test_a_value_without_a_counterpart_is_named(database: str) -> None:

@@ -45,6 +45,8 @@ def test_who_is_let_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 PostgresAddress("Postgres('t')", dsn, password).connect(application="test")
             assert PASSWORD not in str(error.value)
             assert "wrong-one" not in str(error.value)
+        with pytest.raises(TransientError, match="give the right one"):  # which may be there at the next attempt
+            PostgresAddress("Postgres('t')", open_dsn, "wrong-one").connect(application="test", is_running=True)
         monkeypatch.setenv("THE_PASSWORD", PASSWORD)
         address = PostgresAddress("Postgres('t')", open_dsn, Secret.env("THE_PASSWORD"))
         address.connect(application="test").close()
@@ -71,6 +73,19 @@ def test_errors_are_told_apart(database: str, statement: str, kind: type[Excepti
     with pytest.raises(kind, match=complaint), address.errors("trying"):
         connection.execute(last.encode())
     connection.close()
+
+
+def test_what_to_do_is_said_ahead_of_details(database: str) -> None:
+    address = PostgresAddress("Postgres('t')", database)
+    connection = address.connect(application="test")
+    connection.execute("CREATE TABLE t (x int NOT NULL)")
+    with pytest.raises(UserCodeError) as error, address.errors("trying"):
+        connection.execute("INSERT INTO t VALUES (NULL)")
+    connection.close()
+    assert str(error.value).endswith(
+        "not-null constraint: the rows do not fit the table; change the one or the other (DETAIL: Failing row contains "
+        "(null).)"
+    )
 
 
 def test_what_the_user_may_not_do(database: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import psycopg
@@ -67,6 +69,66 @@ def test_the_table_is_compared_with_the_rows(database: str) -> None:
         sink.check_access()
     query(database, "ALTER TABLE t ADD PRIMARY KEY (x)")
     sink.check_access()
+
+
+@pytest.mark.parametrize(
+    ("definition", "settings", "complaint"),
+    [
+        ("TABLE t (x bigint, name text GENERATED ALWAYS AS ('a') STORED)", {}, r"computed by the server.*columns="),
+        ("VIEW t AS SELECT 1::bigint AS x, ''::text AS name", {}, "is a view; name the table behind it"),
+        (
+            "TABLE t (x bigint UNIQUE DEFERRABLE, name text)",
+            {"mode": "upsert", "key": ["x"]},
+            r"partial or deferrable: ALTER TABLE t ADD PRIMARY KEY",
+        ),
+    ],
+)
+def test_tables_that_take_no_rows_are_refused(
+    database: str, definition: str, settings: dict[str, Any], complaint: str
+) -> None:
+    query(database, f"CREATE {definition}")
+    sink = sl.sinks.Postgres(database, "t", **settings)
+    sink.check(ROWS.schema)
+    with pytest.raises(ConfigurationError, match=complaint):
+        sink.check_access()
+
+
+def test_rights_are_asked_for_at_the_start(database: str) -> None:
+    query(database, "CREATE TABLE t (x bigint PRIMARY KEY, name text)")
+    query(database, "DO $$ BEGIN CREATE ROLE guest LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    query(database, "GRANT CREATE ON SCHEMA public TO guest; GRANT INSERT (x, name) ON t TO guest")
+    guest = database.replace("postgres@", "guest@")
+    sink = sl.sinks.Postgres(guest, "t", mode="upsert", key=["x"])
+    sink.check(ROWS.schema)
+    with pytest.raises(ConfigurationError, match="GRANT SELECT, UPDATE ON t"):
+        sink.check_access()
+    sink = sl.sinks.Postgres(guest, "t", mode="commit_table")
+    sink.check(ROWS.schema)
+    sink.check_access()
+
+
+def test_a_key_that_the_server_numbers_can_be_given(database: str) -> None:
+    query(database, "CREATE TABLE t (x bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text)")
+    sink = sl.sinks.Postgres(database, "t", mode="upsert", key=["x"])
+    sink.check(ROWS.schema)
+    sink.check_access()
+    writer, committer = sink.writer(context()), sink.global_committer(context())
+    writer.write(ROWS)
+    assert committer.commit(Committable("name", 1, writer.prepare(1)), Permit(1, 1)) is CommitResult.COMMITTED
+    committer.close()
+    assert query(database, "SELECT x, name FROM t") == [(1, "a"), (2, "b")]
+
+
+def test_time_limits_of_the_server_do_not_end_a_copy(database: str) -> None:
+    name = database.rpartition("/")[2]
+    query(database, "CREATE TABLE t (x bigint, name text)")
+    query(database, f"ALTER DATABASE {name} SET statement_timeout = '50ms'")
+    writer = sl.sinks.Postgres(database, "t").writer(context())
+    writer.abort_newer(0)
+    writer.write(ROWS)
+    time.sleep(0.2)  # longer than a statement may take
+    assert writer.commit(prepared(writer), Permit(1, 1)) is CommitResult.COMMITTED
+    writer.close()
 
 
 def test_a_table_is_created_for_the_rows(database: str) -> None:

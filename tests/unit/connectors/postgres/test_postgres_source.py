@@ -43,6 +43,7 @@ def test_wrong_settings(settings: dict[str, object], complaint: str) -> None:
         ({"table": "missing", "split_by": "x"}, 'relation "missing" does not exist'),
         ({"table": "t", "split_by": "z"}, "no column 'z'; there are x, f"),
         ({"table": "t", "split_by": "f"}, "cannot be divided by 'f'"),
+        ({"query": "SELECT interval '1 day' AS i", "split_by": "i"}, "cannot be divided by 'i', which is interval"),
         ({"query": "SELECT x, x FROM t", "split_by": "x"}, "columns have the same name|columns share a name"),
         ({"query": "SELEC", "split_by": "x"}, "syntax error"),
     ],
@@ -52,6 +53,27 @@ def test_what_does_not_fit_the_table(database: str, settings: dict[str, object],
     source = sl.sources.Postgres(database, **settings)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match=complaint):
         _ = source.schema
+
+
+def test_a_query_may_end_in_a_comment(database: str) -> None:
+    assert sl.sources.Postgres(database, query="SELECT 1 AS x -- one", split_by="x").splits(1) == [
+        {"order": "x", "from": "1", "to": "1"}
+    ]
+
+
+def test_equal_numbers_stay_together_however_they_are_written(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapline.connectors.postgres.postgres_reader.BATCH_ROWS", 4)
+    execute(database, "CREATE TABLE t (n numeric)")
+    execute(database, "INSERT INTO t VALUES (1), (2), (2.5), (10.0), (10), (10.00), (11), (100)")
+    source = sl.sources.Postgres(database, "t", split_by="n", splits=1)
+    reader = source.reader(CONTEXT)
+    reader.add_split(source.splits(1)[0], None)
+    given: list[list[float]] = []
+    while (rows := reader.read()) is not None:
+        if isinstance(rows, pa.RecordBatch):
+            given.append([float(value) for value in rows.column("n").to_pylist()])
+    reader.close()
+    assert given == [[1, 2, 2.5], [10, 10, 10, 11], [100]]
 
 
 def test_an_empty_table_has_no_splits(database: str) -> None:
