@@ -10,7 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snapline.sql.expressions.calendar_days import DAY_US, Integers, days_from, days_of_year, first_days, years_of
+from snapline.sql.expressions.calendar_days import (
+    DAY_US,
+    Integers,
+    days_from,
+    days_of_month,
+    days_of_year,
+    first_days,
+    month_numbers,
+    years_of,
+)
 from snapline.sql.expressions.datetime_patterns import ERAS, MONTHS, Field, Item, Section, Text, has_era, pattern_items
 from snapline.sql.expressions.datetime_strings import text_zone
 from snapline.sql.expressions.registry import SparkError, UnsupportedError
@@ -251,8 +260,11 @@ class _Resolution:
         if there.any():
             by_number = first_days((year - 1970) * 12) + number - 1
             self._right &= ~there | (days_of_year(by_number) == number) & (years_of(by_number) == year)
-            has_date = self._get("M", 1)[1] | self._get("d", 1)[1]
-            self._right &= ~(there & has_date) | (days == by_number)
+            for known, has_known, actual in (
+                (month, self._get("M", 1)[1], month_numbers(by_number)),
+                (day, self._get("d", 1)[1], days_of_month(by_number)),
+            ):
+                self._right &= ~(there & has_known) | (known == actual)
             days = np.where(there, by_number, days)
         return days
 

@@ -230,34 +230,48 @@ def _shift(move: Callable[[Integers], Integers]) -> Callable[[Integers], Integer
 
     def shifted(times: Integers) -> Integers:
         result = move(times)
-        if (np.abs(result.astype(np.float64) - times) > 2 * DAY_US).any():
+        if _has_wrapped(result, times).any():
             raise SparkError("ArithmeticException", "long overflow")
         return result
 
     return shifted
 
 
+def _has_wrapped(moved: Integers, times: Integers) -> Bools:
+    """Which of times that were moved by some hours did not fit 64 bits."""
+    return np.asarray(np.abs(moved.astype(np.float64) - times) > 2 * DAY_US)
+
+
 @kernel("ConvertTimezone")
 def _between_zones(expression: Expression) -> Kernel:
     def into(target: str) -> Callable[..., pa.Array]:
         def compute(sources: pa.Array, times: pa.Array) -> pa.Array:
-            to_utc = by_text(0, lambda name: _of_zone(name, True), expression.type)
             there = times.is_valid()
             known = pc.if_else(there, sources, pa.scalar(None, pa.string()))
             # An unknown zone is an error before one that the time does not fit.
             for name in (*known.unique().drop_null().to_pylist(), *([target] if known.null_count < len(known) else [])):
                 named_zone(name)
-            utc = to_utc([known, times], len(times))
-            return _of_zone(target, False)(utc)
+            utc = by_text(0, _to_utc, expression.type)([known, times], len(times))
+            if utc.null_count == len(utc):
+                return utc
+            return strict_array(_from_utc(target), [utc, times], expression.type)
 
         return compute
 
-    def _of_zone(name: str, to_utc: bool) -> Callable[[pa.Array], pa.Array]:
+    def _to_utc(name: str) -> Callable[[pa.Array], pa.Array]:
         def compute(times: pa.Array) -> pa.Array:
-            if times.null_count == len(times):
-                return times
-            place = named_zone(name)
-            return strict_array(_shift(place.utc if to_utc else place.local), [times], expression.type)
+            return strict_array(named_zone(name).utc, [times], expression.type)
+
+        return compute
+
+    def _from_utc(name: str) -> Callable[[Integers, Integers], Integers]:
+        def compute(utc: Integers, times: Integers) -> Integers:
+            # Only the result has to fit: UTC in between may have wrapped, and wraps back.
+            near = np.where(_has_wrapped(utc, times), times, utc)
+            result = utc + named_zone(name).offsets(near)
+            if _has_wrapped(result, times).any():
+                raise SparkError("ArithmeticException", "long overflow")
+            return np.asarray(result)
 
         return compute
 

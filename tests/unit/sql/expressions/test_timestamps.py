@@ -145,6 +145,14 @@ def test_the_last_timestamp_has_none_after_it() -> None:
     assert condition(applied("FromUTCTimestamp", INSTANT, last, name), last, name) == "ArithmeticException"
 
 
+def test_the_last_timestamp_stays_in_its_zone() -> None:
+    last, name = pa.array([2**63 - 1], LONG).view(LOCAL), pa.array(["EST5EDT"])
+    same = applied("ConvertTimezone", LOCAL, name, name, last)
+    assert array_of(same, name, name, last).view(LONG).to_pylist() == [2**63 - 1]
+    later = pa.array(["Asia/Seoul"])
+    assert condition(applied("ConvertTimezone", LOCAL, name, later, last), name, later, last) == "ArithmeticException"
+
+
 def test_now_is_the_time_of_the_batch() -> None:
     row = pa.array([0])
     before = time.time_ns() // 1000
