@@ -63,6 +63,31 @@ def test_a_run_begins_where_the_last_one_ended(spark: SparkSession, tmp_path: Pa
     assert {"k=0/name=__HIVE_DEFAULT_PARTITION__", "k=1/name=a%2F1"} <= names
 
 
+def test_a_limit_counts_the_rows_of_all_runs(spark: SparkSession, tmp_path: Path) -> None:
+    found = []
+    for start, end in ((0, 3), (3, 8), (8, 20)):
+        add(spark, tmp_path / "in", start, end)
+        writer = sl.write_stream(read(spark, tmp_path / "in").limit(5)).format("parquet").option("parallelism", 2)
+        writer = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+        ended(writer.start(str(tmp_path / "out")))
+        found.append(sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()))
+    assert found == [[0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+
+
+def test_limits_within_a_query(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 20)
+    stream = read(spark, tmp_path / "in")
+    for frame, mode, count in (
+        (stream.limit(0), "append", 0),
+        (stream.limit(7).where("id % 2 = 0"), "append", 4),
+        (stream.limit(7).groupBy("k").count(), "complete", 3),
+        (stream.dropDuplicates(["k"]).limit(2), "append", 2),
+    ):
+        writer = sl.write_stream(frame).format("memory").queryName("limits").outputMode(mode)
+        ended(writer.trigger(availableNow=True).start())
+        assert spark.table("limits").count() == count
+
+
 @pytest.mark.parametrize(("format", "options"), [("orc", {}), ("text", {}), ("csv", {}), ("csv", {"header": True})])
 def test_other_files_are_written_and_read_again(
     spark: SparkSession, tmp_path: Path, format: str, options: dict[str, Any]
