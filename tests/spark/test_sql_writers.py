@@ -107,6 +107,48 @@ def test_other_files_are_written_and_read_again(
     assert sorted(map(tuple, spark.table("again").collect())) == expected
 
 
+VALUES = r"""SELECT * FROM VALUES
+    (1, 'plain', 1.50BD, double('NaN'), timestamp'2024-01-02 03:04:05.123456', timestamp_ntz'2024-01-02 03:04:05', 'x'),
+    (2, 'say "hi", you', 100000000000000.01BD, 1e20D, timestamp'1900-01-02 03:04:05', null, 'y'),
+    (3, 'back\\slash', 0.00BD, -0.0D, null, null, 'x'),
+    (4, '\\"both\\"', -0.01BD, 1e-4D, null, null, null),
+    (5, '', null, null, null, null, 'y'),
+    (6, null, null, 0.1D, null, null, 'y')
+    AS t(id, `a "text"`, price, x, at, ntz, p)"""
+TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+"""Spark's own files have milliseconds by default; other values would not be the same."""
+
+
+@pytest.mark.parametrize(
+    ("format", "columns", "options"),
+    [
+        ("json", ["*", "array(price, null) prices", "named_struct('price', price, 'x', x) both"], {}),
+        ("csv", ["*"], {}),
+        ("csv", ["*"], {"header": True}),
+        ("csv", ['`a "text"`', "p"], {}),
+    ],
+)
+def test_files_have_the_lines_that_spark_writes(
+    spark: SparkSession, tmp_path: Path, format: str, columns: list[str], options: dict[str, Any]
+) -> None:
+    spark.sql(VALUES).coalesce(1).write.parquet(str(tmp_path / "in"))
+    given = spark.read.parquet(str(tmp_path / "in"))
+    writer = given.selectExpr(*columns).write.format(format).options(**options, **TIMES)
+    writer.partitionBy("p").save(str(tmp_path / "spark"))
+    stream = spark.readStream.schema(given.schema).parquet(str(tmp_path / "in")).selectExpr(*columns)
+    ours = sl.write_stream(stream).format(format).options(**options).partitionBy("p")
+    ours = ours.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+    ended(ours.start(str(tmp_path / "ours")))
+
+    def lines(directory: Path) -> dict[str, str]:
+        # A row of nothing but nulls is an empty line of CSV here, and none in Spark, which reads neither.
+        files = sorted(directory.glob(f"p=*/*.{format}"))
+        return {file.parent.name: file.read_text().replace("\n\n", "\n") for file in files}
+
+    assert lines(tmp_path / "ours") == lines(tmp_path / "spark")
+    assert len(lines(tmp_path / "ours")) == 3
+
+
 def test_names_in_any_case_and_the_setting_for_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     add(spark, tmp_path / "in", 0, 30)
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path / "all"))
