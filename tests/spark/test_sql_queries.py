@@ -109,6 +109,8 @@ def rows(found: Counter[tuple[Any, ...]]) -> Counter[Any]:
 
 tagged = F.udf(lambda name, user: None if name is None else f"{name}-{user}", StringType())
 
+guessed = F.udf(lambda id: id, LongType()).asNondeterministic()
+
 
 def _doubled(values: Any) -> Any:
     return (values * 2).astype("Int64")
@@ -204,12 +206,36 @@ REFUSED = [
     ("select lead(price) over (partition by user order by t) from events", "Window"),
     ("select id from events tablesample (5 percent)", "Sample"),
     ("select 'a' collate UNICODE from events", "collate"),
+    ("select rand(), count(*) from events group by 1", r"Aggregate .*key rand\(\).*Aggregate \[.*in the source"),
+    ("select distinct id, uuid() from events", r"Distinct .*uuid\(\)"),
+    ("select * from (select uuid() u from events) join range(5) on u = string(id)", r"Join .*uuid\(\).*u = "),
+    ("select row_number() over (partition by round(rand()) order by t) from events", r"Window .*rand\(\)"),
+    (lambda views: views["events"].groupBy(guessed("id")).count(), r"Aggregate .*<lambda>\(id\)"),
+    (lambda views: views["events"].withColumn("n", F.uuid()).dropDuplicates(["n"]), r"Deduplicate .*uuid\(\)"),
+    ("select in_java(id) from events", r"ScalaUDF .*in_java\(id\).*in Python"),
+    ("select explode(array(in_java(id))) from events", r"ScalaUDF .*in_java\(id\).*in Python"),
 ]
+
+
+@pytest.fixture(scope="module")
+def in_java(spark: SparkSession) -> None:
+    """A function that is written in Java."""
+    gateway: Any = spark.sparkContext._gateway
+    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.cook(
+        "public class InJava implements org.apache.spark.sql.api.java.UDF1 {"
+        "  public Object call(Object value) { return value; }"
+        "}"
+    )
+    made = compiler.getClassLoader().loadClass("InJava")
+    made = made.getDeclaredConstructor(gateway.new_array(gateway.jvm.java.lang.Class, 0))
+    function = made.newInstance(gateway.new_array(gateway.jvm.java.lang.Object, 0))
+    spark._jsparkSession.udf().register("in_java", function, gateway.jvm.org.apache.spark.sql.types.DataTypes.LongType)
 
 
 @pytest.mark.parametrize(("query", "name"), REFUSED)
 def test_what_does_not_run_is_refused_before_anything_starts(
-    spark: SparkSession, tables: tuple[Views, Views], query: str, name: str
+    spark: SparkSession, tables: tuple[Views, Views], in_java: None, query: Query, name: str
 ) -> None:
     frame = answer(spark, query, tables[0])
     with pytest.raises(sl.ConfigurationError, match=name):

@@ -63,6 +63,31 @@ def test_a_run_begins_where_the_last_one_ended(spark: SparkSession, tmp_path: Pa
     assert {"k=0/name=__HIVE_DEFAULT_PARTITION__", "k=1/name=a%2F1"} <= names
 
 
+def test_a_limit_counts_the_rows_of_all_runs(spark: SparkSession, tmp_path: Path) -> None:
+    found = []
+    for start, end in ((0, 3), (3, 8), (8, 20)):
+        add(spark, tmp_path / "in", start, end)
+        writer = sl.write_stream(read(spark, tmp_path / "in").limit(5)).format("parquet").option("parallelism", 2)
+        writer = writer.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+        ended(writer.start(str(tmp_path / "out")))
+        found.append(sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()))
+    assert found == [[0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+
+
+def test_limits_within_a_query(spark: SparkSession, tmp_path: Path) -> None:
+    add(spark, tmp_path / "in", 0, 20)
+    stream = read(spark, tmp_path / "in")
+    for frame, mode, count in (
+        (stream.limit(0), "append", 0),
+        (stream.limit(7).where("id % 2 = 0"), "append", 4),
+        (stream.limit(7).groupBy("k").count(), "complete", 3),
+        (stream.dropDuplicates(["k"]).limit(2), "append", 2),
+    ):
+        writer = sl.write_stream(frame).format("memory").queryName("limits").outputMode(mode)
+        ended(writer.trigger(availableNow=True).start())
+        assert spark.table("limits").count() == count
+
+
 @pytest.mark.parametrize(("format", "options"), [("orc", {}), ("text", {}), ("csv", {}), ("csv", {"header": True})])
 def test_other_files_are_written_and_read_again(
     spark: SparkSession, tmp_path: Path, format: str, options: dict[str, Any]
@@ -80,6 +105,48 @@ def test_other_files_are_written_and_read_again(
     again = spark.readStream.schema(schema).options(**options).format(format).load(out)
     ended(sl.write_stream(again).format("memory").queryName("again").trigger(availableNow=True).start())
     assert sorted(map(tuple, spark.table("again").collect())) == expected
+
+
+VALUES = r"""SELECT * FROM VALUES
+    (1, 'plain', 1.50BD, double('NaN'), timestamp'2024-01-02 03:04:05.123456', timestamp_ntz'2024-01-02 03:04:05', 'x'),
+    (2, 'say "hi", you', 100000000000000.01BD, 1e20D, timestamp'1900-01-02 03:04:05', null, 'y'),
+    (3, 'back\\slash', 0.00BD, -0.0D, null, null, 'x'),
+    (4, '\\"both\\"', -0.01BD, 1e-4D, null, null, null),
+    (5, '', null, null, null, null, 'y'),
+    (6, null, null, 0.1D, null, null, 'y')
+    AS t(id, `a "text"`, price, x, at, ntz, p)"""
+TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+"""Spark's own files have milliseconds by default; other values would not be the same."""
+
+
+@pytest.mark.parametrize(
+    ("format", "columns", "options"),
+    [
+        ("json", ["*", "array(price, null) prices", "named_struct('price', price, 'x', x) both"], {}),
+        ("csv", ["*"], {}),
+        ("csv", ["*"], {"header": True}),
+        ("csv", ['`a "text"`', "p"], {}),
+    ],
+)
+def test_files_have_the_lines_that_spark_writes(
+    spark: SparkSession, tmp_path: Path, format: str, columns: list[str], options: dict[str, Any]
+) -> None:
+    spark.sql(VALUES).coalesce(1).write.parquet(str(tmp_path / "in"))
+    given = spark.read.parquet(str(tmp_path / "in"))
+    writer = given.selectExpr(*columns).write.format(format).options(**options, **TIMES)
+    writer.partitionBy("p").save(str(tmp_path / "spark"))
+    stream = spark.readStream.schema(given.schema).parquet(str(tmp_path / "in")).selectExpr(*columns)
+    ours = sl.write_stream(stream).format(format).options(**options).partitionBy("p")
+    ours = ours.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True)
+    ended(ours.start(str(tmp_path / "ours")))
+
+    def lines(directory: Path) -> dict[str, str]:
+        # A row of nothing but nulls is an empty line of CSV here, and none in Spark, which reads neither.
+        files = sorted(directory.glob(f"p=*/*.{format}"))
+        return {file.parent.name: file.read_text().replace("\n\n", "\n") for file in files}
+
+    assert lines(tmp_path / "ours") == lines(tmp_path / "spark")
+    assert len(lines(tmp_path / "ours")) == 3
 
 
 def test_names_in_any_case_and_the_setting_for_checkpoints(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from snapline.api.job_handle import JobFailedError, JobHandle
@@ -23,6 +25,13 @@ _ENDED = (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SU
 _LOOK_EVERY_S = 0.5
 
 _log = logging.getLogger(__name__)
+
+
+class QueryFailedError(JobFailedError, StreamingQueryException):
+    """A query has failed: our error and PySpark's at once, so that programs that catch either go on to do so."""
+
+    def getMessage(self) -> str:  # noqa: N802  # PySpark's name
+        return str(self)
 
 
 class StreamingQuery:
@@ -53,7 +62,7 @@ class StreamingQuery:
         place = handle.view().checkpoints.storage if is_stored else uuid.uuid4()
         self._id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"snapline:{place}:{handle.id}"))
         self._run_id = str(uuid.uuid4())
-        self._error: SnaplineError | None = None
+        self._error: QueryFailedError | None = None
         self._log = ProgressLog({"id": self._id, "runId": self._run_id, "name": name}, sink, state_counts or {})
         self._over = threading.Event()
         self._end: threading.Thread | None = None
@@ -78,7 +87,8 @@ class StreamingQuery:
         except JobFailedError as error:
             _log.debug("the query has failed before it had read everything: %s", error)
         except SnaplineError as error:
-            self._error = error
+            self._error = QueryFailedError(str(error))
+            self._error.__cause__ = error
         self._leave()
 
     # As in PySpark.
@@ -127,8 +137,8 @@ class StreamingQuery:
 
         What comes meanwhile may be processed too; a query that has ended is not waited for. Raises its failure.
         """
-        self._process_available()
-        self._raise_failure()
+        with self._failures():
+            self._process_available()
 
     def _process_available(self) -> None:
         if self._steps is None:
@@ -145,18 +155,29 @@ class StreamingQuery:
             self._end.join(timeout)
             if self._end.is_alive():
                 return False
-        try:
-            self.handle.wait(None if timeout is None else f"{int(timeout * 1000)}ms")
-        except TimeoutError:
-            return False
-        self._raise_failure()
+        with self._failures():
+            try:
+                self.handle.wait(None if timeout is None else f"{int(timeout * 1000)}ms")
+            except TimeoutError:
+                return False
         return None if timeout is None else True
 
-    def exception(self) -> Exception | None:
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raises the failure of the query, if there is one after what is done in here."""
+        try:
+            yield
+        except JobFailedError as error:
+            raise QueryFailedError(str(error), trace=error.trace, log=error.log) from None
+        failure = self.exception()
+        if failure is not None:
+            raise failure
+
+    def exception(self) -> QueryFailedError | None:
         """The error that has ended the query, or None."""
         if self.handle.status() is not JobStatus.FAILED:
             return self._error
-        return JobFailedError(self.handle.cause, trace=self.handle.trace, log=self.handle.log)
+        return QueryFailedError(self.handle.cause, trace=self.handle.trace, log=self.handle.log)
 
     def stop(self, savepoint: Path | None = None) -> str | None:
         """End the query. With `savepoint` it writes one there first, and returns its path.
@@ -194,11 +215,6 @@ class StreamingQuery:
     def url(self) -> str:
         """Where the query's page is."""
         return self.handle.url
-
-    def _raise_failure(self) -> None:
-        error = self.exception()
-        if error is not None:
-            raise error
 
     def __repr__(self) -> str:
         return f"<StreamingQuery {self.name or self.id}: {self.handle.status().value}>"

@@ -25,6 +25,7 @@ from snapline.sql.catalyst.subquery_values import scalar_value
 from snapline.sql.driver_tables import ConsoleTable, MemoryTable, NoRows, RowCalls
 from snapline.sql.lowering.lowered_stream import Context
 from snapline.sql.lowering.output_modes import output_stream
+from snapline.sql.lowering.written_lines import csv_header, written_lines
 from snapline.sql.plans.fingerprints import Uids
 from snapline.sql.plans.preparation import prepared
 from snapline.sql.query import StreamingQuery
@@ -35,6 +36,8 @@ from snapline.storage.storage_factory import has_ended
 
 _MODES = ("append", "update", "complete")
 _FILES = ("parquet", "json", "csv", "orc", "text")
+_LINES = ("json", "csv")
+"""Formats whose files are written as text, line by line."""
 _APPEND_ONLY = (*_FILES, "delta")
 _FOR_LOOKING = ("memory", "console", "noop")
 _NO_STORAGE = (*_FOR_LOOKING, "foreach", "foreachBatch")
@@ -202,8 +205,12 @@ class StreamWriter:
             raise ConfigurationError(f"{kind} needs option('checkpointLocation', directory), as in Spark")
         job = self._job(location)
         context = Context(job, Uids(), self._mode, steps=[])
-        stream = output_stream(prepared(read_plan(self._dataframe), scalar_value), context)
+        read = prepared(read_plan(self._dataframe), scalar_value)
+        stream = output_stream(read, context)
         sink = self._sink(kind)
+        if kind in _LINES:
+            zone = self._dataframe.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+            stream = written_lines(stream, read.output, kind, self._columns(self._partitions), zone)
         stream.sink(sink, uid="sink")
         steps = self._steps(job, context, sink)
         plan = job.explain()
@@ -265,12 +272,12 @@ class StreamWriter:
             return sinks.Foreach(RowCalls(self._function, self._dataframe.schema))
         if kind in _FILES:
             self._check_options(kind)
-            return sinks.Files(
-                self._path(kind),
-                format="jsonl" if kind == "json" else kind,
-                partition_by=self._columns(self._partitions),
-                header=kind != "csv" or self._options.get("header") == "true",
-            )
+            path, partitions = self._path(kind), self._columns(self._partitions)
+            if kind not in _LINES:
+                return sinks.Files(path, format=kind, partition_by=partitions)
+            names = [name for name in self._dataframe.columns if name not in partitions]
+            first = csv_header(names) if self._options.get("header") == "true" else None
+            return sinks.Files(path, format="text", partition_by=partitions, suffix=kind, first_line=first)
         if kind == "delta":
             return sinks.Delta(self._path(kind), partition_by=self._columns(self._partitions) or None)
         if kind == "kafka":

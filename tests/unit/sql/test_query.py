@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import snapline as sl
 from snapline.connectors.files.file_sink import read_files
@@ -66,9 +68,16 @@ def test_a_failure_is_told(tmp_path: Path) -> None:
     query = started(made)
     with pytest.raises(sl.JobFailedError, match="no such luck"):
         query.awaitTermination()
-    assert "no such luck" in str(query.exception())
-    with pytest.raises(sl.JobFailedError):
+    with pytest.raises(StreamingQueryException, match="no such luck"):
+        query.awaitTermination(1)
+    with pytest.raises(StreamingQueryException) as raised:
         query.processAllAvailable()
+    for error in (query.exception(), raised.value, pickle.loads(pickle.dumps(query.exception()))):
+        assert isinstance(error, sl.JobFailedError)
+        assert isinstance(error, StreamingQueryException)
+        assert "no such luck" in str(error)
+        assert error.getMessage() == str(error)
+        assert "ValueError" in error.trace
 
 
 def test_a_query_that_ends_when_everything_is_read_goes_on_later(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class Files(Sink):
     partition_by: columns whose values are in the names of directories, as in `country=se/year=2024`, instead of in
         the files.
     header: whether CSV files begin with the names of their columns.
+    suffix: what the names of files end with, for "text", whose lines may be of any format; "txt" by default.
+    first_line: what files of "text" begin with.
     max_file_size: a larger file is closed and the same checkpoint continues in another one.
     earlier_directories: where an earlier version of the job wrote to. What it had prepared there and not committed is
         committed there; in any other directory nothing is.
@@ -63,10 +65,16 @@ class Files(Sink):
         max_file_size: Size = "1gb",
         partition_by: Sequence[str] = (),
         header: bool = True,
+        suffix: str | None = None,
+        first_line: str | None = None,
         earlier_directories: Sequence[AnyPath] = (),
     ) -> None:
         if format not in WRITE_FORMATS:
             raise ConfigurationError(f"Files(format={format!r}): use one of {', '.join(map(repr, WRITE_FORMATS))}")
+        if format != "text" and (suffix is not None or first_line is not None):
+            raise ConfigurationError(f"Files(format={format!r}): suffix and first_line are for 'text'")
+        if suffix is not None and not re.fullmatch("[a-z]+", suffix):
+            raise ConfigurationError(f"Files(suffix={suffix!r}): use small letters")
         self._max_file_bytes = size_bytes(max_file_size, setting="max_file_size")
         if self._max_file_bytes == 0:
             raise ConfigurationError(f'Files(max_file_size={max_file_size!r}): use more, for example "128mb"')
@@ -74,6 +82,8 @@ class Files(Sink):
         self._earlier = tuple(map(_absolute, earlier_directories))
         self._format = format if header or format != "csv" else "csv_rows"
         self._partition_by = tuple(partition_by)
+        self._suffix = suffix
+        self._first_line = first_line
 
     def check(self, schema: pa.Schema) -> None:
         schema = self._inside(schema)
@@ -120,7 +130,14 @@ class Files(Sink):
 
     def writer(self, context: SinkContext) -> SinkWriter:
         return FilesWriter(
-            Path(self._directory), self._format, context, self._max_file_bytes, self._earlier, self._partition_by
+            Path(self._directory),
+            self._format,
+            context,
+            self._max_file_bytes,
+            self._earlier,
+            self._partition_by,
+            suffix=self._suffix,
+            first_line=self._first_line,
         )
 
 
@@ -135,7 +152,12 @@ class FilesWriter(SinkWriter):
         max_file_bytes: int,
         earlier_directories: Sequence[str] = (),
         partition_by: Sequence[str] = (),
+        *,
+        suffix: str | None = None,
+        first_line: str | None = None,
     ) -> None:
+        self._suffix = suffix or _SUFFIXES.get(format, format)
+        self._first_line = first_line
         self._known = {directory, *map(Path, earlier_directories)}
         self._max_file_bytes = max_file_bytes
         self._directory = directory
@@ -160,9 +182,8 @@ class FilesWriter(SinkWriter):
 
     def _new_file(self, place: str, schema: pa.Schema) -> _OpenFile:
         context, token = self._context, f"{_digits(self._context.lineage)}{secrets.token_hex(8)}"
-        suffix = _SUFFIXES.get(self._format, self._format)
-        name = f"{context.attempt}-open-{context.subtask}-{token}.{suffix}"
-        return _OpenFile(self._pending / name, place, self._format, schema)
+        name = f"{context.attempt}-open-{context.subtask}-{token}.{self._suffix}"
+        return _OpenFile(self._pending / name, place, self._format, schema, self._first_line)
 
     def prepare(self, checkpoint_id: int) -> Sequence[Any]:
         for place in list(self._open):
@@ -270,10 +291,12 @@ class _OpenFile:
     `place` is the directory that it is for, below that of the sink.
     """
 
-    def __init__(self, path: Path, place: str, format: str, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, place: str, format: str, schema: pa.Schema, first_line: str | None = None) -> None:
         self.path = path
         self.place = place
         self._file: BufferedWriter = open(path, "xb")  # noqa: SIM115  # closed by finish or abandon
+        if first_line is not None:
+            self._file.write(f"{first_line}\n".encode())
         self._encoder = encoder(format, self._file, schema)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0

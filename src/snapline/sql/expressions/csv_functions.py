@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 
 from snapline.sql.expressions.csv_columns import read_lines
 from snapline.sql.expressions.datetime_strings import date_days, local_timestamp_us, timestamp_us
-from snapline.sql.expressions.datetime_text import date_texts
 from snapline.sql.expressions.frame import Value, as_array
 from snapline.sql.expressions.interval_casts import refuse_intervals
 from snapline.sql.expressions.json_times import TimeTexts
-from snapline.sql.expressions.json_write import timestamp_texts
+from snapline.sql.expressions.json_write import check_patterns, time_texts
 from snapline.sql.expressions.number_strings import java_decimal, java_double
 from snapline.sql.expressions.number_text import number_texts
 from snapline.sql.expressions.registry import Kernel, SparkError, UnsupportedError, kernel
@@ -29,7 +28,9 @@ Converter: TypeAlias = Callable[[str], Any]
 """Turns a value that is not empty into one of a type, None if it is none."""
 
 _READ_OPTIONS: Final = frozenset({"mode", "sep", "delimiter", "timezone", "columnnameofcorruptrecord"})
-_WRITE_OPTIONS: Final = frozenset({"sep", "delimiter", "timezone"})
+_WRITE_OPTIONS: Final = frozenset(
+    {"sep", "delimiter", "timezone", "dateformat", "timestampformat", "timestampntzformat"}
+)
 _BLANKS: Final = "".join(map(chr, range(33)))
 
 
@@ -165,8 +166,9 @@ def _converter(type: pa.DataType, session: Zone) -> Converter:
 @kernel("StructsToCsv")
 def _to_csv(expression: Expression) -> Kernel:
     options = _options(expression, _WRITE_OPTIONS)
-    separator, session = _separator(options), zone(_session_name(expression, options))
-    written = rowwise(lambda text: _quoted(text, separator), pa.string())
+    separator, session_name = _separator(options), _session_name(expression, options)
+    check_patterns(options)
+    written = rowwise(lambda text: quoted_value(text, separator), pa.string())
     refuse_intervals(expression.children[0], "to_csv")
     for field in expression.children[0].type:
         if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or _is_interval(field.type):
@@ -177,7 +179,7 @@ def _to_csv(expression: Expression) -> Kernel:
             return run([as_array(values[0], 1)], 1)[0]
         texts = []
         for array in values[0].flatten():
-            found = array if pa.types.is_string(array.type) else _texts(array, session)
+            found = array if pa.types.is_string(array.type) else _texts(array, options, session_name)
             texts.append(pc.fill_null(as_array(written([found], rows), rows), ""))
         joined = pc.binary_join_element_wise(*texts, separator)
         if len(texts) == 1:
@@ -191,17 +193,16 @@ def _is_interval(type: pa.DataType) -> bool:
     return bool(pa.types.is_interval(type) or pa.types.is_duration(type) or pa.types.is_time(type))
 
 
-def _texts(array: pa.Array, session: Zone) -> pa.Array:
+def _texts(array: pa.Array, options: Mapping[str, str], session_name: str) -> pa.Array:
     if pa.types.is_null(array.type) or pa.types.is_boolean(array.type):
         return array.cast(pa.string())
-    if pa.types.is_date32(array.type):
-        return date_texts(array)
-    if pa.types.is_timestamp(array.type):
-        return timestamp_texts(array, session)
+    if pa.types.is_date32(array.type) or pa.types.is_timestamp(array.type):
+        return time_texts(array, options, session_name)
     return number_texts(array, plain_decimals=False)
 
 
-def _quoted(text: str, separator: str) -> str:
+def quoted_value(text: str, separator: str) -> str:
+    """A value as it stands in a line, without blanks around it, in quotation marks where it needs them."""
     stripped = text.strip(_BLANKS)
     if not stripped:
         return '""'

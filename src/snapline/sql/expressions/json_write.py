@@ -68,9 +68,7 @@ def _to_json(expression: Expression) -> Kernel:
         raise UnsupportedError(f"the options {sorted(unknown)} of to_json are not supported: {expression.text}")
     skips_nulls = str(options.get("ignorenullfields", "true")).lower() == "true"
     time_zone = options.get("timezone") or expression.arguments.get("timeZoneId") or "UTC"
-    for name, pattern in options.items():
-        if name.endswith("format"):
-            check_pattern(str(pattern), parsing=False)
+    check_patterns(options)
     writer = _Writer(skips_nulls, time_zone, options)
     refuse_intervals(expression.children[0], "to_json")
     writer.check(expression.children[0].type)
@@ -89,7 +87,6 @@ class _Writer:
     def __init__(self, skips_nulls: bool, zone_name: str, options: Mapping[str, str]) -> None:
         self._skips_nulls = skips_nulls
         self._zone_name = zone_name
-        self._session = zone(zone_name)
         self._options = options
         self._quoted = rowwise(quoted, pa.string())
 
@@ -116,7 +113,7 @@ class _Writer:
         if pa.types.is_boolean(type):
             return pc.cast(array, pa.string())
         if pa.types.is_date32(type) or pa.types.is_timestamp(type):
-            return self._between('"', self._times(array), '"')
+            return self._between('"', time_texts(array, self._options, self._zone_name), '"')
         if pa.types.is_binary(type):
             return self._between('"', pc.cast(_base64([array], len(array)), pa.string()), '"')
         texts = number_texts(array, plain_decimals=False)
@@ -124,13 +121,6 @@ class _Writer:
             plain = pc.is_finite(array)
             return pc.if_else(plain, texts, self._between('"', texts, '"'))
         return texts
-
-    def _times(self, array: pa.Array) -> pa.Array:
-        is_date = pa.types.is_date32(array.type)
-        option = "dateformat" if is_date else "timestampformat" if array.type.tz else "timestampntzformat"
-        if option in self._options:
-            return pattern_texts(array, self._options[option], self._zone_name)
-        return date_texts(array) if is_date else timestamp_texts(array, self._session)
 
     def _between(self, before: str, texts: pa.Array, after: str) -> pa.Array:
         return pc.binary_join_element_wise(before, texts, after, "")
@@ -171,6 +161,22 @@ class _Writer:
         if pa.types.is_nested(keys.type) or pa.types.is_binary(keys.type):
             raise UnsupportedError(f"to_json of a map with keys of {keys.type} is not supported")
         return number_texts(keys, plain_decimals=False)
+
+
+def check_patterns(options: Mapping[str, str]) -> None:
+    """Raises `UnsupportedError` for patterns of times, by the names of options in small letters, that are not known."""
+    for name, pattern in options.items():
+        if name.endswith("format"):
+            check_pattern(str(pattern), parsing=False)
+
+
+def time_texts(array: pa.Array, options: Mapping[str, str], zone_name: str) -> pa.Array:
+    """Dates or timestamps as to_json and to_csv write them."""
+    is_date = pa.types.is_date32(array.type)
+    option = "dateformat" if is_date else "timestampformat" if array.type.tz else "timestampntzformat"
+    if option in options:
+        return pattern_texts(array, options[option], zone_name)
+    return date_texts(array) if is_date else timestamp_texts(array, zone(zone_name))
 
 
 def timestamp_texts(array: pa.Array, session: Zone) -> pa.Array:

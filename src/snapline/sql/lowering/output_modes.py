@@ -12,6 +12,7 @@ from snapline.operators.changes.key_layout import AddKeys, KeyLayout
 from snapline.operators.changes.rank_order import SortColumn
 from snapline.sql.lowering.lowered_query import lowered
 from snapline.sql.lowering.lowered_stream import Context, Lowered, kept, projected, references
+from snapline.sql.lowering.ranked_streams import without_limit
 from snapline.sql.operators.complete_table import CompleteTable, LatestRows
 from snapline.sql.plans.refusals import refusal
 from snapline.sql.plans.trees import Expression, Plan
@@ -88,9 +89,7 @@ def _without_order(plan: Plan) -> tuple[Plan, list[Expression], int | None]:
     """The query without the order and limit at its end."""
     limit = None
     if plan.kind == "GlobalLimit":
-        limit = int(plan.expressions["limitExpr"][0].arguments["value"])
-        plan = plan.children[0]
-        plan = plan.children[0] if plan.kind == "LocalLimit" else plan
+        plan, limit = without_limit(plan)
     if plan.kind == "Project" and plan.children[0].kind == "Sort" and _is_plain(plan):
         sort = plan.children[0]
         return replace(plan, children=sort.children), list(sort.expressions["order"]), limit

@@ -1,19 +1,22 @@
-"""The best rows of each partition: a rank with a limit, and an order with a limit."""
+"""The best rows of each partition, and the first rows: a rank with a limit, an order with a limit, a limit alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
 from snapline.operators.changes.best_row import BestRow, ranked_rows
 from snapline.operators.changes.key_layout import AddKeys, KeyLayout
+from snapline.operators.changes.limit_rows import LimitRows
 from snapline.operators.changes.local_best import LocalBest
 from snapline.operators.changes.rank_order import RankKind, SortColumn
 from snapline.operators.changes.ranked_changes import RankedChanges
 from snapline.sql.lowering.aggregate_streams import WATERMARK
 from snapline.sql.lowering.lowered_stream import Context, Lowered, kept, projected, references
+from snapline.sql.lowering.over_specs import constant
 from snapline.sql.operators.timed_ranks import TimedRanks
 from snapline.sql.plans.common_tables import reference
 from snapline.sql.plans.refusals import refusal
@@ -86,13 +89,29 @@ def _inner(expression: Expression) -> Expression:
 
 
 def lowered_limit(plan: Plan, context: Context) -> Lowered:
-    """The stream of `ORDER BY ... LIMIT n`."""
-    below = plan.children[0] if plan.children[0].kind != "LocalLimit" else plan.children[0].children[0]
-    if below.kind != "Sort":
-        raise refusal(plan)
-    (count,) = plan.expressions["limitExpr"]
-    given = context.lower(below.children[0])
-    return best_rows(given, (), below.expressions["order"], int(count.arguments["value"]), context)
+    """The stream of `LIMIT n`: the best rows of an order, or the first that ever came."""
+    below, count = without_limit(plan)
+    is_sorted = below.kind == "Sort"
+    given = context.lower(below.children[0] if is_sorted else below)
+    if count == 0:
+        return kept(given, Expression("Literal", pa.bool_(), (), {"value": False}, False, "false"))
+    if is_sorted:
+        return best_rows(given, (), below.expressions["order"], count, context)
+    if given.is_changing:
+        raise refusal(plan, "which rows are the first changes later")
+    layout = KeyLayout(given.stream.schema, [])
+    schema = layout.schema(given.stream.schema)
+    keyed = given.stream.apply(AddKeys(layout), schema=schema).key_by(*layout.key_columns)
+    operator = LimitRows(schema, layout.key_columns, count)
+    uid = context.uids.uid("limit", *given.names)
+    return replace(given, stream=keyed.apply(operator, uid, schema=operator.output_schema, parallelism=1))
+
+
+def without_limit(plan: Plan) -> tuple[Plan, int]:
+    """What a `GlobalLimit` is of, and how many rows it lets pass."""
+    below = plan.children[0]
+    count = int(constant(plan.expressions["limitExpr"][0]))
+    return below.children[0] if below.kind == "LocalLimit" else below, count
 
 
 def best_rows(

@@ -10,16 +10,25 @@ from snapline.sql.plans.trees import Expression, Plan
 
 _LENGTH = 200
 
+_FUNCTION = "write the function in Python, as a UDF, a pandas UDF or an Arrow UDF"
+_AGGREGATE = "use aggregates of SQL, or a StatefulProcessor with transformWithState"
+
+_FUNCTIONS_OF_THE_JVM: Final[Mapping[str, str]] = {
+    "ScalaUDF": _FUNCTION,
+    "HiveGenericUDF": _FUNCTION,
+    "HiveSimpleUDF": _FUNCTION,
+    "HiveGenericUDTF": "write the function in Python, as a UDTF",
+    "ScalaAggregator": _AGGREGATE,
+    "ScalaUDAF": _AGGREGATE,
+    "HiveUDAFFunction": _AGGREGATE,
+}
+
 _INSTEAD: Final[Mapping[str, str]] = {
-    "ScalaUDF": "write the function in Python, as a UDF, a pandas UDF or an Arrow UDF",
-    "ScalaAggregator": "use aggregates of SQL, or a StatefulProcessor with transformWithState",
-    "HiveGenericUDF": "write the function in Python",
-    "HiveSimpleUDF": "write the function in Python",
+    **_FUNCTIONS_OF_THE_JVM,
     "Intersect": "use a left semi join",
     "Except": "use a left anti join",
     "Sample": "filter by a hash of a column: pmod(hash(id), 100) < 5",
-    "GlobalLimit": "a limit has a meaning only behind an ORDER BY in complete mode; use row_number() per key",
-    "LocalLimit": "a limit has a meaning only behind an ORDER BY in complete mode; use row_number() per key",
+    "GlobalLimit": "put the limit behind an ORDER BY, use complete mode, or use row_number() per key",
     "Sort": "a stream has no end to sort up to; sort in complete mode, or use row_number() per key",
     "Offset": "a stream has no order to skip rows of",
     "FlatMapGroupsWithState": "use transformWithState of PySpark",
@@ -39,6 +48,14 @@ def refusal(what: Plan | Expression, why: str = "", instead: str = "") -> Config
     return ConfigurationError(
         f"the {sort} {what.kind} is not supported{reason}. It stands in: {_cut(what.text)}. What to do: {advice}"
     )
+
+
+def check_functions(plan: Plan) -> None:
+    """Raises `ConfigurationError` if a part that streams calls a user's function in Scala or Java, however deep."""
+    for node in plan.walk():
+        for each in (part for found in node.expressions.values() for whole in found for part in whole.walk()):
+            if node.is_streaming and each.kind in _FUNCTIONS_OF_THE_JVM:
+                raise refusal(each, "it runs in a JVM alone")
 
 
 def _cut(text: str) -> str:

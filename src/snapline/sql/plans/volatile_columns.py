@@ -17,12 +17,12 @@ _WINDOWS: Final = frozenset({"TimeWindow", "SessionWindow"})
 
 def is_volatile(expression: Expression) -> bool:
     """Whether it may have another value for the same row later; for Spark the time is a constant of a batch."""
-    return any(
-        part.kind in _CLOCKS
-        or not part.arguments.get("deterministic", True)
-        or not part.arguments.get("udfDeterministic", True)
-        for part in expression.walk()
-    )
+    return any(part.kind in _CLOCKS or is_random(part) for part in expression.walk())
+
+
+def is_random(part: Expression) -> bool:
+    """Whether Spark takes an expression, or what is below it, for one with another value at each evaluation."""
+    return not part.arguments.get("deterministic", True) or not part.arguments.get("udfDeterministic", True)
 
 
 def without_volatile(plan: Plan) -> tuple[Plan, list[Plan]]:

@@ -65,6 +65,19 @@ def test_rows_are_seen_after_their_commit(tmp_path: Path, format: str) -> None:
     assert seen(tmp_path) == [1, 2, 3]
 
 
+def test_lines_of_another_format(tmp_path: Path) -> None:
+    made = writer(tmp_path, format="text", suffix="csv", first_line="a,b", partition_by=["k"])
+    made.write(pa.record_batch({"k": ["x", "y", "x"], "line": ["1,2", "3,4", "5,6"]}))
+    for number, payload in enumerate(made.prepare(1)):
+        made.commit(sl.Committable(f"name/{number}", 1, payload), PERMIT)
+    found = {path.parent.name: path.read_text() for path in tmp_path.glob("k=*/*.csv")}
+    assert found == {"k=x": "a,b\n1,2\n5,6\n", "k=y": "a,b\n3,4\n"}
+    others: list[dict[str, Any]] = [{"suffix": "csv"}, {"format": "text", "suffix": "../a"}, {"first_line": "a"}]
+    for wrong in others:
+        with pytest.raises(ConfigurationError, match="suffix"):
+            writer(tmp_path, **wrong)
+
+
 def test_without_rows_there_is_nothing_to_commit(tmp_path: Path) -> None:
     assert list(writer(tmp_path).prepare(1)) == []
     assert list(tmp_path.rglob("*.parquet")) == []

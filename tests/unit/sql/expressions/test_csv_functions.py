@@ -21,8 +21,8 @@ def _read(text: str, type: pa.DataType, **options: str) -> Any:
     return answer("CsvToStructs", text, gives=type, options=options, timeZoneId="UTC")
 
 
-def _write(value: Any, type: pa.DataType) -> Any:
-    return answer("StructsToCsv", pa.scalar(value, type), options={}, timeZoneId="UTC")
+def _write(value: Any, type: pa.DataType, **options: str) -> Any:
+    return answer("StructsToCsv", pa.scalar(value, type), options=options, timeZoneId="UTC")
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,9 @@ def test_structs_are_written() -> None:
     mixed = pa.struct([("a", pa.float64()), ("b", pa.timestamp("us", "UTC")), ("c", pa.bool_())])
     moment = dt.datetime(2020, 1, 1, 10, 11, 12, 123456)
     assert _write({"a": 1.5, "b": moment, "c": True}, mixed) == "1.5,2020-01-01T10:11:12.123Z,true"
+    assert _write({"a": 1.5, "b": moment, "c": True}, mixed, timestampFormat="HH:mm:ss.SSSSSS") == (
+        "1.5,10:11:12.123456,true"
+    )
 
 
 def test_what_is_not_supported() -> None:

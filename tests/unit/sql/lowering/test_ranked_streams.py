@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from tests import sql_kit as kit
 
+from snapline.errors import ConfigurationError
 from snapline.sql.plans.common_tables import reference
 from snapline.sql.plans.trees import Attribute, Plan
 
@@ -47,10 +48,40 @@ def test_row_number_gives_each_rank_once() -> None:
     assert sorted((row[1], row[2], row[3]) for row in found) == [("a", 9, 1), ("b", 1, 1)]
 
 
+def limited(below: Plan, count: int) -> Plan:
+    expressions = {"limitExpr": (kit.literal(count),)}
+    local = Plan("LocalLimit", below.output, (below,), expressions, {}, True, "limit")
+    return Plan("GlobalLimit", below.output, (local,), expressions, {}, True, "limit")
+
+
+def by_price(below: Plan) -> Plan:
+    order = kit.call("SortOrder", pa.int64(), reference(kit.PRICE), direction="Ascending", nullOrdering="NullsFirst")
+    return Plan("Sort", below.output, (below,), {"order": (order,)}, {}, True, "Sort")
+
+
 def test_an_order_with_a_limit() -> None:
     below = kit.project(kit.relation(), kit.ID, kit.PRICE)
-    order = kit.call("SortOrder", pa.int64(), reference(kit.PRICE), direction="Ascending", nullOrdering="NullsFirst")
-    sort = Plan("Sort", below.output, (below,), {"order": (order,)}, {}, True, "Sort")
-    local = Plan("LocalLimit", below.output, (sort,), {"limitExpr": (kit.literal(2),)}, {}, True, "limit")
-    plan = Plan("GlobalLimit", below.output, (local,), {"limitExpr": (kit.literal(2),)}, {}, True, "limit")
-    assert kit.run(plan, ROWS) == Counter([(4, 1), (1, 5)])
+    assert kit.run(limited(by_price(below), 2), ROWS) == Counter([(4, 1), (1, 5)])
+    assert not kit.run(limited(by_price(below), 0), ROWS)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 100])
+def test_a_limit_lets_so_many_rows_pass(count: int) -> None:
+    below = kit.project(kit.relation(), kit.ID)
+    found = kit.run(limited(below, count), ROWS, mode="append")
+    assert sum(found.values()) == min(count, len(ROWS))
+    assert found <= kit.run(below, ROWS)
+
+
+def test_limits_of_one_query_count_for_themselves() -> None:
+    parts = [limited(kit.project(kit.relation(), kit.ID), count) for count in (1, 2)]
+    union = Plan("Union", parts[0].output, tuple(parts), {}, {}, True, "Union")
+    assert sum(kit.run(union, ROWS, mode="append").values()) == 3
+    assert sum(kit.run(limited(union, 2), ROWS, mode="append").values()) == 2
+
+
+def test_a_limit_of_rows_that_change_is_refused() -> None:
+    n = kit.alias(Attribute(10, "n", pa.int64(), False), kit.aggregated(kit.count()))
+    counts = kit.aggregate(kit.relation(), [reference(kit.USER)], [n])
+    with pytest.raises(ConfigurationError, match=r"GlobalLimit .*changes later"):
+        kit.run(limited(counts, 1), ROWS, mode="update")
