@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody's name for it
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, WriterCommitMessage
@@ -72,6 +73,28 @@ def test_a_limit_counts_the_rows_of_all_runs(spark: SparkSession, tmp_path: Path
         ended(writer.start(str(tmp_path / "out")))
         found.append(sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()))
     assert found == [[0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_a_table_in_memory_goes_on_in_complete_mode_alone(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    add(spark, tmp_path / "in", 0, 20)
+    stream = read(spark, tmp_path / "in").select("k")
+    counts = stream if mode == "append" else stream.groupBy("k").count()
+
+    def run(start: str) -> None:
+        writer = counts.writeStream if start == "spark" else sl.write_stream(counts)
+        writer = writer.format("memory").queryName(f"memory_{mode}").outputMode(mode).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / start)).start()
+        assert query.awaitTermination(120) is True
+
+    for start, error in (("spark", AnalysisException), ("ours", ConfigurationError)):
+        run(start)
+        if mode == "complete":
+            run(start)
+            assert spark.table("memory_complete").count() == 0  # nothing has changed since
+        else:
+            with pytest.raises(error, match="checkpoint"):
+                run(start)
 
 
 def test_limits_within_a_query(spark: SparkSession, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from snapline.sql.query import StreamingQuery
 from snapline.sql.query_steps import QuerySteps
 from snapline.sql.state_reader import install_state_reader
 from snapline.sql.trigger_intervals import interval_ms
-from snapline.storage.storage_factory import has_ended
+from snapline.storage.storage_factory import has_checkpoints, has_ended
 
 _MODES = ("append", "update", "complete")
 _FILES = ("parquet", "json", "csv", "orc", "text")
@@ -203,7 +203,7 @@ class StreamWriter:
         location = self._location(kind)
         if location is None and kind not in _NO_STORAGE:
             raise ConfigurationError(f"{kind} needs option('checkpointLocation', directory), as in Spark")
-        job = self._job(location)
+        job = self._job(kind, location)
         context = Context(job, Uids(), self._mode, steps=[])
         read = prepared(read_plan(self._dataframe), scalar_value)
         stream = output_stream(read, context)
@@ -238,7 +238,7 @@ class StreamWriter:
         goes_on = others or (context.has_timers and has_rests)
         return QuerySteps(context.steps, sink, interval_s=interval_s, has_rests=has_rests, goes_on=goes_on)
 
-    def _job(self, location: str | None) -> Job:
+    def _job(self, kind: str, location: str | None) -> Job:
         """A job whose id is the same in each run from the same checkpoints."""
         name = self._name or _JOB_NAME
         job_id = f"{_JOB_NAME}-{_digest(location)}"
@@ -249,6 +249,12 @@ class StreamWriter:
             raise ConfigurationError(
                 f"the query {name!r} with the checkpoints in {location} was stopped with a savepoint, and is over; "
                 "give another checkpointLocation to run it again"
+            )
+        if kind == "memory" and self._mode != "complete" and has_checkpoints(checkpoints, job_id):
+            raise ConfigurationError(
+                f"a table in memory does not outlive its query, so the query {name!r} cannot go on from the "
+                f"checkpoints in {location}, as in Spark; delete these or leave checkpointLocation out to start over, "
+                "use outputMode('complete'), or write to files"
             )
         parallelism = self._number("parallelism", 1)
         execution = Execution(metrics_interval=_METRICS_INTERVAL)

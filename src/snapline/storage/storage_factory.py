@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from snapline.config import Checkpoints, Secret
 from snapline.errors import ConfigurationError
+from snapline.protocol.journal import Journal
 from snapline.storage.archive import Archive
 from snapline.storage.journals.journal_store import JournalStore, MemoryJournal, ObjectJournal
 from snapline.storage.journals.zookeeper_journal import ZooKeeperJournal
@@ -117,8 +118,17 @@ def _scheme_and_credential(auth: Secret) -> tuple[str, str]:
 
 def has_ended(checkpoints: Checkpoints, job_id: str) -> bool:
     """Whether the job with this id has finished or was cancelled, according to the storage the settings name."""
+    return _read_journal(checkpoints, job_id).is_closed
+
+
+def has_checkpoints(checkpoints: Checkpoints, job_id: str) -> bool:
+    """Whether the job with this id has checkpoints to go on from in the storage the settings name."""
+    return bool(_read_journal(checkpoints, job_id).recovery_points)
+
+
+def _read_journal(checkpoints: Checkpoints, job_id: str) -> Journal:
     archive = open_archive(checkpoints, job_id, "reader")
     try:
-        return archive.read_journal().is_closed
+        return archive.read_journal()
     finally:
         archive.disconnect()

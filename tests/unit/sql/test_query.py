@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 import snapline as sl
 from snapline.connectors.files.file_sink import read_files
 from snapline.sql.query import StreamingQuery
+from snapline.storage.storage_factory import has_checkpoints
 from snapline.testing import ThreadCluster
 
 
@@ -44,12 +45,15 @@ def test_a_bounded_query_ends_by_itself(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_a_query_that_is_stopped_goes_on_later(tmp_path: Path) -> None:
-    query = started(job(tmp_path, None))
+    made = job(tmp_path, None)
+    query = started(made)
     assert query.isActive
     assert query.awaitTermination(0.01) is False
     query.handle.checkpoint()
     query.stop()
     assert query.handle.status() is sl.JobStatus.SUSPENDED
+    assert has_checkpoints(made.checkpoints, query.handle.id)
+    assert not has_checkpoints(made.checkpoints, "another")
     again = started(job(tmp_path, None))
     assert again.id == query.id
     assert again.runId != query.runId
